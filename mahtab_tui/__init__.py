@@ -2,8 +2,6 @@
 
 # Nothing is imported here, `__future__` neither: `python -m mahtab_tui` would take it from the
 # working directory.
-__version__ = "0.1.0"
-
 TYPE_CHECKING = False
 """That of `typing`, which is not imported: an interrupt of an import before the entry point would
 show a traceback."""
@@ -11,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
+    from mahtab_tui.bus.usage import UsageStats
     from mahtab_tui.cli.session_setup import run_repl
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.library import (
@@ -22,33 +21,34 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.skills import SkillsLoader
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
-    from mahtab_tui.llm.usage import UsageStats
     from mahtab_tui.mcp import start_server
     from mahtab_tui.search.api import Searcher, arlm, rlm
     from mahtab_tui.session import Session
     from mahtab_tui.session.api import SessionState, execute_code
     from mahtab_tui.tools import get_all_tools
-    from mahtab_tui.worker.answers import Answer
-    from mahtab_tui.worker.capture import LimitedOutput
-    from mahtab_tui.worker.search import SearchFailed
+    from mahtab_tui.version import __version__ as __version__
+    from mahtab_tui.worker.cells.capture import LimitedOutput
+    from mahtab_tui.worker.rlm.answers import Answer
+    from mahtab_tui.worker.rlm.search import SearchFailed
 
 _MODULES = {
     "agent.repl_agent": "ReplAgent create_repl_agent",
+    "bus.usage": "UsageStats",
     "cli.session_setup": "run_repl",
     "knowledge.code": "CodeSearcher search_code",
     "knowledge.library": "SkillsIndex iter_skills load_skill_content load_skill_descriptions",
     "knowledge.skills": "SkillsLoader",
     "llm.base": "ModelError",
     "llm.providers": "get_llm",
-    "llm.usage": "UsageStats",
     "mcp": "start_server",
     "search.api": "Searcher arlm rlm",
     "session": "Session",
     "session.api": "SessionState execute_code",
     "tools": "get_all_tools",
-    "worker.answers": "Answer",
-    "worker.capture": "LimitedOutput",
-    "worker.search": "SearchFailed",
+    "version": "__version__",
+    "worker.rlm.answers": "Answer",
+    "worker.cells.capture": "LimitedOutput",
+    "worker.rlm.search": "SearchFailed",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 """The module that defines each public name."""

@@ -16,14 +16,14 @@ def main() -> None:
 
         _end_without_prompt()
         _restore_default_signals()
-        before = signal.getsignal(signal.SIGINT)
-        if before is signal.default_int_handler:
+        previous_handler = signal.getsignal(signal.SIGINT)
+        if previous_handler is signal.default_int_handler:
             # A module that is being imported could catch or replace an exception.
             signal.signal(signal.SIGINT, _end)
         from mahtab_tui.cli.main import main as command_line
         from mahtab_tui.system import safe_path
 
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
         os.environ["PATH"] = safe_path()
         command_line()
     except KeyboardInterrupt:
@@ -72,13 +72,13 @@ def _end(number: int, frame: object) -> None:
 
 if __name__ == "__main__":
     # Remove the working directory, whose `json.py` is not ours.
-    own = [] if sys.flags.safe_path else [sys.path.pop(0)]
+    working_directory = [] if sys.flags.safe_path else [sys.path.pop(0)]
     if sys.flags.interactive:
         from mahtab_tui.cli.session_setup import run_repl
 
-        sys.path += own  # last, so that it hides none of our modules
+        sys.path += working_directory  # last, so that it hides none of our modules
         # The namespace is the user's.
-        del own, gc, main, _end, _end_without_prompt, _open_missing_streams
+        del working_directory, gc, main, _end, _end_without_prompt, _open_missing_streams
         del _restore_default_signals
         run_repl(ns=vars(sys.modules["__main__"]))
     else:

@@ -19,36 +19,58 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
-_VARIABLES = "LANGSMITH_TRACING_V2 LANGCHAIN_TRACING_V2 LANGSMITH_TRACING LANGCHAIN_TRACING".split()
+LANGSMITH_VARIABLES = (
+    "LANGSMITH_TRACING_V2",
+    "LANGCHAIN_TRACING_V2",
+    "LANGSMITH_TRACING",
+    "LANGCHAIN_TRACING",
+)
 """In langsmith's order; the first that is not blank counts."""
+RESULT_CHECK_INTERVAL_S = 0.5
+SHELL_SIGNAL_CODE = 128
+"""A shell adds it to the number of the signal that ended a program."""
+
+TIED_PROGRAM = """\
+import ctypes, os, sys
+parent, number, program = sys.argv[1:4]
+ctypes.CDLL(None).prctl(1, int(number), 0, 0, 0)  # PR_SET_PDEATHSIG, which the program keeps
+if os.getppid() == int(parent):
+    try:
+        os.execvp(program, sys.argv[3:])
+    except OSError as error:
+        os.write(2, f"{program}: {error.strerror}\\n".encode(errors="replace"))
+        os._exit(127)
+"""
+
+T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 def langsmith_variable() -> str:
     """Return the variable that sends prompts and answers to LangSmith; empty if none does."""
-    asks = next((name for name in _VARIABLES if os.environ.get(name, "").strip()), "")
-    return asks if asks and os.environ[asks] == "true" else ""
+    for name in LANGSMITH_VARIABLES:
+        value = os.environ.get(name, "")
+        if value.strip():
+            return name if value == "true" else ""
+    return ""
 
 
 def disable_langsmith() -> None:
-    for name in _VARIABLES:
+    """Send nothing to LangSmith from now on."""
+    for name in LANGSMITH_VARIABLES:
         if os.environ.get(name):
             os.environ[name] = "false"
 
 
 def safe_path() -> str:
     """Return the PATH without its empty and relative entries, which mean the working directory."""
-    return os.pathsep.join(
-        filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
-    )
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(filter(os.path.isabs, folders))
 
 
 def find_program(name: str) -> str | None:
+    """Return the path of a program; None if there is none on the safe path."""
     return shutil.which(name, path=safe_path())
-
-
-ResultT = TypeVar("ResultT")
-
-_AGAIN = 0.5
 
 
 def wait_for_result(future: Future[ResultT]) -> ResultT:
@@ -56,7 +78,7 @@ def wait_for_result(future: Future[ResultT]) -> ResultT:
     wake."""
     while True:
         try:
-            return future.result(_AGAIN)
+            return future.result(RESULT_CHECK_INTERVAL_S)
         except TimeoutError:
             if future.done():
                 return future.result()  # perhaps the error is its own
@@ -74,15 +96,16 @@ def existing_folder(path: str) -> str:
     path."""
     if not os.path.isabs(path):
         return str(Path.home())
-    return next(
-        folder
-        for folder in (path, *map(str, Path(path).parents))
-        if folder == os.sep or (os.path.isdir(folder) and os.access(folder, os.X_OK))
-    )
+    for folder in (path, *map(str, Path(path).parents)):
+        if os.path.isdir(folder) and os.access(folder, os.X_OK):
+            return folder
+    return os.sep
 
 
-def moved_message(gone: str, now: str) -> str:
-    return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
+def moved_message(old_folder: str, new_folder: str) -> str:
+    """Return that the working directory had to change. old_folder: empty if it is unknown."""
+    name = f"working directory {old_folder}" if old_folder else "old working directory"
+    return f"The {name} can no longer be used; it is now {new_folder}."
 
 
 def replace_file(
@@ -91,28 +114,27 @@ def replace_file(
     """Write a file in one step. A link stays a link. mode: of a new file. Raises `OSError`."""
     target = os.path.realpath(path)
     try:
-        handle, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".mahtab-")
+        descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".mahtab-")
     except OSError as error:
         error.filename = str(path)  # not the temporary file's name
         raise
     try:
-        with os.fdopen(handle, "w", encoding=encoding, errors="replace", newline="\n") as file:
+        with os.fdopen(descriptor, "w", encoding=encoding, errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
-            os.fsync(handle)
-        if mode is None:
+            os.fsync(descriptor)
+        if os.path.exists(target):
+            mode = os.stat(target).st_mode & 0o7777
+        elif mode is None:
+            # The mask can only be read by setting it.
             mask = os.umask(0o077)
             os.umask(mask)
             mode = 0o666 & ~mask
-        os.chmod(draft, os.stat(target).st_mode & 0o7777 if os.path.exists(target) else mode)
+        os.chmod(draft, mode)
         os.replace(draft, target)
     except BaseException:
         os.unlink(draft)
         raise
-
-
-SHELL_CODE = 128
-"""A shell adds it to the number of the signal that ended a program."""
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -122,6 +144,7 @@ def signal_group(leader: int, number: int) -> None:
 
 
 def exit_by_signal(number: int) -> NoReturn:
+    """End the process as a signal would end it, so that whoever started it sees the signal."""
     try:
         import ctypes
 
@@ -130,20 +153,7 @@ def exit_by_signal(number: int) -> NoReturn:
         os.kill(os.getpid(), number)
         time.sleep(1)
     finally:
-        os._exit(SHELL_CODE + number)
-
-
-_TIED = """\
-import ctypes, os, sys
-parent, number, program = sys.argv[1:4]
-ctypes.CDLL(None).prctl(1, int(number), 0, 0, 0)  # PR_SET_PDEATHSIG, which the program keeps
-if os.getppid() == int(parent):
-    try:
-        os.execvp(program, sys.argv[3:])
-    except OSError as error:
-        os.write(2, f"{program}: {error.strerror}\\n".encode(errors="replace"))
-        os._exit(127)
-"""
+        os._exit(SHELL_SIGNAL_CODE + number)
 
 
 def tie_to_parent(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:
@@ -152,10 +162,9 @@ def tie_to_parent(command: Sequence[str], number: signal.Signals = signal.SIGKIL
     be run."""
     if sys.platform != "linux":
         return list(command)
-    return [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), str(int(number)), *command]
-
-
-T = TypeVar("T")
+    parent = str(os.getpid())
+    python = [sys.executable, "-I", "-S", "-c", TIED_PROGRAM]
+    return [*python, parent, str(int(number)), *command]
 
 
 class Lazy(Generic[T]):
@@ -168,12 +177,14 @@ class Lazy(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Lazy[T]:
-        later = cls(lambda: value)
-        later.get()
-        return later
+        """Return a value that exists already."""
+        lazy = cls(lambda: value)
+        lazy.get()
+        return lazy
 
     @property
     def made(self) -> bool:
+        """Whether the value exists."""
         return bool(self._values)
 
     def get(self) -> T:
@@ -184,6 +195,8 @@ class Lazy(Generic[T]):
 
 
 class ImportOrder:
+    """Lets one thread at a time import large libraries, after the main thread's modules."""
+
     def __init__(self) -> None:
         self._screen_is_done = threading.Event()
         self._screen_is_done.set()  # without a screen nobody waits for one
@@ -191,10 +204,12 @@ class ImportOrder:
         self._lock = threading.RLock()
 
     def screen_begins(self) -> None:
+        """Let other threads wait until `screen_ends`."""
         self._screen_thread = threading.get_ident()
         self._screen_is_done.clear()
 
     def screen_ends(self) -> None:
+        """Let other threads import; the main thread has its modules, or the screen is closed."""
         self._screen_is_done.set()
 
     def wait_for_screen(self) -> None:
@@ -213,12 +228,12 @@ class ImportOrder:
 @contextmanager
 def _gc_paused() -> Iterator[None]:
     """Pause the garbage collector: modules make hundreds of thousands of objects, which stay."""
-    collecting = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collecting:
+        if was_enabled:
             gc.enable()
 
 

@@ -6,9 +6,9 @@ the function in the namespace) is made from these two::
     class CountLines(BaseModel):
         path: str = Field(description="A file of the project")
 
-    def count_lines(at: Workplace, given: CountLines) -> str:
+    def count_lines(workplace: Workplace, arguments: CountLines) -> str:
         '''Return how many lines a file of the project has.'''
-        return str(len(at.code.read_file(given.path).splitlines()))
+        return str(len(workplace.code.read_file(arguments.path).splitlines()))
 
     tool = Tool(count_lines, CountLines)
 
@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.kernel.base import HostFunction
+from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import (
     LoadedSkills,
@@ -47,13 +47,17 @@ from mahtab_tui.knowledge.library import (
 )
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
-from mahtab_tui.worker.control import make_host_function
-from mahtab_tui.worker.toolbox import NAMES
+from mahtab_tui.worker.link.control import make_host_function
+from mahtab_tui.worker.tools.toolbox import NAMES
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from mahtab_tui.llm.prompts import ListedServer
+
+
+PLUGIN_GROUP = "mahtab_tui.tools"
+SKILL_TOOLS = ("search_skills", "load_skill")
 
 
 class ToolError(Exception):
@@ -62,12 +66,15 @@ class ToolError(Exception):
 
 @dataclass(frozen=True)
 class Workplace:
+    """What the functions of tools work with."""
+
     code: CodeSearcher
     """The project's source; files outside its folder are refused."""
     skills: SkillLibrary
     loaded: LoadedSkills
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
+    """Set when nobody waits for the result any more."""
 
 
 class Tool(NamedTuple):
@@ -85,52 +92,62 @@ class Tool(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Its names in the namespace."""
         return (self.name, self.also) if self.also else (self.name,)
 
     @property
     def description(self) -> str:
         return inspect.getdoc(self.function) or ""
 
-    def call(self, at: Workplace, arguments: Mapping[str, Any]) -> str:
+    def call(self, workplace: Workplace, arguments: Mapping[str, Any]) -> str:
         """Check the arguments and run the tool. Raises `ToolError` for any error."""
         try:
-            return str(self.function(at, self.arguments.model_validate(dict(arguments))))
+            validated_arguments = self.arguments.model_validate(dict(arguments))
+            return str(self.function(workplace, validated_arguments))
         except KeyboardInterrupt:
             raise
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
-                for one in error.errors()
-            )
-            raise ToolError(f"{self.name} was not called: {wrong}.") from None
+            problems: list[str] = []
+            for details in error.errors():
+                field = ".".join(map(str, details["loc"])) or "arguments"
+                problems.append(f"{field}: {details['msg']}")
+            raise ToolError(f"{self.name} was not called: {'; '.join(problems)}.") from None
         except (ToolError, SkillNotFound, CodeError) as error:
             raise ToolError(str(error)) from None
         except BaseException as error:  # a plug-in's code
             raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
 
     def host_functions(self) -> list[HostFunction]:
-        fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
+        """Return the functions for the namespace of cells, one for each name."""
+        fields = self.arguments.model_fields
+        # Parameters without a default come first.
+        names = sorted(fields, key=lambda name: not fields[name].is_required())
         parameters = tuple(
-            (name, _annotation(field.annotation), _default(field)) for name, field in fields
+            (name, _annotation_text(fields[name].annotation), _default_text(fields[name]))
+            for name in names
         )
-        described = [f"{name}: {field.description}" for name, field in fields if field.description]
-        doc = "\n".join([self.description, "", *described, "Raises RuntimeError with a sentence."])
+        doc_lines = [self.description, ""]
+        for name in names:
+            if fields[name].description:
+                doc_lines.append(f"{name}: {fields[name].description}")
+        doc_lines.append("Raises RuntimeError with a sentence.")
+        doc = "\n".join(doc_lines)
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
     def problem(self) -> str:
         """Return what is wrong with the definition, as the end of a sentence."""
-        function, arguments = cast(Any, self.function), cast(Any, self.arguments)
-        if not hasattr(function, "__name__") or not (
-            isinstance(arguments, type) and issubclass(arguments, BaseModel)
-        ):
+        # A plug-in may have put anything into the fields.
+        function: object = self.function
+        arguments: object = self.arguments
+        is_model = isinstance(arguments, type) and issubclass(arguments, BaseModel)
+        if not hasattr(function, "__name__") or not is_model:
             return "it is not a function and a pydantic model"
-        fields = self.arguments.model_fields
-        if not all(
-            name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
-        ):
-            return "its names are not valid in Python"
-        for function in self.host_functions():
-            make_host_function(function._asdict())
+
+        for name in (*self.names, *self.arguments.model_fields):
+            if not name.isidentifier() or keyword.iskeyword(name):
+                return "its names are not valid in Python"
+        for host_function in self.host_functions():
+            make_host_function(host_function._asdict())  # raises if that is impossible
         return "" if self.description else "its function has no docstring"
 
 
@@ -138,23 +155,26 @@ def _format_error(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _default(field: FieldInfo) -> str | None:
+def _default_text(field: FieldInfo) -> str | None:
+    """Return the default of a parameter as code; None if it has none."""
     if field.is_required():
         return None
     return repr(to_jsonable_python(field.get_default(call_default_factory=True)))
 
 
-def _annotation(annotation: Any) -> str:
+def _annotation_text(annotation: object) -> str:
+    """Return the annotation of a parameter as code."""
     if annotation is type(None):
         return "None"
-    written = str(annotation).replace("typing.", "")
     if isinstance(annotation, type) and not typing.get_args(annotation):
-        written = annotation.__name__
+        text = annotation.__name__
+    else:
+        text = str(annotation).replace("typing.", "")
     try:
-        ast.parse(written, mode="eval")
+        ast.parse(text, mode="eval")
     except SyntaxError:
         return "object"
-    return written
+    return text
 
 
 # The built-in tools
@@ -176,9 +196,9 @@ class SearchSkills(_Arguments):
     limit: int = Field(5, ge=1, le=50, description="at most this many")
 
 
-def search_skills(at: Workplace, given: SearchSkills) -> str:
+def search_skills(workplace: Workplace, arguments: SearchSkills) -> str:
     """Return the skills that match a query, one line each: name and description."""
-    return at.skills.describe_matches(given.query, given.limit)
+    return workplace.skills.describe_matches(arguments.query, arguments.limit)
 
 
 class LoadSkill(_Arguments):
@@ -190,13 +210,13 @@ class LoadSkill(_Arguments):
     )
 
 
-def load_skill(at: Workplace, given: LoadSkill) -> str:
+def load_skill(workplace: Workplace, arguments: LoadSkill) -> str:
     """Return the instructions of a skill, which stays loaded from now on; or a file of the skill."""
-    if given.file:
-        return at.skills.file(given.name, given.file)
-    instructions = at.skills.instructions(given.name, given.args)
+    if arguments.file:
+        return workplace.skills.file(arguments.name, arguments.file)
+    instructions = workplace.skills.instructions(arguments.name, arguments.args)
     try:
-        at.loaded.load(given.name)
+        workplace.loaded.load(arguments.name)
     except SkillsBudgetExceeded as error:
         return f"{instructions}\n\n[The skill does not stay loaded. {error}]"
     return instructions
@@ -213,19 +233,19 @@ class SearchCode(_Arguments):
     encoding: _Encoding = ""
 
 
-def search_code(at: Workplace, given: SearchCode) -> str:
+def search_code(workplace: Workplace, arguments: SearchCode) -> str:
     """Return the lines of the project's files that match a regular expression, with lines around them.
 
     Searches only the project's folder; skips hidden files, binary files and what .gitignore names.
     """
-    return at.code.search(
-        given.pattern,
-        given.file_pattern,
-        given.context_lines,
-        ignore_case=given.ignore_case,
-        limit=given.limit,
-        encoding=given.encoding or None,
-        cancelled=at.cancelled,
+    return workplace.code.search(
+        arguments.pattern,
+        arguments.file_pattern,
+        arguments.context_lines,
+        ignore_case=arguments.ignore_case,
+        limit=arguments.limit,
+        encoding=arguments.encoding or None,
+        cancelled=workplace.cancelled,
     ).as_text()
 
 
@@ -236,9 +256,11 @@ class ReadFile(_Arguments):
     encoding: _Encoding = ""
 
 
-def read_file(at: Workplace, given: ReadFile) -> str:
+def read_file(workplace: Workplace, arguments: ReadFile) -> str:
     """Return lines of a file of the project, each with its number. Files outside the project's folder are refused."""
-    return at.code.read_file(given.path, given.start, given.end, given.encoding or None)
+    return workplace.code.read_file(
+        arguments.path, arguments.start, arguments.end, arguments.encoding or None
+    )
 
 
 BUILTIN: tuple[Tool, ...] = (
@@ -248,37 +270,42 @@ BUILTIN: tuple[Tool, ...] = (
     Tool(read_file, ReadFile),
 )
 
-_SKILL_TOOLS = ("search_skills", "load_skill")
-
 
 def load_tools(on_problem: Callable[[str], None]) -> dict[str, Tool]:
     """Load all tools. on_problem: called with a sentence for each unusable plug-in."""
     tools = {tool.name: tool for tool in BUILTIN}
     # A session in this process adds functions to builtins, which do not count.
-    pythons = {
+    used_names = {
         name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
     }
-    used = {*pythons, *NAMES, *(name for tool in BUILTIN for name in tool.names)}
-    for entry in sorted(entry_points(group="mahtab_tui.tools")):
-        loaded = _load_plugin(entry)
-        if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
-            loaded = f"cannot be used: a function {min(twice)} already exists."
-        if isinstance(loaded, str):
-            on_problem(f"The tool {entry.name} ({entry.value}) {loaded}")
+    used_names.update(NAMES)
+    for tool in BUILTIN:
+        used_names.update(tool.names)
+
+    for entry in sorted(entry_points(group=PLUGIN_GROUP)):
+        try:
+            plugin = _load_plugin(entry)
+            duplicates = used_names.intersection(plugin.names)
+            if duplicates:
+                raise ToolError(f"cannot be used: a function {min(duplicates)} already exists.")
+        except ToolError as error:
+            on_problem(f"The tool {entry.name} ({entry.value}) {error}")
         else:
-            used.update(loaded.names)
-            tools[loaded.name] = loaded
+            used_names.update(plugin.names)
+            tools[plugin.name] = plugin
     return tools
 
 
-def _load_plugin(entry: EntryPoint) -> Tool | str:
-    """Load the tool of a plug-in, or return why that failed, as the end of a sentence."""
+def _load_plugin(entry: EntryPoint) -> Tool:
+    """Load the tool of a plug-in. Raises `ToolError` with the end of a sentence."""
     try:
         tool = entry.load()
         problem = tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
-        return f"cannot be used: {problem}." if problem else tool
     except BaseException as error:  # a plug-in's code
-        return f"cannot be loaded: {_format_error(error)}"
+        raise ToolError(f"cannot be loaded: {_format_error(error)}") from None
+    if problem:
+        raise ToolError(f"cannot be used: {problem}.")
+    return cast(Tool, tool)
 
 
 class Toolset:
@@ -293,8 +320,15 @@ class Toolset:
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
     ) -> None:
-        """instructions: returns the standing instructions, by file. servers: describes the MCP
-        servers for the model."""
+        """
+        Args:
+            code_dir: The folder of the project's source.
+            skills: The skills of the session.
+            loaded: The skills that stay loaded in the session.
+            on_problem: Called with a sentence for each unusable plug-in.
+            instructions: Returns the standing instructions by file.
+            servers: Describes the MCP servers for the model.
+        """
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
@@ -311,13 +345,15 @@ class Toolset:
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
     ) -> str:
         """Run a tool and return its result. Raises `ToolError`."""
-        if (tool := self.tools.get(name)) is None:
+        tool = self.tools.get(name)
+        if tool is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         cancelled = cancelled or threading.Event()
-        at = Workplace(self._code, self.skills, self.loaded, cancelled)
-        return tool.call(at, arguments)
+        workplace = Workplace(self._code, self.skills, self.loaded, cancelled)
+        return tool.call(workplace, arguments)
 
     def functions(self) -> list[HostFunction]:
+        """Return the functions of all tools for the namespace of cells."""
         return [function for tool in self.tools.values() for function in tool.host_functions()]
 
     @cached_property
@@ -325,15 +361,15 @@ class Toolset:
         """The tools that a model is offered, with short schemas: those for skills only if there are
         others than the program's own. They stay the same in a session, because a prompt begins with
         them."""
-        own_skills = bool(self.skills.descriptions(bundled=False))
+        has_own_skills = bool(self.skills.descriptions(bundled=False))
         return [
             self.structured(tool, short=True)
             for tool in self.tools.values()
-            if own_skills or tool.name not in _SKILL_TOOLS
+            if has_own_skills or tool.name not in SKILL_TOOLS
         ]
 
     def structured(self, tool: Tool, *, short: bool = False) -> BaseTool:
-        """Return a LangChain tool, which returns errors as text."""
+        """Return a LangChain tool, which returns errors as text. short: with less about it."""
         from langchain_core.tools import StructuredTool
 
         def run(**arguments: Any) -> str:
@@ -342,11 +378,16 @@ class Toolset:
             except ToolError as error:
                 return str(error)
 
+        description = tool.description
+        schema: type[BaseModel] | dict[str, Any] = tool.arguments
+        if short:
+            description, *_ = description.split("\n\n")
+            schema = _short_schema(tool.arguments)
         return StructuredTool.from_function(
             run,
             name=tool.name,
-            description=tool.description.split("\n\n")[0] if short else tool.description,
-            args_schema=_short_schema(tool.arguments) if short else tool.arguments,
+            description=description,
+            args_schema=schema,
             handle_validation_error=True,
         )
 
@@ -356,21 +397,28 @@ def _short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     every request."""
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
-    properties = {}
+    properties: dict[str, Any] = {}
     for name, field in schema.get("properties", {}).items():
         keys = {"type", "anyOf", "$ref", "items", "enum"}
         if name in required:
             keys.add("description")
         properties[name] = {key: value for key, value in field.items() if key in keys}
-    rest = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {"type": "object", "properties": properties, "required": required, **rest}
+    short_schema = {"type": "object", "properties": properties, "required": required}
+    if "$defs" in schema:
+        short_schema["$defs"] = schema["$defs"]
+    return short_schema
 
 
 def get_all_tools(
     code_dir: Path | str | None = None, skills_dir: Path | str | None = None
 ) -> list[BaseTool]:
-    """Return LangChain tools for a source folder and a skills folder; by default those of a session
-    started here. Errors are returned as text. Unusable skills and plug-ins are left out."""
+    """Return LangChain tools, which return errors as text. Unusable skills and plug-ins are left
+    out.
+
+    Args:
+        code_dir: The folder of the source; by default that of a session started here.
+        skills_dir: The folder of the skills; by default those of a session started here.
+    """
     skills = skill_library(skills_dir)
     settings = load_settings()
     loaded = LoadedSkills(lambda: skills, settings.skills_budget)

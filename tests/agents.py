@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, Field
 
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
-from mahtab_tui.agent.graph import AgentState
-from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
+from mahtab_tui.agent.model_calls import ModelAnswer, make_answer
 from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.state import AgentState
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.llm.calls import AnswerListener, ModelCall, OnWords
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.api import SessionState
@@ -42,9 +44,9 @@ def code(*blocks: str, words: str = "Let me see.") -> dict[str, Any]:
     return {"text": "\n\n".join([words, *(f"```python\n{block}\n```" for block in blocks)])}
 
 
-def words(text: str, **more: Any) -> dict[str, Any]:
+def words(text: str, **fields: Any) -> dict[str, Any]:
     """A prepared answer in words."""
-    return {"text": text, **more}
+    return {"text": text, **fields}
 
 
 class FakeModel(BaseChatModel):
@@ -128,10 +130,12 @@ class Desk(RecordList):
     def decide(self, *decisions: Decision) -> None:
         """Ask for approval, and answer the requests in this order."""
         self.host.info.approval = "ask"
-        left = list(decisions)
+        remaining_decisions = list(decisions)
         self.when(
             tags.APPROVAL,
-            lambda record: self.host.approvals.answer(record.attrs["request"], left.pop(0)),
+            lambda record: self.host.approvals.answer(
+                record.attrs["request"], remaining_decisions.pop(0)
+            ),
             state="waiting",
         )
 
@@ -170,10 +174,23 @@ def read(
     llm: BaseChatModel,
     messages: Sequence[AnyMessage] = (HumanMessage("hi"),),
     cancelled: threading.Event | None = None,
-    **options: Any,
+    on_token: OnWords = lambda words: None,
+    on_pause: Callable[[str], object] = lambda sentence: None,
+    on_reading: Callable[[float], object] = lambda share: None,
+    options: Mapping[str, Any] | None = None,
 ) -> ModelAnswer:
     """Read an answer of a model."""
-    return read_answer(llm, messages, cancelled or threading.Event(), **options)
+    call = ModelCall(
+        llm,
+        messages,
+        secrets=Secrets(),
+        stopped=cancelled or threading.Event(),
+        listener=AnswerListener(on_token, on_reading=on_reading),
+        options=options,
+        on_pause=on_pause,
+    )
+    call.read()
+    return make_answer(call)
 
 
 def without_surroundings(text: str) -> str:

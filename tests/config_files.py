@@ -8,7 +8,7 @@ from pathlib import Path
 
 def toml(value: object) -> str:
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(name)} = {toml(each)}" for name, each in value.items())
+        pairs = (f"{json.dumps(name)} = {toml(child)}" for name, child in value.items())
         return "{" + ", ".join(pairs) + "}"
     return json.dumps(value)
 

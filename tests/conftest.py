@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that are known to cost much."""
     slow = slow_tests()
     for item in items:
-        if name_of(item) in slow:
+        if name_of(item) in slow or item.get_closest_marker("thorough"):
             item.add_marker("slow")
 
 
@@ -126,16 +126,16 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
-    """Fork the workers from a process that has loaded the modules already."""
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[execnet.XSpec]) -> None:
+    """Fork the workers from a process that has loaded program and tests already."""
     for spec in specs:
-        spec.python = shlex.join(warm.command())
+        spec.python = shlex.join(warm.worker_command(config.args))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Save the run's stderr, which is captured while a test runs."""
     config.stash[STDERR] = os.dup(2)
-    if not hasattr(config, "workerinput"):
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
         warm.prepare()
 
 

@@ -17,7 +17,8 @@ import pytest
 _LIST = Path(__file__).with_name("slow.txt")
 _VARIABLE = "TEST_COSTS"
 """Environment variable with the file for the measurements of a run."""
-MOST_WORK, LONGEST = 0.2, 1.5
+MOST_WORK = 0.2
+LONGEST = 1.5
 """Seconds of processor time, and of time: a test is slow if its mean over its parameters is more."""
 CORE = ("test_running", "test_session")
 """Files of `e2e` that are never slow, so that the quick tests start the program."""
@@ -31,7 +32,8 @@ def slow_tests() -> frozenset[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Measure a test with its fixtures; `main` loads this module as a plug-in of pytest."""
-    began, worked = time.monotonic(), _work()
+    began = time.monotonic()
+    worked = _work()
     result = yield
     with open(os.environ[_VARIABLE], "a") as file:
         file.write(f"{_work() - worked}\t{time.monotonic() - began}\t{name_of(item)}\n")
@@ -45,14 +47,15 @@ def name_of(item: pytest.Item) -> str:
 
 def _work() -> float:
     return sum(
-        used.ru_utime + used.ru_stime
-        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
 
 
 def costly(measured: str) -> list[str]:
     """Return the names of slow tests. measured: the lines of a run."""
-    works, times = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    works = defaultdict[str, list[float]](list)
+    times = defaultdict[str, list[float]](list)
     for line in measured.splitlines():
         work, took, name = line.split("\t")
         works[name].append(float(work))

@@ -54,9 +54,12 @@ class EmbeddingService:
                 topic = self._topics.get(word)
                 weight = 0.2 if topic is None else 1.0
                 self._known[word] = [
-                    weight * each for each in _direction(topic or word, self._length)
+                    weight * component for component in _direction(topic or word, self._length)
                 ]
-            sums = [one + other for one, other in zip(sums, self._known[word], strict=True)]
+            sums = [
+                sum_value + known_value
+                for sum_value, known_value in zip(sums, self._known[word], strict=True)
+            ]
         return sums
 
     def reply(self, body: dict[str, Any]) -> Any:

@@ -17,6 +17,14 @@ _ENDS = ("\x07", "\x1b\\", "\x9c", "")
 _COMMANDS = ("2J 1;1H ?1049l ?1000h 6n c 5n 3J 31m 8m 1000b ?2026h !p >1u 21t 1;999r").split()
 _OSC = (f"52;c;{COPIED}", "0;title", "8;;http://x/", "1337;File=:", "9;4;1;1", "104")
 
+_STRINGS = (
+    ("q#0;2;0;0;0", "\x1b\\"),
+    ("Ga=T,f=24;AAAA", "\x1b\\"),
+    ("$q", "\x9c"),
+    (f"tmux;\x1b\x1b]52;c;{COPIED}\x07", "\x1b\\"),
+    ("x", ""),
+)
+
 
 def _texts() -> list[str]:
     sequences = [f"{start}{command}" for start in _INTRODUCED["csi"] for command in _COMMANDS]
@@ -36,13 +44,5 @@ def _texts() -> list[str]:
     sequences.append("\x08" * 9)
     return [f"a{sequence}z" for sequence in sequences]
 
-
-_STRINGS = (
-    ("q#0;2;0;0;0", "\x1b\\"),
-    ("Ga=T,f=24;AAAA", "\x1b\\"),
-    ("$q", "\x9c"),
-    (f"tmux;\x1b\x1b]52;c;{COPIED}\x07", "\x1b\\"),
-    ("x", ""),
-)
 
 HOSTILE = _texts()

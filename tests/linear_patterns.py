@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import mahtab_tui
 
-LENGTH = 50_000
-"""Characters: a linear pattern takes milliseconds, a quadratic one 1,000,000,000 steps."""
-SECONDS = 1.0
+LENGTH = 25_000
+"""Characters: a linear pattern takes milliseconds, a quadratic one 300,000,000 steps."""
+SECONDS = 0.25
 """CPU seconds after which a pattern counts as stuck."""
 METHODS = ("match", "search", "fullmatch", "sub", "findall", "finditer", "split")
 PIECES = (*"a0 \n\t\"'\\<`\x1b[(\r&", " \n", "a.", "a,", "_a", "- ", "> ", "&amp;", '\\"')
@@ -41,13 +41,13 @@ NOT_HOSTILE = {
 """They read pages of the manual, or elements that the program itself writes, whose text is escaped,
 so that each beginning has its end."""
 SHORT = {
-    "mahtab_tui.bus.answers._OPENING",
+    "mahtab_tui.bus.answers._OPENING_FENCE",
     "mahtab_tui.bus.answers._PARTIAL_OPENING",
-    "mahtab_tui.bus.answers._CLOSING",
+    "mahtab_tui.bus.answers._CLOSING_FENCE",
     "mahtab_tui.bus.answers._PARTIAL_CLOSING",
-    "mahtab_tui.bus.output._NUMERIC",
+    "mahtab_tui.bus.output._NUMBER",
 }
-"""They get only short lines and cells (`LONGEST`, `LONGEST_NUMBER`)."""
+"""They get only short lines and cells (`MAX_FENCE_CHARS`, `MAX_NUMBER_CHARS`)."""
 SHORT_LENGTH = 300
 
 
@@ -79,9 +79,13 @@ def patterns(part: str) -> Iterator[Found]:
                 and f"{name} = re.compile(" in source
                 and full_name not in NOT_HOSTILE
             ):
-                used = [each for each in METHODS if re.search(rf"\b{name}\.{each}\(", source)]
+                used_methods = [
+                    method_name
+                    for method_name in METHODS
+                    if re.search(rf"\b{name}\.{method_name}\(", source)
+                ]
                 length = SHORT_LENGTH if full_name in SHORT else LENGTH
-                yield Found(full_name, value, tuple(used or ["match"]), length)
+                yield Found(full_name, value, tuple(used_methods or ["match"]), length)
         for node in ast.walk(ast.parse(source)):
             match node:
                 case ast.Call(
@@ -94,26 +98,26 @@ def patterns(part: str) -> Iterator[Found]:
 
 def sample(tree: Any, variant: int) -> str:
     """A text that a parsed pattern matches, or nearly."""
-    made = ""
+    sampled = ""
     for code, value in tree:
         if code is codes.LITERAL:
-            made += chr(value)
+            sampled += chr(value)
         elif code in (codes.NOT_LITERAL, codes.ANY):
-            made += "b" if value == ord("a") else "a"
+            sampled += "b" if value == ord("a") else "a"
         elif code is codes.IN:
-            made += next((sign for sign in FIT if fits(sign, value)), "a")
+            sampled += next((sign for sign in FIT if fits(sign, value)), "a")
         elif code is codes.BRANCH:
-            made += sample(value[1][variant % len(value[1])], variant)
+            sampled += sample(value[1][variant % len(value[1])], variant)
         elif code is codes.SUBPATTERN:
-            made += sample(value[3], variant)
+            sampled += sample(value[3], variant)
         elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
-            least, most, inner = value
-            made += sample(inner, variant) * max(least, min(most, 1 + variant % 2))
+            min_count, max_count, inner = value
+            sampled += sample(inner, variant) * max(min_count, min(max_count, 1 + variant % 2))
         elif code is codes.ATOMIC_GROUP:
-            made += sample(value, variant)
+            sampled += sample(value, variant)
         elif code is codes.ASSERT and value[0] > 0:
-            made += sample(value[1], variant)
-    return made
+            sampled += sample(value[1], variant)
+    return sampled
 
 
 def fits(sign: str, members: Any) -> bool:
@@ -125,42 +129,47 @@ def fits(sign: str, members: Any) -> bool:
         elif code is codes.RANGE:
             inside |= value[0] <= ord(sign) <= value[1]
         elif code is codes.CATEGORY:
-            name, kind = str(value), sign.isalnum() or sign == "_"
+            name = str(value)
+            kind = sign.isalnum() or sign == "_"
             if "DIGIT" in name or "SPACE" in name:
                 kind = sign.isdigit() if "DIGIT" in name else sign.isspace()
             inside |= kind != ("NOT" in name)
     return inside != (bool(members) and members[0][0] is codes.NEGATE)
 
 
-def texts(found: Found) -> Iterator[str]:
+def texts(pattern_use: Found) -> Iterator[str]:
     """Texts that the pattern is tried on."""
-    source, flags = found.pattern.pattern, found.pattern.flags
+    source = pattern_use.pattern.pattern
+    flags = pattern_use.pattern.flags
     if isinstance(source, bytes):
-        source, flags = source.decode("latin-1"), flags & ~re.UNICODE
+        source = source.decode("latin-1")
+        flags = flags & ~re.UNICODE
     tree = parser.parse(source, flags)
     samples = [sample(tree, variant)[:40] for variant in range(4)]
     pieces = dict.fromkeys(PIECES)
-    for one in samples:
-        pieces |= dict.fromkeys([one[:size] for size in range(1, len(one) + 1)] + list(one[:12]))
+    for sample_text in samples:
+        pieces |= dict.fromkeys(
+            [sample_text[:size] for size in range(1, len(sample_text) + 1)] + list(sample_text[:12])
+        )
     for piece in pieces:
         for beginning in dict.fromkeys(("", samples[0][:1], samples[1])):
-            yield beginning + piece * (found.length // len(piece)) + "\0!"
+            yield beginning + piece * (pattern_use.length // len(piece)) + "\0!"
 
 
-def stuck(found: Found) -> str:
+def stuck(pattern_use: Found) -> str:
     """The beginning of a text that takes the pattern too long; empty where there is none."""
-    for text in texts(found):
-        is_bytes = isinstance(found.pattern.pattern, bytes)
-        given: Any = text.encode("latin-1", "replace") if is_bytes else text
-        for method in found.methods:
+    for text in texts(pattern_use):
+        is_bytes = isinstance(pattern_use.pattern.pattern, bytes)
+        subject: Any = text.encode("latin-1", "replace") if is_bytes else text
+        for method in pattern_use.methods:
             signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
             try:
-                arguments = (given[:0], given) if method == "sub" else (given,)
-                result = getattr(found.pattern, method)(*arguments)
+                arguments = (subject[:0], subject) if method == "sub" else (subject,)
+                result = getattr(pattern_use.pattern, method)(*arguments)
                 for _ in result if method == "finditer" else ():
                     pass
             except Stuck:
-                return f"{found.name}.{method}({text[:60]!r}…)"
+                return f"{pattern_use.name}.{method}({text[:60]!r}…)"
             finally:
                 signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return ""

@@ -1,4 +1,4 @@
-"""Gives hostile texts of 100,000 characters to each reader of external text."""
+"""Gives hostile texts of 70,000 characters to each reader of external text."""
 
 from __future__ import annotations
 
@@ -9,37 +9,78 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-LENGTH = 100_000
-"""Characters. A linear reader takes at most a second; a quadratic one 5,000,000,000 steps."""
-SECONDS = 8
+LENGTH = 70_000
+"""Characters. A linear reader takes at most four seconds; a quadratic one 2,500,000,000 steps."""
+SECONDS = 20
 """CPU seconds after which a reader is ended, and the program with it."""
+
+PIECES = {
+    "letters": "a",
+    "shell commands": "!ls\n",
+    "shell commands in brackets": "(\n!ls\n",
+    "braces": "{a ",
+    "blanks": " ",
+    "line ends": "\n",
+    "returns": "\r",
+    "returns and letters": "a\r",
+    "backspaces": "a\b",
+    "escapes": "\x1b",
+    "cursor up": "\x1b[A",
+    "cursor up and down": "a\x1b[A\n",
+    "cursor to the right": "\x1b[999C.",
+    "erased screens": "x\n\x1b[2J",
+    "combining characters": "\u0301\x1b[K",
+    "saved cursors": "\x1b7\n\x1b8",
+    "strings of a terminal": "\x1b]",
+    "application strings": "\x1b_a\n",
+    "colours": "\x1b[31m",
+    "tags": "<search-text ",
+    "ends of tags": "</assistant-repl-in ",
+    "brackets": "<",
+    "ampersands": "&amp;",
+    "fences": "```python\n",
+    "docstrings": '"""\\',
+    "quotes": "'",
+    "quotations": "> ",
+    "thoughts": "<think>",
+    "lists": "1. ",
+    "backslashes": "\\",
+    "brackets of code": "(",
+    "line numbers": "line 1 and ",
+    "numbers": "1,234 ",
+    "quoted values": "'A b\" ",
+}
 
 
 def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.answers import AnswerSplitter
+    from mahtab_tui.bus.code_inputs import find_inputs
+    from mahtab_tui.bus.empty_answers import names_no_value
     from mahtab_tui.bus.figure_sources import FigureSource
-    from mahtab_tui.bus.figures import find_figures, names_no_value
+    from mahtab_tui.bus.figures import find_figures
     from mahtab_tui.bus.output import OutputBuffer
     from mahtab_tui.bus.sanitize import plain, styled
     from mahtab_tui.bus.terminal_screen import collapse
     from mahtab_tui.export.reading import read_notebook
     from mahtab_tui.export.writing import render_text
     from mahtab_tui.kernel.cells import TerminalOutput
-    from mahtab_tui.sandbox.base import Text, without_surrogates
-    from mahtab_tui.search.prompts import find_query_lines, plain_message
+    from mahtab_tui.sandbox.base import SearchedText, without_surrogates
+    from mahtab_tui.search.answer_code import extract_code, last_answer
+    from mahtab_tui.search.prompts import plain_message
+    from mahtab_tui.search.query_lines import find_query_lines
     from mahtab_tui.search.requests import SubAnswers, read_call, read_final
-    from mahtab_tui.search.turns import extract_code, last_answer
-    from mahtab_tui.worker.expansion import Names, expand_command
-    from mahtab_tui.worker.frames import FrameReader, encode
-    from mahtab_tui.worker.magics import transform
+    from mahtab_tui.worker.link.frames import FrameReader, encode
+    from mahtab_tui.worker.magic.expansion import Names, expand_command
+    from mahtab_tui.worker.magic.syntax import transform
     from mahtab_tui.worker.sandbox.text import EvidenceFinder, Part
-    from mahtab_tui.worker.text_tools import partition_spans
+    from mahtab_tui.worker.tools.text_tools import partition_spans
 
     def printed(text: str) -> None:
-        output, shown = TerminalOutput(), OutputBuffer()
+        output = TerminalOutput()
+        buffer = OutputBuffer()
         for start in range(0, len(text), 8_192):
             output.add("stdout", text[start : start + 8_192])
-            shown.feed("stdout", text[start : start + 8_192])
+            buffer.feed("stdout", text[start : start + 8_192])
         output.text()
 
     def streamed_answer(text: str) -> None:
@@ -52,13 +93,13 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         data = encode({"op": "x", "text": text + "\ud800"})
         reader = FrameReader(bare_limit=1_000)
         for start in range(0, len(data), 65_536):
-            for each in reader.feed(data[start : start + 65_536]):
-                without_surrogates(each)
+            for message in reader.feed(data[start : start + 65_536]):
+                without_surrogates(message)
 
     def requests(text: str) -> None:
-        root = Text.root(text)
+        root = SearchedText.root(text)
         read_call("rlm", {"query": "q", "parts": [{"text": text}], "map": False}, root)
-        read_final({"text": text, "spans": [[0, 1]] * 100_000}, root, len(text))
+        read_final({"text": text, "spans": [[0, 1]] * LENGTH}, root, len(text))
 
     def evidence(text: str) -> None:
         finder = EvidenceFinder(text)
@@ -68,7 +109,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         finder.find_runs(text)
 
     def evidence_of_sub_calls(text: str) -> None:
-        answers = SubAnswers(Text.root(text))
+        answers = SubAnswers(SearchedText.root(text))
         for start in range(0, LENGTH, 100):
             answers.add(text[start : start + 100], (), [(0, LENGTH)])
         answers.evidence(text)
@@ -117,53 +158,18 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "cells of a script": lambda text: read_as_cells(f"# %%\n{text}", "a.py"),
         "cells of Markdown": lambda text: read_as_cells(f"---\n{text}\n---\n{text}", "a.md"),
         "cell with commands": lambda text: transform(f"{text}\n!ls"),
+        "names in a cell": lambda text: find_inputs(text[:20_000]),
         "shell command": lambda text: expand_command(text, Names({}, {})),
     }
 
 
-PIECES = {
-    "letters": "a",
-    "shell commands": "!ls\n",
-    "shell commands in brackets": "(\n!ls\n",
-    "braces": "{a ",
-    "blanks": " ",
-    "line ends": "\n",
-    "returns": "\r",
-    "returns and letters": "a\r",
-    "backspaces": "a\b",
-    "escapes": "\x1b",
-    "cursor up": "\x1b[A",
-    "cursor up and down": "a\x1b[A\n",
-    "cursor to the right": "\x1b[999C.",
-    "erased screens": "x\n\x1b[2J",
-    "combining characters": "\u0301\x1b[K",
-    "saved cursors": "\x1b7\n\x1b8",
-    "strings of a terminal": "\x1b]",
-    "application strings": "\x1b_a\n",
-    "colours": "\x1b[31m",
-    "tags": "<search-text ",
-    "ends of tags": "</assistant-repl-in ",
-    "brackets": "<",
-    "ampersands": "&amp;",
-    "fences": "```python\n",
-    "docstrings": '"""\\',
-    "quotes": "'",
-    "quotations": "> ",
-    "thoughts": "<think>",
-    "lists": "1. ",
-    "backslashes": "\\",
-    "brackets of code": "(",
-    "line numbers": "line 1 and ",
-    "numbers": "1,234 ",
-    "quoted values": "'A b\" ",
-}
-
-
 def limit_time() -> None:
     """Allow this process so many more seconds of CPU time."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + SECONDS, most))
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (int(usage.ru_utime + usage.ru_stime) + SECONDS, hard_limit)
+    )
 
 
 if __name__ == "__main__":

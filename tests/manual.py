@@ -11,7 +11,7 @@ from mahtab_tui import manual
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.values import NOT_SET, choices, format_value
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.panes import PANE_COMMANDS
+from mahtab_tui.tui.commands.declarations import PANE_COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
 
 FOLDER = Path(manual.__file__).parent
@@ -19,9 +19,12 @@ FOLDER = Path(manual.__file__).parent
 
 def keys() -> str:
     """A table for each group of keys, with the names that a keymap uses."""
-    names = {f"{each.title}: {each.help}": f"`{each.id}`" for each in (*COMMANDS, *PANE_COMMANDS)}
+    names = {
+        f"{command.title}: {command.help}": f"`{command.id}`"
+        for command in (*COMMANDS, *PANE_COMMANDS)
+    }
     parts = []
-    for group, rows in groupby(help_rows({}), lambda row: row[0]):
+    for group, rows in groupby(help_rows(COMMANDS, {}), lambda row: row[0]):
         lines = ((_code(keys), text, names.get(text, "")) for _, keys, text in rows)
         parts.append(f"## {group}\n\n{_table(('key', 'what it does', 'name'), lines)}")
     return "\n\n".join(parts)
@@ -29,8 +32,13 @@ def keys() -> str:
 
 def commands() -> str:
     """The slash commands by name."""
-    found = sorted((each for each in COMMANDS if each.slash), key=lambda each: each.slash)
-    lines = ((f"`/{each.slash} {each.argument}".rstrip() + "`", each.help) for each in found)
+    slash_commands = sorted(
+        (command for command in COMMANDS if command.slash), key=lambda command: command.slash
+    )
+    lines = (
+        (f"`/{command.slash} {command.argument}".rstrip() + "`", command.help)
+        for command in slash_commands
+    )
     return _table(("command", "what it does"), lines)
 
 
@@ -40,8 +48,8 @@ def settings() -> str:
     for key, field in Settings.model_fields.items():
         default = format_value(field.get_default(call_default_factory=True))
         allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
-        shown = "–" if default == NOT_SET else f"`{default}`"
-        lines.append((f"`{key}`", f"{field.description}{allowed}", shown))
+        default_text = "–" if default == NOT_SET else f"`{default}`"
+        lines.append((f"`{key}`", f"{field.description}{allowed}", default_text))
     return _table(("setting", "what it does", "default"), lines)
 
 
@@ -60,7 +68,8 @@ TABLES = {"keys": keys, "commands": commands, "configuration": settings}
 
 def with_tables(topic: str, text: str) -> str:
     """Replace the table of a page."""
-    begin, end = re.search(r"<!-- (keys|commands|settings) -->\n", text), text.index("<!-- end -->")
+    begin = re.search(r"<!-- (keys|commands|settings) -->\n", text)
+    end = text.index("<!-- end -->")
     assert begin is not None
     return f"{text[: begin.end()]}\n{TABLES[topic]()}\n\n{text[end:]}"
 

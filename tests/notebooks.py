@@ -39,9 +39,11 @@ def notebooks() -> Iterator[Any]:
     """Yield all as `NotebookNode`s."""
     yield new_notebook()
     for bundle in BUNDLES:
-        shown = new_output("display_data", data=bundle, metadata={"image/png": {"width": 5}})
+        display_output = new_output(
+            "display_data", data=bundle, metadata={"image/png": {"width": 5}}
+        )
         result = new_output("execute_result", data=bundle, execution_count=3)
-        yield _with(new_code_cell("show()", execution_count=3, outputs=[shown, result]))
+        yield _with(new_code_cell("show()", execution_count=3, outputs=[display_output, result]))
     for text in STREAMS:
         streams = [new_output("stream", name=name, text=text) for name in ("stdout", "stderr")]
         yield _with(new_code_cell("print()", outputs=streams))
@@ -65,8 +67,8 @@ def notebooks() -> Iterator[Any]:
     traceback = ["\x1b[31mTraceback\x1b[0m", "E: v"]
     error = new_output("error", ename="E", evalue="v\x1b[2J", traceback=traceback)
     yield _with(new_code_cell("1/0", outputs=[error]))
-    many = [new_output("stream", text=f"{number}\n") for number in range(500)]
-    yield _with(new_code_cell("many()", outputs=many))
+    stream_outputs = [new_output("stream", text=f"{number}\n") for number in range(500)]
+    yield _with(new_code_cell("many()", outputs=stream_outputs))
     odd = _with(new_code_cell("x", outputs=[new_output("display_data", data={"text/plain": "1"})]))
     odd["cells"][0]["outputs"][0]["data"]["application/x-unknown"] = "zzz"
     odd["cells"][0]["outputs"][0]["transient"] = {"display_id": "d1"}

@@ -6,7 +6,8 @@ import os
 import socket
 from itertools import count
 
-_FIRST, _LAST = 10_000, 32_000
+_FIRST = 10_000
+_LAST = 32_000
 """Below the ports that the system chooses, which another program often gets first."""
 _NUMBERS = count(os.getpid() * 101)  # each process of a run starts with another port
 

@@ -90,7 +90,8 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
             size = chance.choice(SIZES)
             yield size
         elif kind < 0.30:
-            start, button = point(), chance.choice((0, 0, 0, 2, 64, 65, 66, 67))
+            start = point()
+            button = chance.choice((0, 0, 0, 2, 64, 65, 66, 67))
             moved = f"\x1b[<{button + 32};{point()}M" if chance.random() < 0.3 else ""
             released = button < 64 and chance.random() < 0.95
             end = f"{moved}\x1b[<{button};{start}m" if released else ""
@@ -111,7 +112,7 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
             yield chance.choice(chance.choice(keys))
 
 
-async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
+async def run(seed: int, count: int, on_start: Callable[[], None] = lambda: None) -> None:
     """Make one run in this process; `begun` is called before each action."""
     chance = random.Random(seed)
     settings = load_settings(
@@ -123,16 +124,17 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
     )
     history = History(Path.home() / ".mahtab" / "history.db", str(Path.cwd()))
     app = MahtabApp(session, StdioRedirect(lambda text: None), history)
-    last: deque[str | tuple[int, int]] = deque(maxlen=12)
+    latest_actions: deque[str | tuple[int, int]] = deque(maxlen=12)
     try:
         async with app.run_test(size=(120, 35)) as pilot:
-            parser, driver = KeyParser(), app._driver
+            parser = KeyParser()
+            driver = app._driver
             assert driver is not None
             for action, _ in zip(actions(chance), range(count), strict=False):
                 if not app.is_running or app._exit:
                     break
-                last.append(action)
-                begun()
+                latest_actions.append(action)
+                on_start()
                 if isinstance(action, str):
                     for event in (*parser.feed(action), *parser.flush_pending()):
                         driver.process_message(event)
@@ -146,7 +148,7 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
             app.exit()
     except BaseException:
         head = f"seed {seed}: the application ended after these actions:"
-        print(head, *map(repr, last), sep="\n  ", flush=True)
+        print(head, *map(repr, latest_actions), sep="\n  ", flush=True)
         raise
     finally:
         await asyncio.to_thread(session.close)

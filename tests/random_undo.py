@@ -39,14 +39,16 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
     done = cells.kernel.undo(numbers[back])
     if not done.exact:
         return f"seed {seed}: not exact: {done.not_restored}"
-    found = []
+    differences = []
 
-    def compare(wanted: str, what: str) -> None:
-        if (now := _digest(cells)) != wanted:
-            found.append(f"seed {seed}: {what} differs")
+    def compare(expected_digest: str, step: str) -> None:
+        if (digest := _digest(cells)) != expected_digest:
+            differences.append(f"seed {seed}: {step} differs")
             if verbose:
-                found.extend(
-                    difflib.unified_diff(wanted.splitlines(), now.splitlines(), n=2, lineterm="")
+                differences.extend(
+                    difflib.unified_diff(
+                        expected_digest.splitlines(), digest.splitlines(), n=2, lineterm=""
+                    )
                 )
 
     if rng.random() < 0.5:
@@ -54,13 +56,13 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
         compare(states[-1], "redo")
         cells.kernel.undo(numbers[back])
     compare(states[back], f"undo of {len(numbers) - back} cells")
-    return "\n".join(found)
+    return "\n".join(differences)
 
 
 def _digest(cells: Cells) -> str:
-    found = cells.kernel.inspect("probe")
-    assert not found.error, found.error
-    return found.text
+    inspection = cells.kernel.inspect("probe")
+    assert not inspection.error, inspection.error
+    return inspection.text
 
 
 def main() -> int:
@@ -74,12 +76,12 @@ def main() -> int:
         prepare(cells, chosen.verbose)
         for seed in range(chosen.seed, chosen.seed + chosen.programs):
             try:
-                found = difference(cells, seed, chosen.verbose)
+                differences = difference(cells, seed, chosen.verbose)
             except (AssertionError, KernelError) as error:
-                found = f"seed {seed}: {error}"
-            if found:
+                differences = f"seed {seed}: {error}"
+            if differences:
                 failed += 1
-                print(found, flush=True)
+                print(differences, flush=True)
     print(f"{chosen.programs} programs, {failed} with a difference")
     return 1 if failed else 0
 

@@ -32,8 +32,10 @@ def emit(log: logging.Logger, tag: str, text: str = "", /, **attrs: Any) -> None
 
 def read_log(path: Path) -> list[Record]:
     """Read the log of a search."""
-    found = [from_json(json.loads(line)) for line in path.read_text("utf-8").splitlines()[1:]]
-    return [record for record in found if record is not None]
+    parsed_records = [
+        from_json(json.loads(line)) for line in path.read_text("utf-8").splitlines()[1:]
+    ]
+    return [record for record in parsed_records if record is not None]
 
 
 class RecordList(logging.Handler):

@@ -15,11 +15,11 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import LAST_CALL, PLAIN, QUERY
-from mahtab_tui.sandbox.base import Sandbox, SandboxHost, Text, TurnResult
-from mahtab_tui.search.api import Asking, Search, SearchAnswer
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.sandbox.base import Sandbox, SandboxHost, SearchedText, TurnResult
+from mahtab_tui.search.limits import SearchLimits
+from mahtab_tui.search.search import Asking, Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.worker.answers import FORM
+from mahtab_tui.worker.rlm.answers import FORM
 from mahtab_tui.worker.sandbox.text import Final
 from tests import tags
 
@@ -66,7 +66,7 @@ class ScriptedModel(BaseChatModel):
 class Seat:
     """A scripted turn's access to its node's text and to the engine."""
 
-    def __init__(self, text: Text, host: SandboxHost) -> None:
+    def __init__(self, text: SearchedText, host: SandboxHost) -> None:
         self.text = text.text
         self.host = host
         self.output: list[str] = []
@@ -109,7 +109,7 @@ class ScriptedSandboxes:
     """Sandboxes for code that names a turn: ``look()`` runs the function `look` of `turns`."""
 
     name = "scripted"
-    gaps = ""
+    unsupported_features = ""
     slow = False
     """Whether they never start."""
 
@@ -121,7 +121,7 @@ class ScriptedSandboxes:
         self.closed = False
 
     async def start(
-        self, text: Text, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()
+        self, text: SearchedText, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()
     ) -> Sandbox:
         if self.slow:
             await asyncio.Event().wait()
@@ -185,9 +185,9 @@ def code(call: str, note: object = "") -> str:
 
 def query_of(messages: Messages) -> str:
     """Return the query of a conversation."""
-    found = re.search(rf"<{QUERY}>\n(.*?)\n</{QUERY}>", str(messages[1].content), re.DOTALL)
-    assert found
-    return found[1]
+    match = re.search(rf"<{QUERY}>\n(.*?)\n</{QUERY}>", str(messages[1].content), re.DOTALL)
+    assert match
+    return match[1]
 
 
 def is_plain(messages: Messages) -> bool:
@@ -202,12 +202,14 @@ def count_answers(messages: Messages) -> int:
     return sum(message.type == "ai" for message in messages)
 
 
-def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best there is") -> Reply:
+def replies(
+    script: Mapping[str, str | Sequence[str]], final_reply: str = "the best there is"
+) -> Reply:
     """Answer each query with its answers in order, one a turn, and a last call with `last`."""
 
     def reply(messages: Messages) -> str:
         if is_last_call(messages):
-            return last
+            return final_reply
         entry = script[query_of(messages).partition(FORM)[0]]
         return entry if isinstance(entry, str) else entry[count_answers(messages)]
 
@@ -268,7 +270,7 @@ class Bench:
             text,
             model=reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply),
             sub_model=sub_model,
-            limits=Limits(**{"small": 0, "max_depth": 3, **limits}),
+            limits=SearchLimits(**{"small": 0, "max_depth": 3, **limits}),
             asking=asking,
         )
 
@@ -295,14 +297,16 @@ def check(story: Story) -> None:
         records = [record for record in story if record.attrs.get("tree") == name]
         numbers = [record.attrs["seq"] for record in records if "seq" in record.attrs]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        begun = [record.attrs["node"] for record in records if record.attrs.get("event") == "begin"]
-        ended = [record.attrs["node"] for record in records if record.tag == tags.RLM_FINAL]
-        assert sorted(begun) == sorted(set(begun)) == sorted(ended)
+        begun_nodes = [
+            record.attrs["node"] for record in records if record.attrs.get("event") == "begin"
+        ]
+        ended_nodes = [record.attrs["node"] for record in records if record.tag == tags.RLM_FINAL]
+        assert sorted(begun_nodes) == sorted(set(begun_nodes)) == sorted(ended_nodes)
         tree = Tree(name)
         for record in records:
             tree.fold(record)
         assert tree.finished
-        assert sorted(tree.nodes) == sorted(begun)
+        assert sorted(tree.nodes) == sorted(begun_nodes)
         assert not tree.questions
         assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == Story(
             records

@@ -35,7 +35,7 @@ def _ask(screen: Terminal) -> None:
     screen.enter("total = sum(row['price'] for row in orders)")
     screen.wait(r"\+ total")
     screen.enter("`first 3 of cities")
-    screen.press_until("y", "The result", asked="waits for you")
+    screen.press_until("y", "The result", prompt_pattern="waits for you")
     screen.wait("idle")
     screen.enter("how many items has orders?")
     screen.wait("waits for you")
@@ -43,7 +43,7 @@ def _ask(screen: Terminal) -> None:
 
 def _inspect(screen: Terminal) -> None:
     screen.send("\x0fn")
-    screen.press_until("enter", "missing", asked="NAMESPACE")
+    screen.press_until("enter", "missing", prompt_pattern="NAMESPACE")
 
 
 def _search(screen: Terminal) -> None:

@@ -33,22 +33,23 @@ say(key)
 
 def leak(text: str) -> str:
     """Return a part of the key that can be read in a raw or drawn text, or nothing."""
-    hexed, coded = KEY.encode().hex(), base64.b64encode(f"user:{KEY}".encode()).decode()
+    hexed = KEY.encode().hex()
+    coded = base64.b64encode(f"user:{KEY}".encode()).decode()
     secret = [KEY[start : start + PART] for start in range(8, len(KEY) - PART)]
     secret += [json.dumps(part)[1:-1] for part in secret]
     secret += [hexed[start : start + 12] for start in range(16, len(hexed) - 12)]
     secret += [coded[start : start + 12] for start in range(20, len(coded) - 20)]
-    seen = [
+    views = [
         text,
         plain(text),
         re.sub(r"[^ -~]|\\u....|\\n", "", text),
         re.sub(r"\\x1b\[\d*m|\\u001b\[\d*m|\[\d*m|\\x..|\\u....|\\", "", plain(text)),
     ]
-    return next((part for part in secret for view in seen if part in view), "")
+    return next((part for part in secret for view in views if part in view), "")
 
 
 def assert_masked(text: str, *, expect_mask: bool = True) -> None:
     """Check that a text has no part of the key and, with `expect_mask`, a mask instead."""
-    found = leak(text)
-    assert not found, f"{found!r} in {text!r}"
+    leaked = leak(text)
+    assert not leaked, f"{leaked!r} in {text!r}"
     assert not expect_mask or MASK in text or json.dumps(MASK)[1:-1] in text, text

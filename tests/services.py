@@ -19,6 +19,37 @@ Piece = bytes | Callable[[], object]
 
 _NO_HEADERS: Mapping[str, str] = {}
 
+_READ = {"input_tokens": 600, "cache_read_input_tokens": 400, "cache_creation_input_tokens": 0}
+
+_CLAUDE: dict[str, Any] = {
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "content": [],
+    "model": "claude-sonnet-4-5",
+    "stop_reason": None,
+    "stop_sequence": None,
+}
+
+_USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+_DONE = b"data: [DONE]\n\n"
+
+_ROUTED = "anthropic/claude-sonnet-4.5"
+_ALIVE = b": OPENROUTER PROCESSING\n\n"
+_COST = {
+    **_USAGE,
+    "cost": 0.0123,
+    "is_byok": False,
+    "cost_details": {"upstream_inference_cost": None},
+}
+
+_OLLAMA_END: dict[str, Any] = {
+    "message": {"role": "assistant", "content": ""},
+    "done": True,
+    "prompt_eval_count": 1000,
+    "eval_count": 100,
+}
+
 
 class Reply(NamedTuple):
     """One answer of a service."""
@@ -226,9 +257,6 @@ def _line(**data: Any) -> bytes:
     )
 
 
-_READ = {"input_tokens": 600, "cache_read_input_tokens": 400, "cache_creation_input_tokens": 0}
-
-
 def _anthropic_end(reason: str) -> list[bytes]:
     return [
         _event("content_block_stop", index=0),
@@ -241,15 +269,6 @@ def _anthropic_end(reason: str) -> list[bytes]:
     ]
 
 
-_CLAUDE: dict[str, Any] = {
-    "id": "m",
-    "type": "message",
-    "role": "assistant",
-    "content": [],
-    "model": "claude-sonnet-4-5",
-    "stop_reason": None,
-    "stop_sequence": None,
-}
 ANTHROPIC = Protocol(
     "anthropic:claude-sonnet-4-5",
     lambda words: _event(
@@ -265,8 +284,6 @@ ANTHROPIC = Protocol(
     _event("error", error={"type": "overloaded_error", "message": "Overloaded"}),
 )
 
-_USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
-_DONE = b"data: [DONE]\n\n"
 OPENAI = Protocol(
     "openai:gpt-4o",
     lambda words: _delta("gpt-4o", content=words),
@@ -276,14 +293,6 @@ OPENAI = Protocol(
     b'data: {"error": {"message": "Overloaded", "type": "server_error", "code": null}}\n\n',
 )
 
-_ROUTED = "anthropic/claude-sonnet-4.5"
-_ALIVE = b": OPENROUTER PROCESSING\n\n"
-_COST = {
-    **_USAGE,
-    "cost": 0.0123,
-    "is_byok": False,
-    "cost_details": {"upstream_inference_cost": None},
-}
 OPENROUTER = Protocol(
     f"openrouter:{_ROUTED}",
     lambda words: _ALIVE + _delta(_ROUTED, content=words),
@@ -293,12 +302,6 @@ OPENROUTER = Protocol(
     _data(_ROUTED, error={"code": 502, "message": "Overloaded"}, choices=[]),
 )
 
-_OLLAMA_END: dict[str, Any] = {
-    "message": {"role": "assistant", "content": ""},
-    "done": True,
-    "prompt_eval_count": 1000,
-    "eval_count": 100,
-}
 OLLAMA = Protocol(
     "ollama:llama3.2",
     lambda words: _line(message={"role": "assistant", "content": words}, done=False),

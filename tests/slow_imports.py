@@ -30,7 +30,8 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect
 from tests import tags
 
-SHARE, LONGEST = 0.1, 0.02
+SHARE = 0.1
+LONGEST = 0.02
 """The share of slow modules, and the most seconds that one takes longer."""
 NO_LIBRARIES = {"mahtab_tui", "tests", *sys.stdlib_module_names}
 PATIENCE = 300.0
@@ -65,8 +66,8 @@ class SlowImports(importlib.abc.MetaPathFinder):
                 self._begun = self._begun or not later
                 if self._begun:
                     main = threading.current_thread() is threading.main_thread()
-                    who = ("main" if main else "others") + (" later" if later else "")
-                    self.libraries[who].add(name.partition(".")[0])
+                    importer = ("main" if main else "others") + (" later" if later else "")
+                    self.libraries[importer].add(name.partition(".")[0])
                 time.sleep(pause)
                 return create(spec)
 
@@ -76,7 +77,8 @@ class SlowImports(importlib.abc.MetaPathFinder):
     def of_two(self) -> list[str]:
         """Return the libraries that the main thread and others may have imported at the same time,
         but for the standard library and our modules."""
-        main, later = self.libraries["main"], self.libraries["main later"]
+        main = self.libraries["main"]
+        later = self.libraries["main later"]
         both = ((main | later) & self.libraries["others"]) | (
             later & self.libraries["others later"]
         )
@@ -102,7 +104,8 @@ async def _use(session: Session, app: MahtabApp, store: MemoryStore) -> None:
 
 def run_once(seed: int) -> dict[str, Any]:
     """Start the application once in this process, and return the results."""
-    slow, failures = SlowImports(seed), list[str]()
+    slow = SlowImports(seed)
+    failures = list[str]()
     threading.excepthook = lambda failed: failures.append(
         "".join(traceback.format_exception(failed.exc_value)) if failed.exc_value else "?"
     )

@@ -19,7 +19,9 @@ from tests.agents import Desk, FakeModel
 Answer = str | list[AIMessageChunk] | Exception
 
 
-def calls(*asked: tuple[str, dict[str, Any] | str], words: str = "") -> list[AIMessageChunk]:
+def calls(
+    *requested_calls: tuple[str, dict[str, Any] | str], words: str = ""
+) -> list[AIMessageChunk]:
     """An answer that calls tools: name, and arguments (a text is sent as it is)."""
 
     def piece(index: int, name: str | None, args: str) -> AIMessageChunk:
@@ -27,10 +29,13 @@ def calls(*asked: tuple[str, dict[str, Any] | str], words: str = "") -> list[AIM
         call = tool_call_chunk(name=name, args=args, id=id, index=index)
         return AIMessageChunk(content="", tool_call_chunks=[call])
 
-    written = [given if isinstance(given, str) else json.dumps(given) for _, given in asked]
+    written = [
+        call_arguments if isinstance(call_arguments, str) else json.dumps(call_arguments)
+        for _, call_arguments in requested_calls
+    ]
     return [
         *([AIMessageChunk(content=words)] if words else []),
-        *(piece(index, name, "") for index, (name, _) in enumerate(asked)),
+        *(piece(index, name, "") for index, (name, _) in enumerate(requested_calls)),
         *(piece(index, None, text[: len(text) // 2]) for index, text in enumerate(written)),
         *(piece(index, None, text[len(text) // 2 :]) for index, text in enumerate(written)),
     ]

@@ -17,6 +17,11 @@ except ImportError:
 
 NAMES = [f"v{number}" for number in range(8)]
 
+_ATOMS = (None, True, 1, -1, -2, 0.0, -0.0, "a", b"b", float("nan"), 2j)
+
+_ATOM_TYPES = (int, float, complex, str, bytes, type(None))
+_MODULES = ("builtins", "collections", "numpy", "pandas", "pandas.core.frame", __name__)
+
 
 class Plain:
     shared: Any = None
@@ -47,19 +52,16 @@ def change(namespace: dict[str, Any], seed: int, steps: int) -> None:
 
 
 def _change(namespace: dict[str, Any], rng: random.Random) -> None:
-    things = _things(namespace)
-    if not things or rng.random() < 0.25:
+    values = _things(namespace)
+    if not values or rng.random() < 0.25:
         name = rng.choice(NAMES)
         if name in namespace and rng.random() < 0.3:
             del namespace[name]
         else:
-            namespace[name] = _new(rng, things, 3)
+            namespace[name] = _new(rng, values, 3)
         return
-    thing = rng.choice(things)
-    rng.choice(_changes_of(thing))(thing, rng, things)
-
-
-_ATOMS = (None, True, 1, -1, -2, 0.0, -0.0, "a", b"b", float("nan"), 2j)
+    value = rng.choice(values)
+    rng.choice(_changes_of(value))(value, rng, values)
 
 
 def _atom(rng: random.Random) -> Any:
@@ -73,38 +75,38 @@ def _key(rng: random.Random) -> Any:
     )
 
 
-def _new(rng: random.Random, things: list[Any], depth: int) -> Any:
+def _new(rng: random.Random, values: list[Any], depth: int) -> Any:
     if depth == 0 or rng.random() < 0.3:
         return _atom(rng)
-    if things and rng.random() < 0.35:
-        return rng.choice(things)
+    if values and rng.random() < 0.35:
+        return rng.choice(values)
 
     def inner() -> list[Any]:
-        return [_new(rng, things, depth - 1) for _ in range(rng.randrange(4))]
+        return [_new(rng, values, depth - 1) for _ in range(rng.randrange(4))]
 
     def new() -> Any:
-        return _new(rng, things, depth - 1)
+        return _new(rng, values, depth - 1)
 
     def plain() -> Plain:
-        made = Plain()
-        made.__dict__.update((f"a{number}", value) for number, value in enumerate(inner()))
-        return made
+        container = Plain()
+        container.__dict__.update((f"a{number}", value) for number, value in enumerate(inner()))
+        return container
 
     def slotted() -> Slotted:
-        made = Slotted()
-        made.left = new()
-        return made
+        container = Slotted()
+        container.left = new()
+        return container
 
     def items() -> Items:
-        made = Items(inner())
-        made.tag = new()  # type: ignore[attr-defined]
-        return made
+        container = Items(inner())
+        container.tag = new()  # type: ignore[attr-defined]
+        return container
 
     def view() -> Any:
         arrays = [
-            thing
-            for thing in things
-            if type(thing) is numpy.ndarray and thing.ndim == 1 and thing.size
+            candidate
+            for candidate in values
+            if type(candidate) is numpy.ndarray and candidate.ndim == 1 and candidate.size
         ]
         if not arrays:
             return numpy.ones((2, 3), order="F")
@@ -136,8 +138,8 @@ def _new(rng: random.Random, things: list[Any], depth: int) -> Any:
     return rng.choice(makers)()
 
 
-def _set_item(thing: Any, rng: random.Random, things: list[Any]) -> None:
-    thing[rng.randrange(len(thing))] = _new(rng, things, 2)
+def _set_item(array: Any, rng: random.Random, values: list[Any]) -> None:
+    array[rng.randrange(len(array))] = _new(rng, values, 2)
 
 
 _Change = Callable[[Any, random.Random, list[Any]], object]
@@ -192,7 +194,7 @@ _FRAME: list[_Change] = [
 ]
 
 
-def _changes_of(thing: Any) -> list[_Change]:
+def _changes_of(value: Any) -> list[_Change]:
     for types, changes in (
         ((list, collections.deque), _LIST),
         (dict, _DICT),
@@ -200,45 +202,45 @@ def _changes_of(thing: Any) -> list[_Change]:
         (bytearray, _BYTES),
         ((Plain, Slotted), _OBJECT),
     ):
-        if isinstance(thing, types):
+        if isinstance(value, types):
             return changes
-    if numpy is not None and isinstance(thing, numpy.ndarray):
-        return [*_ARRAY, _set_item] if thing.dtype.hasobject else _ARRAY
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return [*_ARRAY, _set_item] if value.dtype.hasobject else _ARRAY
     return _FRAME
 
 
-_ATOM_TYPES = (int, float, complex, str, bytes, type(None))
-_MODULES = ("builtins", "collections", "numpy", "pandas", "pandas.core.frame", __name__)
-
-
 def _things(namespace: dict[str, Any]) -> list[Any]:
-    found: dict[int, Any] = {}
+    values_by_id: dict[int, Any] = {}
     pending = list(ours(namespace).values())
     while pending:
-        thing = pending.pop(0)
-        if type(thing) is tuple:
-            pending += thing
+        value = pending.pop(0)
+        if type(value) is tuple:
+            pending += value
         elif (
-            id(thing) not in found
-            and type(thing).__module__ in _MODULES
-            and not isinstance(thing, _ATOM_TYPES)
+            id(value) not in values_by_id
+            and type(value).__module__ in _MODULES
+            and not isinstance(value, _ATOM_TYPES)
         ):
-            found[id(thing)] = thing
-            pending += _inside(thing)
-    return list(found.values())
+            values_by_id[id(value)] = value
+            pending += _inside(value)
+    return list(values_by_id.values())
 
 
-def _inside(thing: Any) -> list[Any]:
+def _inside(container: Any) -> list[Any]:
     inside: list[Any] = []
-    if isinstance(thing, dict):
-        inside += thing.values()
-    elif isinstance(thing, (list, tuple, collections.deque)):
-        inside += thing
-    elif numpy is not None and type(thing) is numpy.ndarray:
-        inside += thing.ravel().tolist() if thing.dtype.hasobject else []
-    inside += getattr(thing, "__dict__", {}).values() if isinstance(thing, (Plain, Items)) else []
-    if isinstance(thing, Slotted):
-        inside += [getattr(thing, name) for name in Slotted.__slots__ if hasattr(thing, name)]
+    if isinstance(container, dict):
+        inside += container.values()
+    elif isinstance(container, (list, tuple, collections.deque)):
+        inside += container
+    elif numpy is not None and type(container) is numpy.ndarray:
+        inside += container.ravel().tolist() if container.dtype.hasobject else []
+    inside += (
+        getattr(container, "__dict__", {}).values() if isinstance(container, (Plain, Items)) else []
+    )
+    if isinstance(container, Slotted):
+        inside += [
+            getattr(container, name) for name in Slotted.__slots__ if hasattr(container, name)
+        ]
     return inside
 
 
@@ -264,19 +266,19 @@ def digest(namespace: dict[str, Any]) -> str:
     alive: list[Any] = []
     pending = [value for _, value in sorted(ours(namespace).items())] + [Plain.shared]
     while pending:
-        thing = pending.pop(0)
-        if isinstance(thing, _ATOM_TYPES):
-            lines.append(f"{type(thing).__name__} {thing!r}")
+        current = pending.pop(0)
+        if isinstance(current, _ATOM_TYPES):
+            lines.append(f"{type(current).__name__} {current!r}")
             continue
-        if type(thing) is not tuple:
-            known = numbers.get(id(thing))
-            numbers.setdefault(id(thing), len(numbers))
-            alive.append(thing)
-            if known is not None:
-                lines.append(f"again {known}")
+        if type(current) is not tuple:
+            number = numbers.get(id(current))
+            numbers.setdefault(id(current), len(numbers))
+            alive.append(current)
+            if number is not None:
+                lines.append(f"again {number}")
                 continue
-        lines.append(_line(thing, numbers, alive))
-        pending = _inside(thing) + pending
+        lines.append(_line(current, numbers, alive))
+        pending = _inside(current) + pending
     return "\n".join(lines)
 
 
@@ -284,25 +286,25 @@ def _is_mutable(value: Any) -> bool:
     return not isinstance(value, (*_ATOM_TYPES, tuple))
 
 
-def _line(thing: Any, numbers: dict[int, int], alive: list[Any]) -> str:
-    name = type(thing).__name__
-    if isinstance(thing, dict):
-        return f"{name} {list(thing)!r} {getattr(thing, 'default_factory', None)}"
-    if isinstance(thing, set):
-        return f"{name} {sorted(map(repr, thing))}"
-    if isinstance(thing, bytearray):
-        return f"{name} {bytes(thing)!r}"
-    if numpy is not None and isinstance(thing, numpy.ndarray):
-        owner = thing
+def _line(value: Any, numbers: dict[int, int], alive: list[Any]) -> str:
+    name = type(value).__name__
+    if isinstance(value, dict):
+        return f"{name} {list(value)!r} {getattr(value, 'default_factory', None)}"
+    if isinstance(value, set):
+        return f"{name} {sorted(map(repr, value))}"
+    if isinstance(value, bytearray):
+        return f"{name} {bytes(value)!r}"
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        owner = value
         while isinstance(owner.base, numpy.ndarray):
             owner = owner.base
         alive.append(owner)
         number = numbers.setdefault(id(owner), len(numbers))
-        offset = thing.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-        data = b"" if thing.dtype.hasobject else thing.tobytes()
-        return f"{name} {thing.dtype} {thing.shape} {thing.strides} {thing.flags.writeable} {number} {offset} {hashlib.sha1(data).hexdigest()}"
-    if pandas is not None and isinstance(thing, pandas.DataFrame):
-        return f"{name} {thing.to_dict('split')} {[str(kind) for kind in thing.dtypes]} {thing.attrs} {type(thing.index).__name__}"
-    if isinstance(thing, (Plain, Items)):
-        return f"{name} {list(thing.__dict__)} {len(thing) if isinstance(thing, Items) else ''}"
-    return f"{name} {len(_inside(thing))}"
+        offset = value.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+        data = b"" if value.dtype.hasobject else value.tobytes()
+        return f"{name} {value.dtype} {value.shape} {value.strides} {value.flags.writeable} {number} {offset} {hashlib.sha1(data).hexdigest()}"
+    if pandas is not None and isinstance(value, pandas.DataFrame):
+        return f"{name} {value.to_dict('split')} {[str(kind) for kind in value.dtypes]} {value.attrs} {type(value.index).__name__}"
+    if isinstance(value, (Plain, Items)):
+        return f"{name} {list(value.__dict__)} {len(value) if isinstance(value, Items) else ''}"
+    return f"{name} {len(_inside(value))}"

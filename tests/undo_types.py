@@ -74,9 +74,13 @@ _CHANGES: tuple[Any, ...] = (
     lambda value: value(5),
 )
 
+_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+_UNSTABLE = "__weakref__ __doc__ gi_frame __annotations__ __builtins__ __globals__".split()
+
 
 def make() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    instances: dict[str, Any] = {}
     warnings.simplefilter("ignore")
     for module_name in sorted({*sys.stdlib_module_names, *_NEEDED} - _EXCLUDED):
         if module_name.startswith("_"):
@@ -84,8 +88,8 @@ def make() -> dict[str, Any]:
         with contextlib.suppress(Exception):
             module = importlib.import_module(module_name)
             for name, value in _made(module, module_name):
-                found[f"of_{module_name.replace('.', '_')}_{name}"] = value
-    return found
+                instances[f"of_{module_name.replace('.', '_')}_{name}"] = value
+    return instances
 
 
 def _made(module: types.ModuleType, module_name: str) -> Iterator[tuple[str, Any]]:
@@ -104,11 +108,11 @@ def _made(module: types.ModuleType, module_name: str) -> Iterator[tuple[str, Any
 
 
 def change(value: Any) -> None:
-    each: Any
-    for each in _CHANGES:
+    apply_change: Any
+    for apply_change in _CHANGES:
         with contextlib.suppress(Exception):
             if isinstance(value, (int, str, type, types.ModuleType)) or not _can_block(value):
-                each(value)
+                apply_change(value)
     names = [
         name
         for base in type(value).__mro__
@@ -118,24 +122,18 @@ def change(value: Any) -> None:
     for name in dict.fromkeys(names):
         if name not in ("__dict__", "__class__", "__weakref__"):
             with contextlib.suppress(Exception):
-                now = getattr(value, name)
-                if isinstance(now, int):
-                    now = not now if isinstance(now, bool) else now + 1
+                attribute = getattr(value, name)
+                if isinstance(attribute, int):
+                    attribute = not attribute if isinstance(attribute, bool) else attribute + 1
                 else:
-                    now = "other"
-                setattr(value, name, now)
+                    attribute = "other"
+                setattr(value, name, attribute)
 
 
 def _can_block(value: Any) -> bool:
     return type(value).__module__ in ("subprocess", "multiprocessing", "selectors", "select") or (
         hasattr(value, "fileno") and not hasattr(value, "getvalue")
     )
-
-
-_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
-
-
-_UNSTABLE = "__weakref__ __doc__ gi_frame __annotations__ __builtins__ __globals__".split()
 
 
 def digest(value: Any, depth: int = 3) -> str:
@@ -162,7 +160,7 @@ def digest(value: Any, depth: int = 3) -> str:
         and not hasattr(value, "fileno")
     ):
         with contextlib.suppress(Exception):
-            lines += [digest(each, depth - 1) for each in [*value][:20]]
+            lines += [digest(element, depth - 1) for element in [*value][:20]]
     for base in type(value).__mro__:
         for name, slot in vars(base).items():
             if type(slot) in _DESCRIPTORS and not re.match("_[^_]", name) and name not in _UNSTABLE:

@@ -38,20 +38,20 @@ def alive(pid: int) -> bool:
         return not Path("/proc/self").exists()
 
 
-def waiting_kernels(home: Path) -> list[int]:
+def detached_kernels(home: Path) -> list[int]:
     """Return the process ids of the kernels that have a holder there."""
     from mahtab_tui.kernel.detached import ask
 
-    found = []
+    process_ids = []
     for path in (home / ".mahtab" / "run" / "kernels").glob("*.sock"):
         with contextlib.suppress(OSError, ValueError):
-            found.append(int(ask(path, {"op": "status"})[0]["pid"]))
-    return found
+            process_ids.append(int(ask(path, {"op": "status"})[0]["pid"]))
+    return process_ids
 
 
 def end_waiting_kernels(home: Path) -> None:
     """Kill the kernels that wait there, with their child processes."""
-    for pid in waiting_kernels(home):
+    for pid in detached_kernels(home):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
 

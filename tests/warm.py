@@ -1,4 +1,5 @@
-"""Start the program quickly: fork it from a process that has loaded its modules."""
+"""Start the program, and pytest's workers, quickly: fork them from processes that have loaded their
+modules."""
 
 from __future__ import annotations
 
@@ -36,6 +37,9 @@ sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 FOLDER = "TESTS_WARM"
 """The environment variable with the folder of the server, which all processes of a run share."""
 
+RUNNING: list[subprocess.Popen[bytes]] = []
+"""References, without which Python would wait for the process."""
+
 
 def prepare() -> None:
     """Make the server's folder in the process that ends last, and hold the server's stdin open."""
@@ -47,18 +51,26 @@ def prepare() -> None:
 
 
 @functools.cache
-def _server() -> str:
-    """Return the address of the server, and start it if this is the first call of the run."""
+def _server(*tests: str) -> str:
+    """Return the address of a server, and start it if this is the first call of the run.
+
+    Args:
+        tests: What a server for pytest's workers loads, as pytest's arguments; none for a server
+            of the program.
+    """
     if FOLDER not in os.environ:
         prepare()
     folder = Path(os.environ[FOLDER])
-    address, program = folder / "warm", Path(__file__).with_name("warm_server.py")
+    address = folder / ("workers" if tests else "programs")
+    program = Path(__file__).with_name("warm_server.py")
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not address.exists():
             with (folder / "alive").open() as alive:
                 server = subprocess.Popen(
-                    [sys.executable, "-P", program, address], stdin=alive, stdout=subprocess.PIPE
+                    [sys.executable, "-P", program, address, *tests],
+                    stdin=alive,
+                    stdout=subprocess.PIPE,
                 )
             RUNNING.append(server)
             assert server.stdout is not None
@@ -66,13 +78,18 @@ def _server() -> str:
     return str(address)
 
 
-RUNNING: list[subprocess.Popen[bytes]] = []
-"""References, without which Python would wait for the process."""
-
-
 def command() -> list[str]:
     """Return a command that runs the program quickly, but gets a terminal's signals itself."""
-    return [sys.executable, "-I", "-S", "-c", CLIENT, _server()]
+    return _client(_server())
+
+
+def worker_command(tests: Sequence[str]) -> list[str]:
+    """Return a command that runs a worker of pytest, which finds these tests loaded."""
+    return _client(_server(*tests))
+
+
+def _client(address: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", CLIENT, address]
 
 
 def run_program(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -130,7 +147,8 @@ class Piped(NamedTuple):
 @contextlib.contextmanager
 def piped(*arguments: str) -> Iterator[Piped]:
     """Start the program in the current folder, and kill it when the block ends."""
-    (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
+    its_stdin, stdin = os.pipe()
+    stdout, its_stdout = os.pipe()
     program = Forked(
         arguments, os.environ, Path.cwd(), [its_stdin, its_stdout, 2], on_terminal=False
     )

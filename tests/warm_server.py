@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import fcntl
 import gc
 import marshal
@@ -12,6 +14,9 @@ import socket
 import sys
 import termios
 import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import jupytext  # noqa: F401
 import langgraph.graph  # noqa: F401
@@ -19,6 +24,7 @@ import markdown_it  # noqa: F401
 import mcp.server.stdio  # noqa: F401
 import nbformat  # noqa: F401
 import pygments.lexers.python  # noqa: F401
+import pytest
 import tree_sitter_python  # noqa: F401
 import yaml  # noqa: F401
 
@@ -65,17 +71,17 @@ def become(connection: socket.socket) -> None:
         arguments, environment, folder, on_terminal = marshal.load(file)
         program = os.fork()
         if program:
-            for each in {0, 1, *files}:
-                os.close(each)
+            for descriptor in {0, 1, *files}:
+                os.close(descriptor)
             marshal.dump(program, file)
             file.flush()
             marshal.dump(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]), file)
             file.flush()
             os._exit(0)
-    for standard, each in enumerate(files):
-        os.dup2(each, standard)
-    for each in set(files):
-        os.close(each)
+    for standard, descriptor in enumerate(files):
+        os.dup2(descriptor, standard)
+    for descriptor in set(files):
+        os.close(descriptor)
     if on_terminal:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -94,11 +100,38 @@ def become(connection: socket.socket) -> None:
         vars(sys).update({name: stream, f"__{name}__": stream})
 
 
+def load_tests(tests: Sequence[str]) -> None:
+    """Collect tests, after which their modules are loaded, with asserts that explain themselves."""
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        pytest.main(["--collect-only", *tests])
+
+
+def run_and_end(program: Callable[[], object]) -> NoReturn:
+    """Run a program, and end as Python does, but without freeing its modules one by one: that takes
+    longer than most programs of the tests."""
+    exit_code: object = None
+    try:
+        program()
+    except SystemExit as exit:
+        exit_code = exit.code
+    if isinstance(exit_code, str):
+        print(exit_code, file=sys.stderr)
+    status = exit_code if isinstance(exit_code, int) else int(exit_code is not None)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status & 0xFF)
+
+
 if __name__ == "__main__":
+    if tests := sys.argv[2:]:
+        load_tests(tests)
     assert threading.active_count() == 1
     gc.freeze()
     become(serve(sys.argv[1]))
     if sys.argv[1:2] == ["-u"]:  # execnet starts a Python so, and sends its program over stdin
         exec(eval(sys.stdin.readline()))
         sys.exit()
-    main()
+    run_and_end(main)

@@ -22,7 +22,8 @@ def main(folder: Path, command: list[str]) -> None:
     assert child.stdin is not None
     assert child.stdout is not None
     (folder / f"pid-{os.getpid()}").touch()
-    frozen, half = folder / f"freeze-{os.getpid()}", folder / f"half-{os.getpid()}"
+    frozen = folder / f"freeze-{os.getpid()}"
+    half = folder / f"half-{os.getpid()}"
     delay = float((folder / "delay").read_text()) / 1000 if (folder / "delay").exists() else 0.0
 
     def carry(source: int, target: int) -> None:

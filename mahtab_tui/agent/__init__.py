@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mahtab_tui.agent.graph import (
+    from mahtab_tui.agent.graph import create_repl_graph, should_execute
+    from mahtab_tui.agent.nodes import build_reflection_prompt
+    from mahtab_tui.agent.repl_agent import Callbacks, ReplAgent, create_repl_agent, run_graph
+    from mahtab_tui.agent.state import (
         AgentState,
         ReflectionResult,
         create_initial_state,
         should_continue,
-        should_execute,
     )
-    from mahtab_tui.agent.nodes import build_reflection_prompt, create_repl_graph
-    from mahtab_tui.agent.repl_agent import Callbacks, ReplAgent, create_repl_agent, run_graph
     from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 __all__ = [
@@ -38,6 +38,8 @@ def __getattr__(name: str) -> Any:
     """Load public names on first use, because importing langgraph takes long."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = ("agent.repl_agent", "agent.nodes", "agent.graph", "llm.prompts")
-    found = (vars(import_module(f"mahtab_tui.{module}")) for module in modules)
-    return next(names[name] for names in found if name in names)
+    for module in ("agent.repl_agent", "agent.graph", "agent.nodes", "agent.state", "llm.prompts"):
+        names = vars(import_module(f"mahtab_tui.{module}"))
+        if name in names:
+            return names[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The graph that answers one question, and its state.
+"""The graph that answers one question.
 
 A reply with code is a step: its blocks run in order, and the model gets their results. A reply
 without code is the answer.
@@ -12,158 +12,33 @@ instruct -> generate | close (no more steps)
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypedDict
+from collections.abc import Hashable
+from typing import Literal
 
 # LangChain would import these on its own threads when a graph first runs; importing them here keeps
 # the order of imports (`system.py`).
 import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.language_models import BaseChatModel
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from mahtab_tui.agent.host import ExecutionResult, ToolCall
-from mahtab_tui.bus.records import AnswerFigure, Decision
+from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.state import (
+    DEFAULT_MAX_TURNS,
+    AgentState,
+    ReflectionMode,
+    is_complete,
+    is_declined,
+    should_continue,
+    step_results,
+)
+from mahtab_tui.tools import Toolset
 
-if TYPE_CHECKING:
-    from mahtab_tui.agent.nodes import Nodes
-
-DEFAULT_MAX_TURNS = 40
-"""Number of answers with code for a question before the user is asked."""
 SHORT_OUTPUT_CHARS = 400
 """Maximum length of an output that may be the answer, by the setting `output_answers`."""
-MAX_ALIKE_STEPS = 3
-"""Steps in a row that may fail in the same way, or bring what another step has brought."""
-MAX_FAILED_STEPS = 6
-"""Steps in a row that may fail in any way."""
-
-ReflectionMode = Literal["always", "on_error", "never"]
-
-
-class ReflectionResult(TypedDict):
-    """A judgement on whether the question has been answered."""
-
-    is_complete: bool
-    reasoning: str
-    next_action: str
-
-
-class AgentState(TypedDict):
-    """One turn of the conversation."""
-
-    messages: list[AnyMessage]
-    """With this turn, without the system prompt."""
-    system_prompt: str
-    original_prompt: str
-    turn: int
-    about_data: bool
-    """Whether the question is about a variable."""
-    step: int
-    """The number of the last answer in this turn, from 0; -1 before the first."""
-    current_response: str
-    ended: bool
-    """Whether the model completed it."""
-    code_blocks: list[str]
-    block: int
-    decision: Decision | None
-    execution_results: list[ExecutionResult]
-    """Results of the whole turn, with blocks that did not run."""
-    turn_count: int
-    """Number of answers with code."""
-    granted_steps: int
-    """Answers with code that the user has allowed beyond the maximum."""
-    next: Literal["approve", "generate", "end"]
-    repeated: bool
-    """Whether the last answer only repeated the code that had run last."""
-    sent_back: bool
-    """Whether the model was already asked to correct its answer."""
-    figures: tuple[AnswerFigure, ...]
-    tool_calls: list[ToolCall]
-    tool_count: int
-    reflection: ReflectionResult | None
-    stopped: bool
-    failure: str
-    """Why the model could not answer, as a sentence."""
-
-
-def create_initial_state(
-    prompt: str,
-    *,
-    messages: Sequence[AnyMessage] | None = None,
-    system_prompt: str = "",
-    turn: int = 1,
-    about_data: bool = False,
-) -> AgentState:
-    """messages: the conversation, ending with the user's message; by default only the prompt."""
-    return AgentState(
-        messages=[HumanMessage(prompt)] if messages is None else list(messages),
-        system_prompt=system_prompt,
-        original_prompt=prompt,
-        turn=turn,
-        about_data=about_data,
-        step=-1,
-        current_response="",
-        ended=True,
-        code_blocks=[],
-        block=0,
-        decision=None,
-        execution_results=[],
-        turn_count=0,
-        granted_steps=0,
-        next="end",
-        repeated=False,
-        sent_back=False,
-        figures=(),
-        tool_calls=[],
-        tool_count=0,
-        reflection=None,
-        stopped=False,
-        failure="",
-    )
-
-
-def step_results(state: AgentState) -> list[ExecutionResult]:
-    return [result for result in state["execution_results"] if result["step"] == state["step"]]
-
-
-def is_stalled(results: Sequence[ExecutionResult]) -> bool:
-    """Tell whether the last steps of a question brought nothing new, failed in the same way, or, if
-    there are more of them, failed at all."""
-    steps = [list(group) for _, group in groupby(results, key=lambda result: result["step"])]
-    recent = steps[-MAX_ALIKE_STEPS:]
-    if len(recent) == MAX_ALIKE_STEPS:
-        if all(_repeats_earlier(step, results) for step in recent):
-            return True
-        failure_lines = {_failure_line(step) for step in recent}
-        if len(failure_lines) == 1 and failure_lines != {""}:
-            return True
-    recent = steps[-MAX_FAILED_STEPS:]
-    return len(recent) == MAX_FAILED_STEPS and all(map(_failure_line, recent))
-
-
-def _repeats_earlier(step: Sequence[ExecutionResult], results: Sequence[ExecutionResult]) -> bool:
-    """Tell whether each block of a step was refused as a repetition, or had run before with the
-    same effect."""
-    earlier = [result for result in results if result["step"] < step[0]["step"]]
-    earlier_effects = set(map(_effect, earlier))
-    return all(
-        result["status"] == "repeated" or _effect(result) in earlier_effects for result in step
-    )
-
-
-def _effect(result: ExecutionResult) -> tuple[str, str, str]:
-    """Return a block's code, output and changed variables."""
-    return result["code"], result["output"], result.get("variables", "")
-
-
-def _failure_line(step: Sequence[ExecutionResult]) -> str:
-    """Return the last line of a step's error, such as "KeyError: 'price'"; empty without one."""
-    failed_output = next((result["output"] for result in step if result["is_error"]), "")
-    return failed_output.rstrip().rpartition("\n")[2]
-
 
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
@@ -188,7 +63,7 @@ def after_execute(
         return "approve"
     results = step_results(state)
     failed = any(result["is_error"] for result in results)
-    declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
+    declined = is_declined(results)
     checks = nodes.reflection == "always" or (nodes.reflection == "on_error" and failed)
     if checks and (failed or not declined):
         return "reflect"
@@ -207,28 +82,6 @@ def after_reflect(state: AgentState) -> Literal["instruct", "close", "end"]:
     return "close" if is_complete(state) else "instruct"
 
 
-def should_continue(
-    state: AgentState, max_turns: int = DEFAULT_MAX_TURNS
-) -> Literal["generate", "close", "end"]:
-    """Go on with the next step, or ask for the last words.
-
-    Args:
-        max_turns: The number of answers with code after which the user must have allowed more.
-    """
-    if state["stopped"]:
-        return "end"
-    has_ended = (
-        is_complete(state)
-        or state["turn_count"] >= max_turns + state["granted_steps"]
-        or is_stalled(state["execution_results"])
-    )
-    return "close" if has_ended else "generate"
-
-
-def is_complete(state: AgentState) -> bool:
-    return state["reflection"] is not None and state["reflection"]["is_complete"]
-
-
 def build_graph(nodes: Nodes) -> ReplGraph:
     graph = StateGraph(AgentState)
     for node in (
@@ -242,17 +95,41 @@ def build_graph(nodes: Nodes) -> ReplGraph:
         nodes.close,
     ):
         graph.add_node(node.__name__, node)
-    onward: dict[Hashable, str] = {"end": END}
-    onward.update((name, name) for name in graph.nodes)
+    # Each node may lead to each other; the functions above decide.
+    targets: dict[Hashable, str] = {"end": END}
+    targets.update((name, name) for name in graph.nodes)
     graph.add_edge(START, "generate")
-    graph.add_conditional_edges("generate", after_generate, onward)
+    graph.add_conditional_edges("generate", after_generate, targets)
     graph.add_edge("tools", "read_reply")
-    graph.add_conditional_edges("read_reply", should_execute, onward)
+    graph.add_conditional_edges("read_reply", should_execute, targets)
     graph.add_edge("approve", "execute")
-    graph.add_conditional_edges("execute", lambda state: after_execute(state, nodes), onward)
-    graph.add_conditional_edges("reflect", after_reflect, onward)
+    graph.add_conditional_edges("execute", lambda state: after_execute(state, nodes), targets)
+    graph.add_conditional_edges("reflect", after_reflect, targets)
     graph.add_conditional_edges(
-        "instruct", lambda state: should_continue(state, nodes.max_turns), onward
+        "instruct", lambda state: should_continue(state, nodes.max_turns), targets
     )
     graph.add_edge("close", END)
     return graph.compile()
+
+
+def create_repl_graph(
+    llm: BaseChatModel,
+    session: AgentHost,
+    max_turns: int = DEFAULT_MAX_TURNS,
+    *,
+    reflection: ReflectionMode = "never",
+    reflection_llm: BaseChatModel | None = None,
+    tools: Toolset | None = None,
+    output_answers: bool = False,
+) -> ReplGraph:
+    """Create a graph that `run_graph` runs; the arguments are those of `ReplAgent`."""
+    nodes = Nodes(
+        llm,
+        session,
+        max_turns,
+        reflection,
+        reflection_llm=reflection_llm,
+        toolset=tools,
+        output_answers=output_answers,
+    )
+    return build_graph(nodes)

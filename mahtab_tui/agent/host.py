@@ -11,26 +11,34 @@ from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Approval, Decision
+from mahtab_tui.llm.ledger import Ledger
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.usage import Spending
 
 
 class ApprovalRequest(NamedTuple):
-    """A code block that waits for approval. step, block: from 0, within the turn and the answer."""
+    """A code block that waits for approval."""
 
     request: str
+    """Its id, such as "2.0.1"."""
     turn: int
     step: int
+    """The number of the answer within the turn, from 0."""
     block: int
+    """The number of the block within the answer, from 0."""
     blocks: int
+    """The number of blocks of the answer."""
     code: str
 
     def record(self, party: str) -> Approval:
+        """Return the record that asks the user."""
         fields = self._asdict()
         return Approval(fields.pop("code"), party=party, **fields)
 
 
 class ExecutionResult(TypedDict):
+    """What came of a code block, whether it has run or not. It is what a model gets of a
+    `kernel.values.CellResult`, in JSON values, which the graph can store in its state."""
+
     step: int
     block: int
     cell: int | None
@@ -39,7 +47,7 @@ class ExecutionResult(TypedDict):
     output: str
     is_error: bool
     status: str
-    """A `kernel.values.Status` value, ``skipped``, or ``repeated`` for code that had already
+    """A `bus.values.Status` value, ``skipped``, or ``repeated`` for code that had already
     run."""
     note: str
     """Tells the model why the code did not run as written."""
@@ -53,6 +61,8 @@ class ExecutionResult(TypedDict):
 
 
 class ToolCall(TypedDict):
+    """A tool call of a model."""
+
     id: str
     name: str
     arguments: dict[str, Any]
@@ -61,6 +71,8 @@ class ToolCall(TypedDict):
 
 
 class StoredMessage(NamedTuple):
+    """A message of the conversation, with all that the model may get of it."""
+
     role: str
     """``user``, ``assistant``, or ``results`` of an answer's code and tools."""
     text: str
@@ -89,11 +101,16 @@ class ConversationSummary(NamedTuple):
 
 
 class ModelHost(Protocol):
+    """What a call of a model needs of the session."""
+
     log: logging.Logger
     cancelled: threading.Event
     """Set to stop the turn; the agent clears it when a turn starts."""
     secrets: Secrets
-    spending: Spending
+
+    @property
+    def spending(self) -> Ledger:
+        """The session's ledger."""
 
 
 class AgentHost(ModelHost, Protocol):
@@ -133,8 +150,8 @@ class AgentHost(ModelHost, Protocol):
         """Run a block, or the user's edit of it; if changes are reviewed, also wait until the user
         keeps or undoes them. Sets `cancelled` if the user stops the turn."""
 
-    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
-        """Return a question with its context. known: the conversation so far, whose descriptions of
+    def add_context(self, turn: int, question: str, conversation: str) -> StoredMessage:
+        """Return a question with its context. conversation: the conversation so far, whose descriptions of
         variables are not repeated."""
 
     def describe_variables(self, question: str, conversation: str) -> Mapping[str, str]:

@@ -16,19 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.conversation import estimate_size, fit
-from mahtab_tui.agent.graph import (
-    DEFAULT_MAX_TURNS,
-    AgentState,
-    ReflectionMode,
-    ReflectionResult,
-    ReplGraph,
-    build_graph,
-    is_complete,
-    is_stalled,
-    should_continue,
-    step_results,
-)
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     attached_picture_ids,
@@ -36,8 +24,18 @@ from mahtab_tui.agent.model_calls import (
     pictures_to_send,
     with_pictures,
 )
+from mahtab_tui.agent.state import (
+    AgentState,
+    ReflectionMode,
+    ReflectionResult,
+    is_complete,
+    is_declined,
+    is_stalled,
+    should_continue,
+    step_results,
+)
 from mahtab_tui.agent.tool_calls import (
-    MOST_CALLS,
+    MAX_CALLS,
     ToolOutcome,
     binding_arguments,
     call_message,
@@ -48,12 +46,14 @@ from mahtab_tui.agent.tool_calls import (
     run_call,
 )
 from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figure_sources import FigureSource
-from mahtab_tui.bus.figures import find_figures, names_no_value, near_misses
+from mahtab_tui.bus.figures import find_figures, near_misses
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
+    AssistantReading,
     AssistantThought,
     AssistantThoughtStream,
     AssistantTool,
@@ -63,9 +63,10 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
+from mahtab_tui.llm.calls import AnswerListener
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
-from mahtab_tui.llm.usage import input_limit, is_on_this_machine, is_small
+from mahtab_tui.llm.usage import LoopChoice, choose_loop, input_limit, is_on_this_machine
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
@@ -76,36 +77,41 @@ _MAX_UNFINISHED_CHARS = 20_000
 _MAX_JUDGEMENT_CHARS = 20_000
 """Characters at the end of an answer to search for the judgement."""
 _RETRY_TEMPERATURE = 0.7
-_CELL = re.compile(r' cell="([0-9]+)"')
-_SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
+"""For a reply that repeated the one before."""
+_CELL_NUMBER = re.compile(r' cell="([0-9]+)"')
+_SOURCE_TAG = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
 """Start of a record that figures may come from."""
-_NO_RESULTS = re.compile(
+_NOT_RESULTS = re.compile(
     r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
 )
 """Example rows of a table, and versions of modules."""
-_CHALLENGE = re.compile(
-    f"^.*{re.escape(max(re.split('{[a-z_]+}', prompts.CORRECT_FIGURES), key=len))}.*$",
-    re.MULTILINE,
-)
+_CHALLENGE_WORDS = prompts.CORRECT_FIGURES.removeprefix("{figures}")
+_CHALLENGE_LINE = re.compile(f"^.*{re.escape(_CHALLENGE_WORDS)}.*$", re.MULTILINE)
 """A request to correct figures, which names the wrong ones."""
+_PICTURE_ERRORS = ("image", "vision", "multimodal")
+_TOOL_ERRORS = ("tool", "function call")
+"""Words of the error of a service that rejects pictures and tools."""
 
 Update = dict[str, Any]
 """The values of the state that a node changes."""
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
+    """Return the request to judge whether results answer a question."""
     return REFLECTION_PROMPT_TEMPLATE.format(
         question=question, results=render_results(results, _MAX_CHECKED_CHARS, with_code=True)
     )
 
 
 def parse_reflection(text: str) -> ReflectionResult | None:
-    """Return the last judgement in an answer."""
+    """Return the last judgement in an answer; None if it has none."""
+    # Models write words, and sometimes examples, around the object that was asked for.
     text = text[-_MAX_JUDGEMENT_CHARS:]
+    decoder = json.JSONDecoder()
     start = text.rfind("{")
     while start >= 0:
         try:
-            value, _ = json.JSONDecoder().raw_decode(text, start)
+            value, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict) and isinstance(value.get("is_complete"), bool):
@@ -134,14 +140,19 @@ class Nodes:
     known_limit: int | None = field(default=None, init=False)
     """The tokens that the model can read, if it has rejected more."""
     _rejects_tools: BaseChatModel | None = field(default=None, init=False)
+    """The model whose service has rejected tools."""
     _rejects_pictures: BaseChatModel | None = field(default=None, init=False)
-    """Models whose services rejected tools and pictures."""
+    """The model whose service has rejected pictures."""
 
     @property
     def leads_small_model(self) -> bool:
         """Whether the model is told to compute at once, and to compute again what no output
         shows. That only holds up a capable model."""
-        return self.loop == "single" or (self.loop == "auto" and is_small(self.llm))
+        return self.loop_choice.loop == "single"
+
+    @property
+    def loop_choice(self) -> LoopChoice:
+        return choose_loop(self.llm, self.loop)
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model; a repeated answer is requested again with a higher temperature. From the
@@ -152,16 +163,16 @@ class Nodes:
                 messages = _append_text(messages, prompts.ADDED_WORDS.format(words=words))
         # Tools are listed even when they may no longer be called, because they are at the start of
         # the prompt.
-        options = self._binding(forbidden=state["tool_count"] >= MOST_CALLS)
+        options = self._binding(forbidden=state["tool_count"] >= MAX_CALLS)
+        # At the usual temperature, a small model would write the same block once more.
         if state["repeated"] and "temperature" in type(self.llm).model_fields:
             options |= {"temperature": _RETRY_TEMPERATURE}
-        return self._answer(state, messages, writer, options)
+        return self._get_answer(state, messages, writer, options)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""
-        assert self.toolset is not None
         messages = list(state["messages"])
-        count = state["tool_count"]
+        call_count = state["tool_count"]
         turn = state["turn"]
         step = state["step"]
         for index, call in enumerate(state["tool_calls"]):
@@ -174,25 +185,33 @@ class Nodes:
                 name=call["name"],
                 arguments=json.dumps(call["arguments"], ensure_ascii=False),
             )
-            outcome = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS))
-            seconds = 0.0
-            if count < MOST_CALLS:
-                count += 1
-                writer(record)
-                start = time.monotonic()
-                outcome = run_call(call, self.toolset, self._session.cancelled)
-                seconds = round(time.monotonic() - start, 3)
-            record = record.changed(
-                text=outcome.text, state=outcome.state, duration=seconds, time=0.0
-            )
-            writer(record)
+            is_allowed = call_count < MAX_CALLS
+            call_count += is_allowed
+            record = self._run_tool(record, call, writer, is_allowed=is_allowed)
             element = to_xml(record, "call", "name", "arguments", "state")
             element = prompts.escape_sections(element)
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
-            if outcome.state == "stopped":
+            if record.state == "stopped":
                 break
         stopped = self._session.cancelled.is_set()
-        return {"messages": messages, "tool_count": count, "stopped": stopped}
+        return {"messages": messages, "tool_count": call_count, "stopped": stopped}
+
+    def _run_tool(
+        self, record: AssistantTool, call: ToolCall, writer: StreamWriter, *, is_allowed: bool
+    ) -> AssistantTool:
+        """Run a tool call, and return its record with the result."""
+        assert self.toolset is not None
+        outcome = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MAX_CALLS))
+        seconds = 0.0
+        if is_allowed:
+            writer(record)
+            start = time.monotonic()
+            outcome = run_call(call, self.toolset, self._session.cancelled)
+            seconds = round(time.monotonic() - start, 3)
+        # With the time at which the record is written, not that of the call.
+        record = record.changed(text=outcome.text, state=outcome.state, duration=seconds, time=0.0)
+        writer(record)
+        return record
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """Get a last answer, whose code does not run."""
@@ -203,12 +222,12 @@ class Nodes:
             self._report(writer, state, "max-turns", state["step"])
             prompt = f"{reason} {prompt}"
         messages = _append_text(state["messages"], prompt)
-        answer = self._answer(state, messages, writer, self._binding(forbidden=True))
-        if parse_response(answer["current_response"]).code_blocks:
-            *earlier, last = answer["messages"]
-            text = f"{last.text}\n\n{prompts.CODE_NOT_RUN}"
-            answer["messages"] = [*earlier, last.model_copy(update={"content": text})]
-        return answer | {"code_blocks": []}
+        update = self._get_answer(state, messages, writer, self._binding(forbidden=True))
+        if parse_response(update["current_response"]).code_blocks:
+            *earlier_messages, answer = update["messages"]
+            text = f"{answer.text}\n\n{prompts.CODE_NOT_RUN}"
+            update["messages"] = [*earlier_messages, answer.model_copy(update={"content": text})]
+        return update | {"code_blocks": []}
 
     def _is_out_of_steps(self, state: AgentState) -> bool:
         return state["turn_count"] >= self.max_turns + state["granted_steps"]
@@ -264,13 +283,15 @@ class Nodes:
         if not state["about_data"] or "?" not in question:
             return ""
         outputs = [result["output"] for result in state["execution_results"]]
-        answer = parse_response(state["current_response"]).spoken
+        answer = parse_response(state["current_response"]).prose
         return prompts.NAME_VALUE if names_no_value(answer, outputs, question) else ""
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
+        """Decide whether the next block may run."""
         request = make_request(state)
         if self._repeats_last_run(state, request.code):
-            return {"decision": Decision("run")}  # it will not run, see `_run`
+            # Nobody is asked, because `_run` will not run it.
+            return {"decision": Decision("run")}
         reason = refusal(request.code)
         if not reason:
             return {"decision": self._session.decide(request)}
@@ -291,9 +312,9 @@ class Nodes:
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
             # The later blocks rely on this one.
-            for later in range(block, block_count):
-                note = prompts.not_run_note(later, undone=undone)
-                results.append(_skip_result(state, later, note))
+            for later_block in range(block, block_count):
+                note = prompts.not_run_note(later_block, undone=undone)
+                results.append(_skip_result(state, later_block, note))
             block = block_count
 
         update: Update = {
@@ -333,8 +354,7 @@ class Nodes:
             return update | {"repeated": True, "messages": _append_text(messages, sentence)}
 
         failed = any(result["is_error"] for result in results)
-        declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
-        if state["reflection"] is not None or (declined and not failed):
+        if state["reflection"] is not None or (is_declined(results) and not failed):
             return update  # the note about it says how to go on
         printed = any(result["output"].strip() for result in results)
         sentence = prompts.after_step(failed=failed, printed=printed)
@@ -381,7 +401,7 @@ class Nodes:
             return {}
         return binding_arguments(self.llm, self.toolset.offered, forbidden=forbidden)
 
-    def _answer(
+    def _get_answer(
         self,
         state: AgentState,
         messages: list[AnyMessage],
@@ -399,6 +419,7 @@ class Nodes:
         if answer.ended and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
 
+        # Some models write their calls into the answer instead of making them.
         text = answer.text
         calls = list(answer.calls)
         message = answer.message
@@ -427,60 +448,72 @@ class Nodes:
         writer: StreamWriter,
         options: dict[str, Any],
     ) -> ModelAnswer:
-        """Ask the model; if its service rejects pictures, tools or the length, ask again without or
-        with less."""
-        system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
+        """Ask the model; if its service rejects pictures, the length or tools, ask once more without
+        them."""
         if not options:
             messages = calls_as_text(messages)
+        system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         pictures = self._pictures
         request = self._fit_messages(messages, system, pictures, writer)
-        sent = self._choose_pictures(request, pictures)
-        if not set(attached_picture_ids(messages[-1:])) <= set(sent):
-            if pictures:
-                _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
-            else:
-                _warn(writer, "The model cannot see pictures; it only knows that they exist.")
-        thought = AssistantThoughtStream(
-            turn=state["turn"], step=state["step"] + 1, party=self._session.party
-        )
+        sent_pictures = self._choose_pictures(request, pictures)
+        attached_ids = set(attached_picture_ids(messages[-1:]))
+        if not attached_ids <= set(sent_pictures):
+            _warn_of_missing_pictures(writer, can_see=bool(pictures))
+        call = partial(self._call, state, system, writer)
+        answer = call(request, sent_pictures, options)
 
-        def ask(
-            request: list[AnyMessage],
-            sent: Mapping[str, EncodedPicture],
-            options: dict[str, Any],
-        ) -> ModelAnswer:
-            return call_model(
-                self._session,
-                self.llm,
-                [*system, *with_pictures(request, sent)],
-                state["turn"],
-                "agent",
-                partial(_warn, writer),
-                writer,
-                options,
-                lambda text: writer(thought.changed(text=make_encodable(text))),
-            )
-
-        answer = ask(request, sent, options)
-        if not answer.text and sent and _is_unsupported(answer, "image", "vision", "multimodal"):
+        is_rejected = not answer.text and _names_any(answer.failure, _PICTURE_ERRORS)
+        if sent_pictures and is_rejected:
             if accepts_pictures(self.llm) is None:
                 self._rejects_pictures = self.llm
             text = "The service rejected the pictures, so the model is asked without them."
             _warn(writer, f"{text} {answer.failure}")
             pictures = {}
-            sent = {}
-            answer = ask(request, sent, options)
+            sent_pictures = {}
+            answer = call(request, sent_pictures, options)
+
+        is_rejected = not answer.text and _names_any(answer.failure, _TOOL_ERRORS)
         if answer.too_long and not answer.text:
-            tokens = estimate_size(system) + estimate_size(request) + _picture_tokens(sent)
-            self.known_limit = tokens // 2
+            sent_tokens = estimate_size(system) + estimate_size(request)
+            sent_tokens += _picture_tokens(sent_pictures)
+            self.known_limit = sent_tokens // 2
             request = self._fit_messages(messages, system, pictures, writer)
-            answer = ask(request, self._choose_pictures(request, pictures), options)
-        elif options and not answer.text and _is_unsupported(answer, "tool", "function call"):
+            answer = call(request, self._choose_pictures(request, pictures), options)
+        elif options and is_rejected:
             self._rejects_tools = self.llm
             text = "The model does not support tools, so it is asked without them."
             writer(Notice(text, level="info"))
-            answer = ask(calls_as_text(request), sent, {})
+            answer = call(calls_as_text(request), sent_pictures, {})
         return answer
+
+    def _call(
+        self,
+        state: AgentState,
+        system: list[SystemMessage],
+        writer: StreamWriter,
+        request: list[AnyMessage],
+        sent_pictures: Mapping[str, EncodedPicture],
+        options: dict[str, Any],
+    ) -> ModelAnswer:
+        """Call the model once, and pass on what it writes and thinks."""
+        thought = AssistantThoughtStream(
+            turn=state["turn"], step=state["step"] + 1, party=self._session.party
+        )
+        reading = AssistantReading(turn=thought.turn, step=thought.step, party=thought.party)
+        return call_model(
+            self._session,
+            self.llm,
+            [*system, *with_pictures(request, sent_pictures)],
+            state["turn"],
+            "agent",
+            on_pause=partial(_warn, writer),
+            listener=AnswerListener(
+                writer,
+                on_thought=lambda text: writer(thought.changed(text=make_encodable(text))),
+                on_reading=lambda share: writer(reading.changed(share=share)),
+            ),
+            options=options,
+        )
 
     @property
     def sees_pictures(self) -> bool:
@@ -523,6 +556,7 @@ class Nodes:
         return min(limit, self.known_limit or limit)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
+        """Carry out the decision about the next block."""
         request = make_request(state)
         block = request.block
         if self._repeats_last_run(state, request.code):
@@ -554,6 +588,7 @@ class Nodes:
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
+    """Return the request to run the next block of the newest answer."""
     turn = state["turn"]
     step = state["step"]
     block = state["block"]
@@ -603,21 +638,22 @@ def _figures(
     if _is_plan(messages, state["original_prompt"]):
         return ()
     parsed = parse_response(answer)
-    blocks = list(parsed.code_blocks)
+    codes = list(parsed.code_blocks)
     sources: list[FigureSource] = []
     for message in messages:
         text = str(message.text)
         if message.type != "ai":
             sources += _message_sources(text)
             continue
-        earlier = parse_response(text)
-        blocks += earlier.code_blocks
+        earlier_answer = parse_response(text)
+        codes += earlier_answer.code_blocks
         # An earlier answer of this turn may have the same wrong figure.
         if not (message.id or "").startswith(f"{state['turn']}."):
-            sources.append(FigureSource(None, earlier.chat, printed=False))
-    code = "\n".join([*blocks, *(result["code"] for result in state["execution_results"])])
+            sources.append(FigureSource(None, earlier_answer.chat, printed=False))
+    codes += [result["code"] for result in state["execution_results"]]
+    code = "\n".join(codes)
     sources.append(FigureSource(None, code, printed=False))
-    return find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
+    return find_figures(parsed.prose, sources, state["original_prompt"], code=code)
 
 
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
@@ -639,13 +675,13 @@ def _message_sources(text: str) -> Iterator[FigureSource]:
     other_texts: list[str] = []
     end = 0
     for record in _source_records(text):
-        cell = _CELL.search(record.tag)
+        cell = _CELL_NUMBER.search(record.tag)
         yield FigureSource(int(cell[1]) if cell else None, record.content)
         other_texts.append(text[end : record.start])
         end = record.end
     other_texts.append(text[end:])
-    words = _CHALLENGE.sub("", "\n".join(other_texts))
-    yield FigureSource(None, _NO_RESULTS.sub("", words), printed=False)
+    words = _CHALLENGE_LINE.sub("", "\n".join(other_texts))
+    yield FigureSource(None, _NOT_RESULTS.sub("", words), printed=False)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
@@ -662,13 +698,14 @@ def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
 
 def _stored_text(answer: ModelAnswer) -> str:
     """Return an answer for the conversation; never empty, which some providers reject."""
+    text = answer.text if answer.ended else shorten(answer.text, _MAX_UNFINISHED_CHARS)
     mark = ""
     if answer.stopped:
         mark = prompts.STOPPED_ANSWER
     elif answer.failure:
         mark = prompts.FAILED_ANSWER
-    text = answer.text if answer.ended else shorten(answer.text, _MAX_UNFINISHED_CHARS)
-    return "\n\n".join(part for part in (text, mark) if part.strip()) or prompts.EMPTY_ANSWER
+    marked_text = "\n\n".join(filter(str.strip, (text, mark)))
+    return marked_text or prompts.EMPTY_ANSWER
 
 
 class _SourceRecord(NamedTuple):
@@ -683,9 +720,10 @@ class _SourceRecord(NamedTuple):
 
 
 def _source_records(text: str) -> Iterator[_SourceRecord]:
+    """Yield the outputs, tool results and attachments of a message, in order."""
     position = 0
     unclosed_names = set[str]()
-    while opening := _SOURCE.search(text, position):
+    while opening := _SOURCE_TAG.search(text, position):
         name = opening[1]
         start = opening.start()
         position = opening.end()
@@ -699,37 +737,21 @@ def _source_records(text: str) -> Iterator[_SourceRecord]:
         yield _SourceRecord(tag, content, start, end)
 
 
-def _is_unsupported(answer: ModelAnswer, *feature_words: str) -> bool:
-    """Tell whether a service rejected a feature, by the words of its error."""
-    return any(word in answer.failure.lower() for word in feature_words)
+def _names_any(failure: str, words: Sequence[str]) -> bool:
+    """Tell whether the error of a service names a feature, by its words."""
+    return any(word in failure.lower() for word in words)
 
 
 def _picture_tokens(pictures: Mapping[str, EncodedPicture]) -> int:
     return sum(picture.tokens for picture in pictures.values())
 
 
+def _warn_of_missing_pictures(writer: StreamWriter, *, can_see: bool) -> None:
+    if can_see:
+        _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
+    else:
+        _warn(writer, "The model cannot see pictures; it only knows that they exist.")
+
+
 def _warn(writer: StreamWriter, text: str) -> None:
     writer(Notice(text, level="warning"))
-
-
-def create_repl_graph(
-    llm: BaseChatModel,
-    session: AgentHost,
-    max_turns: int = DEFAULT_MAX_TURNS,
-    *,
-    reflection: ReflectionMode = "never",
-    reflection_llm: BaseChatModel | None = None,
-    tools: Toolset | None = None,
-    output_answers: bool = False,
-) -> ReplGraph:
-    """Create a graph that `run_graph` runs; the arguments are those of `ReplAgent`."""
-    nodes = Nodes(
-        llm,
-        session,
-        max_turns,
-        reflection,
-        reflection_llm=reflection_llm,
-        toolset=tools,
-        output_answers=output_answers,
-    )
-    return build_graph(nodes)

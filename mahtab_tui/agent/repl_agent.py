@@ -13,34 +13,43 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import MessageHistory, section_sizes
-from mahtab_tui.agent.graph import (
-    DEFAULT_MAX_TURNS,
-    AgentState,
-    ReflectionMode,
-    ReplGraph,
-    build_graph,
-    create_initial_state,
-    step_results,
-)
+from mahtab_tui.agent.graph import ReplGraph, build_graph
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import report_window
 from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.state import (
+    DEFAULT_MAX_TURNS,
+    AgentState,
+    ReflectionMode,
+    create_initial_state,
+    step_results,
+)
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
-from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable, masked_messages
-from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
+from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable
+from mahtab_tui.llm.calls import masked_messages
+from mahtab_tui.llm.prompts import (
+    VALUES_KEY,
+    background,
+    changed_sections,
+    render_variables,
+    system_prompt,
+)
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.llm.usage import LoopChoice, estimated_tokens
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.tools import Toolset
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.base import Variable
+    from mahtab_tui.bus.values import Variable
 
+MAX_HISTORY = 20
+"""Questions that are sent in full."""
+DEFAULT_MODEL = "claude-sonnet-4-20250514"
 RECURSION_LIMIT = 10_000
-"""So high that only `max_turns` ends a turn."""
+"""Steps of the graph; so high that only `max_turns` ends a turn."""
 
 
 class Callbacks(NamedTuple):
@@ -63,11 +72,13 @@ class _Turn:
     _stream: StreamingHandler | None = None
 
     def run(self, graph: ReplGraph) -> None:
-        given: Any = dict(self._state)
-        limit: Any = {"recursion_limit": RECURSION_LIMIT}
-        stream: Any = graph.stream(given, limit, stream_mode=["updates", "custom"])
+        """Run the graph to its end. Its failures are raised, those of the model reported."""
+        # LangGraph types its input and configuration more narrowly than it reads them.
+        graph_input: Any = dict(self._state)
+        config: Any = {"recursion_limit": RECURSION_LIMIT}
+        events: Any = graph.stream(graph_input, config, stream_mode=["updates", "custom"])
         try:
-            for mode, data in stream:
+            for mode, data in events:
                 try:
                     if mode == "custom":
                         self._show(data)
@@ -75,16 +86,21 @@ class _Turn:
                         for node, update in data.items():
                             self._update(node, update)
                 except BaseException:
-                    self._host.cancelled.set()  # or the graph would wait for the running node
+                    # Otherwise the graph would wait for the running node.
+                    self._host.cancelled.set()
                     raise
         except BaseException:
             self._end("failed")
             raise
+
         if failure := self._state["failure"]:
             emit(self._host.log, Notice(failure, level="error"))
-        self._end("failed" if failure else "stopped" if self._state["stopped"] else "done")
+            self._end("failed")
+        else:
+            self._end("stopped" if self._state["stopped"] else "done")
 
-    def _show(self, data: Any) -> None:
+    def _show(self, data: Record | str | None) -> None:
+        """Report a record or a token; None if the answer starts over."""
         log = self._host.log
         if isinstance(data, Record):
             emit(log, data)
@@ -104,8 +120,9 @@ class _Turn:
         emit(self._host.log, Agent(state=state, turn=turn, step=step, party=self._host.party))
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
+        """Take over what a node has changed, and report it."""
         state = self._state
-        ran = len(state["execution_results"])
+        result_count = len(state["execution_results"])
         state.update(update)  # type: ignore[typeddict-item]
         if node in ("generate", "close"):
             self._end_stream()
@@ -120,10 +137,11 @@ class _Turn:
                 )
                 emit(self._host.log, answer)
         elif node == "read_reply":
-            for index, code in enumerate(state["code_blocks"], ran):
+            for index, code in enumerate(state["code_blocks"], result_count):
                 self._callbacks.on_code_block(code, index)
         elif node == "execute":
-            for index, result in enumerate(state["execution_results"][ran:], ran):
+            new_results = state["execution_results"][result_count:]
+            for index, result in enumerate(new_results, result_count):
                 if result["cell"] is not None:
                     self._callbacks.on_execution(result["output"], result["is_error"], index)
 
@@ -140,10 +158,6 @@ def run_graph(
     place and returned; if the model fails, it has a ``failure``."""
     _Turn(state, session, callbacks or Callbacks()).run(graph)
     return state
-
-
-MAX_HISTORY = 20
-DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
 @runtime_checkable
@@ -216,8 +230,8 @@ class ReplAgent:
         self._graph = build_graph(self._nodes)
         self._skills = dict(skills or {})
         self._turn_lock = threading.Lock()
-        stored = (StoredMessage(*message) for message in history)
-        self._history = MessageHistory(host, stored, max_history, summary)
+        stored_messages = (StoredMessage(*message) for message in history)
+        self._history = MessageHistory(host, stored_messages, max_history, summary)
         if isinstance(session, AgentSession):
             session.adopt(self)
 
@@ -232,13 +246,19 @@ class ReplAgent:
         return self._history.messages
 
     def ask_sync(
-        self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None
+        self, prompt: str, callbacks: Callbacks | None = None, *, logged_turn: int | None = None
     ) -> str:
-        """Ask, and wait for the final words; a keyboard interrupt stops the turn. shown: the number
-        of a question that is already on the bus. Raises `ModelError`."""
+        """Ask, and wait for the final words; a keyboard interrupt stops the turn.
+
+        Args:
+            logged_turn: The number of a question that is already on the bus.
+
+        Raises:
+            ModelError: The model could not answer.
+        """
         turn: Future[str] = Future()
         try:
-            self._begin(turn, prompt, callbacks or Callbacks(), shown)
+            self._begin(turn, prompt, callbacks or Callbacks(), logged_turn)
             return wait_for_result(turn)
         except KeyboardInterrupt:
             self._withdraw(turn)
@@ -271,6 +291,11 @@ class ReplAgent:
         """Whether the model is known to accept pictures."""
         return self._nodes.sees_pictures
 
+    @property
+    def loop_choice(self) -> LoopChoice:
+        """How the model is led, and why. May ask its server."""
+        return self._nodes.loop_choice
+
     def prepare(self) -> None:
         """Prepare a model that then answers sooner. Waits. Raises `ModelError`."""
         llm = self._nodes.llm
@@ -279,6 +304,7 @@ class ReplAgent:
             llm.prepare(str(system.text))
 
     def stop(self) -> None:
+        """Stop the turn, and close the model's connection."""
         self._host.cancelled.set()
         for llm in self._models():
             llm.stop()
@@ -299,9 +325,11 @@ class ReplAgent:
         self.model = model
         llm = self._resolve_model(model)
         with self._turn_lock:
-            old, self._nodes.llm, self._nodes.known_limit = self._nodes.llm, llm, None
-        if isinstance(old, Stoppable):
-            old.close()
+            old_llm = self._nodes.llm
+            self._nodes.llm = llm
+            self._nodes.known_limit = None
+        if isinstance(old_llm, Stoppable):
+            old_llm.close()
 
     def configure(
         self,
@@ -338,29 +366,35 @@ class ReplAgent:
             return failure
 
     def _begin(
-        self, turn: Future[str], prompt: str, callbacks: Callbacks, shown: int | None = None
+        self, turn: Future[str], prompt: str, callbacks: Callbacks, logged_turn: int | None = None
     ) -> None:
+        """Start a turn on a thread, after the one that runs."""
+
         def run() -> None:
             with self._turn_lock:
-                self._host.cancelled.clear()  # first, because a running turn can be stopped
+                # First, because a running turn can be stopped.
+                self._host.cancelled.clear()
                 if not turn.set_running_or_notify_cancel():
                     return
                 try:
-                    turn.set_result(self._answer(prompt, callbacks, shown))
+                    turn.set_result(self._answer(prompt, callbacks, logged_turn))
                 except BaseException as error:  # the waiting thread raises it
                     turn.set_exception(error)
 
         start_thread("agent-turn", run)
 
     def _withdraw(self, turn: Future[str]) -> None:
+        """Cancel a turn that waits, or stop one that runs."""
         if not turn.cancel() and turn.running():
             self.stop()
 
-    def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
+    def _answer(self, prompt: str, callbacks: Callbacks, logged_turn: int | None) -> str:
+        """Run a turn, and return its final words."""
         host = self._host
         prompt = make_encodable(prompt)
-        turn = host.new_turn() if shown is None else shown
-        if shown is None:
+        turn = logged_turn
+        if turn is None:
+            turn = host.new_turn()
             emit(host.log, UserChat(prompt, turn=turn))
         about_data = self._add_question(prompt, turn)
         system = self._system_message()
@@ -373,15 +407,15 @@ class ReplAgent:
             turn=turn,
             about_data=about_data,
         )
-        sent = len(messages)
+        message_count = len(messages)
         try:
             run_graph(self._graph, state, host, callbacks)
         finally:
             # Nodes may have added to the question.
-            text_before = str(messages[-1].text)
-            text_after = str(state["messages"][sent - 1].text)
-            self._history.extend_question(after=text_after[len(text_before) :])
-            self._history.add(turn, state["messages"][sent:])
+            sent_question = str(messages[-1].text)
+            final_question = str(state["messages"][message_count - 1].text)
+            self._history.extend_question(after=final_question[len(sent_question) :])
+            self._history.add(turn, state["messages"][message_count:])
         if state["failure"]:
             raise ModelError(state["failure"])
         return _final_words(state)
@@ -394,9 +428,16 @@ class ReplAgent:
         question = self._host.add_context(turn, prompt, conversation)
         about_data = bool(question.instruction)
         if not self._nodes.leads_small_model:
-            question = question._replace(instruction="")
+            variables = self._variables_to_send(question.variables)
+            question = question._replace(variables=variables, instruction="")
         self._history.ask(question)
         return about_data
+
+    def _variables_to_send(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return descriptions of variables, with the values that a question names only for a small
+        model: a capable one looks for them itself."""
+        is_small = self._nodes.leads_small_model
+        return {name: text for name, text in texts.items() if is_small or name != VALUES_KEY}
 
     def _prepare_messages(self, prompt: str, turn: int, system: SystemMessage) -> list[AnyMessage]:
         """Return the conversation for a question, whose beginning may be summarised now."""
@@ -406,7 +447,8 @@ class ReplAgent:
         messages = self._history.prepare(summariser, system, turn, nodes.token_limit)
         if self._history.summary_end != summary_end:
             # The descriptions that were not repeated may have been summarised.
-            self._history.set_variables(self._host.describe_variables(prompt, ""))
+            variables = self._host.describe_variables(prompt, "")
+            self._history.set_variables(self._variables_to_send(variables))
             messages = self.messages
 
         # The summary may have replaced the messages with the newest sections.
@@ -418,29 +460,34 @@ class ReplAgent:
         return messages
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
-        """Estimate the tokens of the next question by kind, and the maximum."""
-        room = self._nodes.token_limit
-        sizes = section_sizes(self.messages, self._host.pictures, room)
+        """Return the tokens that the model can read, and an estimate of those of the next question,
+        by kind."""
+        max_tokens = self._nodes.token_limit
+        sizes = section_sizes(self.messages, self._host.pictures, max_tokens)
+        # Sections that were not sent yet go with the next question.
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:
                 sizes[name] = estimated_tokens([text])
-        in_questions = estimated_tokens(self._history.variable_texts())
-        sizes["words"] = max(0, sizes["words"] - in_questions)
-        listed = estimated_tokens([render_variables(variables)]) if variables else 0
-        sizes["variables"] = in_questions + listed
-        return room, {"program": estimated_tokens([str(self._system_message().text)])} | sizes
+
+        # Descriptions stand in the words of earlier questions.
+        described_tokens = estimated_tokens(self._history.variable_texts())
+        sizes["words"] = max(0, sizes["words"] - described_tokens)
+        listed_tokens = estimated_tokens([render_variables(variables)]) if variables else 0
+        sizes["variables"] = described_tokens + listed_tokens
+        program_tokens = estimated_tokens([str(self._system_message().text)])
+        return max_tokens, {"program": program_tokens} | sizes
 
     def _system_message(self) -> SystemMessage:
         """Anything that may change within a session is sent with the questions, so that the start
         of the prompt stays the same."""
         tools = self._nodes.toolset
-        offered = self._nodes.offered_tools
         functions = tools.functions() if tools is not None else ()
-        return SystemMessage(
-            system_prompt([function for function in functions if function.called not in offered])
-        )
+        offered_tools = self._nodes.offered_tools
+        unoffered = [function for function in functions if function.called not in offered_tools]
+        return SystemMessage(system_prompt(unoffered))
 
     def _sections(self) -> dict[str, str]:
+        """Return the sections that may change within a session, by their names."""
         sections = {"surroundings": self._host.surroundings()}
         tools = self._nodes.toolset
         if tools is None:
@@ -455,7 +502,7 @@ def _final_words(state: AgentState) -> str:
     """Return the answer of a turn that has ended."""
     reply = parse_response(state["current_response"], ended=state["ended"])
     if state["stopped"] or not reply.code_blocks:
-        return reply.spoken
+        return reply.prose
 
     # The last reply has code. By `output_answers`, the output of that code is the answer; otherwise
     # no more code runs, and the last output completes the words.
@@ -463,7 +510,7 @@ def _final_words(state: AgentState) -> str:
     last_output = next((output for output in reversed(outputs) if output), "")
     if step_results(state):
         return last_output
-    return "\n\n".join(part for part in (reply.spoken.strip(), last_output) if part)
+    return "\n\n".join(filter(None, (reply.prose.strip(), last_output)))
 
 
 if TYPE_CHECKING:

@@ -32,15 +32,28 @@ MAX_OUTPUT_TOKENS = 8_000
 SMALL_WINDOW_TOKENS = 8_000
 LARGE_WINDOW_TOKENS = 100_000
 CHARS_PER_TOKEN = 4
+MAX_CALLS = 25
+"""Maximum number of tool calls per question."""
+_MAX_WRITTEN_CALL_CHARS = 20_000
+"""Maximum characters of a text that is parsed as a call."""
+_MAX_CALL_KEYS = 4
+"""Keys of an object that may be a call; one with more is data."""
+_STOP_CHECK_S = 0.1
+_TAGGED_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_OPENING_FENCE = re.compile(r"[ \t]*`{3,}\w*[ \t]*")
+_CLOSING_FENCE = re.compile(r"[ \t]*`[` \t]*")
+_NAME_KEYS = ("name", "tool", "function", "tool_name")
+_ARGUMENTS_KEYS = ("arguments", "parameters", "args", "input", "tool_input")
 
 
 def max_output_chars(window_tokens: int) -> int:
     """Return how many characters of a block's output a model gets, by what it can read."""
     if window_tokens < SMALL_WINDOW_TOKENS:
-        return window_tokens // 4 * CHARS_PER_TOKEN  # a quarter, as at the limit
+        # A quarter of the window, as at the limit.
+        return window_tokens // 4 * CHARS_PER_TOKEN
     share = (window_tokens - SMALL_WINDOW_TOKENS) / (LARGE_WINDOW_TOKENS - SMALL_WINDOW_TOKENS)
-    more_tokens = (MAX_OUTPUT_TOKENS - MIN_OUTPUT_TOKENS) * min(1.0, share)
-    return (MIN_OUTPUT_TOKENS + int(more_tokens)) * CHARS_PER_TOKEN
+    additional_tokens = (MAX_OUTPUT_TOKENS - MIN_OUTPUT_TOKENS) * min(1.0, share)
+    return (MIN_OUTPUT_TOKENS + int(additional_tokens)) * CHARS_PER_TOKEN
 
 
 def render_results(
@@ -58,14 +71,15 @@ def render_results(
 def _render_result(result: ExecutionResult, with_code: bool, max_chars: int) -> str:
     note = result["note"]
     has_run = result["status"] not in ("skipped", "repeated")
-    parts = [note] if note else []
+    texts = [note] if note else []
+    # A note about code that ran says that the user edited it.
     if with_code or (has_run and note):
         code = shorten(escape_for_model(result["code"]), max_chars)
         element = to_xml(AssistantReplIn(code, cell=result["cell"]))
-        parts.append(prompts.escape_sections(element))
+        texts.append(prompts.escape_sections(element))
     if has_run:
-        parts.append(prompts.escape_sections(_output_element(result, max_chars)))
-    return "\n".join(parts)
+        texts.append(prompts.escape_sections(_output_element(result, max_chars)))
+    return "\n".join(texts)
 
 
 def _output_element(result: ExecutionResult, max_chars: int) -> str:
@@ -94,10 +108,12 @@ def binding_arguments(
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
         return {}
-    if not forbidden:
-        return dict(bound.kwargs)
-    anthropic = llm._llm_type == "anthropic-chat"  # LangChain's package
-    return {**bound.kwargs, "tool_choice": {"type": "none"} if anthropic else "none"}
+    arguments = dict(bound.kwargs)
+    if forbidden:
+        # LangChain's package for Anthropic passes this on as it is.
+        is_anthropic = llm._llm_type == "anthropic-chat"
+        arguments["tool_choice"] = {"type": "none"} if is_anthropic else "none"
+    return arguments
 
 
 def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
@@ -110,6 +126,15 @@ def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
     )
 
 
+class _RawCall(NamedTuple):
+    """A tool call as a service sends it."""
+
+    id: str | None
+    name: str | None
+    arguments: str
+    """As JSON, which may be incomplete."""
+
+
 def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
     """Join the chunks of an answer into the message for the provider, and parse its tool calls;
     None if there are none. Truncated arguments are never completed by guessing."""
@@ -118,43 +143,49 @@ def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall
     ]
     if not any(map(_raw_calls, pieces)):
         return None
-    whole = pieces[-1]
-    if isinstance(first := pieces[0], AIMessageChunk):
-        whole = add_ai_message_chunks(
-            first, *(piece for piece in pieces[1:] if isinstance(piece, AIMessageChunk))
-        )
-    calls = [_streamed_call(index, *raw) for index, raw in enumerate(_raw_calls(whole))]
-    extra = {
+
+    joined = pieces[-1]
+    if isinstance(first_chunk := pieces[0], AIMessageChunk):
+        other_chunks = [piece for piece in pieces[1:] if isinstance(piece, AIMessageChunk)]
+        joined = add_ai_message_chunks(first_chunk, *other_chunks)
+    calls = [_streamed_call(index, raw) for index, raw in enumerate(_raw_calls(joined))]
+    additional_fields = {
         key: value
-        for key, value in whole.additional_kwargs.items()
+        for key, value in joined.additional_kwargs.items()
         if key not in ("tool_calls", "function_call")
     }
-    update = {"content": whole.content, "additional_kwargs": extra}
+    update = {"content": joined.content, "additional_kwargs": additional_fields}
     return call_message("", calls).model_copy(update=update), calls
 
 
-def _raw_calls(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
+def _raw_calls(piece: BaseMessage) -> list[_RawCall]:
+    """Return the tool calls of a whole answer, or the pieces of them in a chunk."""
     if chunks := getattr(piece, "tool_call_chunks", ()):
-        return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
-    valid = getattr(piece, "tool_calls", ())
-    invalid = getattr(piece, "invalid_tool_calls", ())
-    return [
-        *((call["id"], call["name"], json.dumps(call["args"])) for call in valid),
-        *((call["id"], call["name"], call["args"] or "{}") for call in invalid),
-    ]
+        return [_RawCall(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
+    raw_calls: list[_RawCall] = []
+    for call in getattr(piece, "tool_calls", ()):
+        raw_calls.append(_RawCall(call["id"], call["name"], json.dumps(call["args"])))
+    for call in getattr(piece, "invalid_tool_calls", ()):
+        raw_calls.append(_RawCall(call["id"], call["name"], call["args"] or "{}"))
+    return raw_calls
 
 
-def _streamed_call(index: int, number: str | None, name: str | None, written: str) -> ToolCall:
-    arguments, problem = {}, ""
+def _streamed_call(index: int, raw: _RawCall) -> ToolCall:
+    arguments: dict[str, Any] = {}
+    problem = ""
     try:
-        parsed = json.loads(written)
+        parsed = json.loads(raw.arguments)
         if not isinstance(parsed, dict):
             raise ValueError("not an object")
         arguments = _encodable(parsed)
     except (ValueError, RecursionError) as error:
         problem = f"The arguments cannot be read as JSON: {error}."
-    name = make_encodable(name or "")
-    return ToolCall(id=number or f"call_{index}", name=name, arguments=arguments, problem=problem)
+    return ToolCall(
+        id=raw.id or f"call_{index}",
+        name=make_encodable(raw.name or ""),
+        arguments=arguments,
+        problem=problem,
+    )
 
 
 def _encodable(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -165,55 +196,71 @@ def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Convert messages with tool calls to plain text."""
     result: list[AnyMessage] = []
     for message in messages:
-        kind = AIMessage if message.type == "ai" else HumanMessage
+        message_class = AIMessage if message.type == "ai" else HumanMessage
         text = str(message.text)
         if isinstance(message, AIMessage) and message.tool_calls and not text.strip():
             continue
-        if result and type(result[-1]) is kind:
+        if result and type(result[-1]) is message_class:
             text = f"{result.pop().text}\n\n{text}"
-        result.append(kind(text))
+        result.append(message_class(text))
     return result
 
 
-_LONGEST = 20_000
-"""Maximum characters of a text that is parsed as a call."""
-_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"[ \t]*`{3,}\w*[ \t]*")
-_NAME = ("name", "tool", "function", "tool_name")
-_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
+class _WrittenCall(NamedTuple):
+    """A call that a model wrote into its answer instead of making it."""
+
+    name: str
+    arguments: dict[str, Any]
 
 
 def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
-    """Return an answer without the calls that it contains as text, and the calls: objects with a
-    name and arguments, in JSON or Python, that fill a code fence, a ``<tool_call>`` or the whole
-    answer."""
-    calls: list[ToolCall] = []
+    """Find calls that an answer contains as text: objects with a name and arguments, in JSON or
+    Python, that fill a code fence, a ``<tool_call>`` or the whole answer.
 
-    def take(written: str) -> bool:
-        found = _read_calls(written)
-        for name, arguments in found:
-            calls.append(_written_call(len(calls), name, arguments, tools))
-        return bool(found)
+    Returns:
+        The answer without the calls, and the calls.
+    """
+    written_calls: list[_WrittenCall] = []
 
-    rest = _TAGGED.sub(lambda found: "" if take(found[1]) else found[0], text)
-    lines, fence = list[str](), list[str]()
-    for line in rest.split("\n"):
-        if not fence and not _FENCE.fullmatch(line):
-            lines.append(line)
+    def remove_tagged(match: re.Match[str]) -> str:
+        tagged_calls = _read_calls(match[1])
+        written_calls.extend(tagged_calls)
+        return "" if tagged_calls else match[0]
+
+    words = _remove_fenced_calls(_TAGGED_CALL.sub(remove_tagged, text), written_calls)
+    if not written_calls:
+        written_calls = _read_calls(text)
+        words = ""
+    if not written_calls:
+        return text, []
+    calls = [_checked_call(index, call, tools) for index, call in enumerate(written_calls)]
+    return words.strip(), calls
+
+
+def _remove_fenced_calls(text: str, written_calls: list[_WrittenCall]) -> str:
+    """Return a text without the code fences that hold only calls, which are added to
+    `written_calls`."""
+    kept_lines: list[str] = []
+    fence_lines: list[str] = []
+    """The lines of the open fence, with its first."""
+    for line in text.split("\n"):
+        if not fence_lines and not _OPENING_FENCE.fullmatch(line):
+            kept_lines.append(line)
             continue
-        fence.append(line)
-        if len(fence) > 1 and line.strip("` \t") == "" and line.strip():
-            lines += [] if take("\n".join(fence[1:-1])) else fence
-            fence = []
-    rest = "\n".join([*lines, *fence])
-    if not calls and take(text):
-        rest = ""
-    return (rest.strip(), calls) if calls else (text, [])
+        fence_lines.append(line)
+        if len(fence_lines) > 1 and _CLOSING_FENCE.fullmatch(line):
+            fenced_calls = _read_calls("\n".join(fence_lines[1:-1]))
+            written_calls += fenced_calls
+            if not fenced_calls:
+                kept_lines += fence_lines
+            fence_lines = []
+    return "\n".join([*kept_lines, *fence_lines])
 
 
-def _read_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
+def _read_calls(text: str) -> list[_WrittenCall]:
+    """Read a text that is nothing but calls; return an empty list if it has anything else."""
     text = text.strip()
-    if len(text) > _LONGEST or text[:1] not in ("{", "["):
+    if len(text) > _MAX_WRITTEN_CALL_CHARS or text[:1] not in ("{", "["):
         return []
     try:
         value = json.loads(text)
@@ -222,41 +269,46 @@ def _read_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return []
-    found = [_name_and_arguments(one) for one in (value if isinstance(value, list) else [value])]
-    return [one for one in found if one is not None] if all(found) else []
+
+    calls: list[_WrittenCall] = []
+    for item in value if isinstance(value, list) else [value]:
+        call = _read_call(item)
+        if call is None:
+            return []
+        calls.append(call)
+    return calls
 
 
-def _name_and_arguments(value: object) -> tuple[str, dict[str, Any]] | None:
+def _read_call(value: object) -> _WrittenCall | None:
+    """Read an object as a call, in one of the forms that models use."""
     if isinstance(value, dict) and isinstance(value.get("function"), dict):
         value = value["function"]
-    if not isinstance(value, dict) or len(value) > 4:
+    if not isinstance(value, dict) or len(value) > _MAX_CALL_KEYS:
         return None
-    name = next((value[key] for key in _NAME if isinstance(value.get(key), str)), None)
-    arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
+    names = [value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)]
+    arguments = next((value[key] for key in _ARGUMENTS_KEYS if key in value), None)
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return None
-    return (name, arguments) if name and isinstance(arguments, dict) else None
+    if not names or not names[0] or not isinstance(arguments, dict):
+        return None
+    return _WrittenCall(names[0], arguments)
 
 
-def _written_call(
-    index: int, name: str, arguments: dict[str, Any], tools: Collection[str]
-) -> ToolCall:
-    encodable, problem = make_encodable(name), ""
-    if name not in tools:
-        problem = f"There is no tool {encodable!r}. Write a Python code block instead."
+def _checked_call(index: int, call: _WrittenCall, tools: Collection[str]) -> ToolCall:
+    """Return a written call, with the problem that prevents it."""
+    name = make_encodable(call.name)
+    problem = ""
+    if call.name not in tools:
+        problem = f"There is no tool {name!r}. Write a Python code block instead."
+    arguments: dict[str, Any] = {}
     try:
-        arguments = _encodable(arguments)
+        arguments = _encodable(call.arguments)
     except (TypeError, ValueError):
-        arguments, problem = {}, "The arguments cannot be read as JSON."
-    return ToolCall(id=f"written_{index}", name=encodable, arguments=arguments, problem=problem)
-
-
-MOST_CALLS = 25
-"""Maximum number of tool calls per question."""
-_CHECK_STOP = 0.1
+        problem = "The arguments cannot be read as JSON."
+    return ToolCall(id=f"written_{index}", name=name, arguments=arguments, problem=problem)
 
 
 class ToolOutcome(NamedTuple):
@@ -269,25 +321,26 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
     abandoned."""
     if call["problem"]:
         return ToolOutcome("error", call["problem"])
-    ended: queue.SimpleQueue[ToolOutcome] = queue.SimpleQueue()
-    left = threading.Event()
-    """A separate event, because `cancelled` is cleared when the next turn starts."""
+    outcomes: queue.SimpleQueue[ToolOutcome] = queue.SimpleQueue()
+    abandoned = threading.Event()
+    """Not `cancelled`, which is cleared when the next turn starts."""
 
     def work() -> None:
         try:
-            ended.put(ToolOutcome("ok", tools.run(call["name"], call["arguments"], left)))
+            outcomes.put(ToolOutcome("ok", tools.run(call["name"], call["arguments"], abandoned)))
         except ToolError as error:
-            ended.put(ToolOutcome("error", str(error)))
+            outcomes.put(ToolOutcome("error", str(error)))
         except BaseException as error:  # the thread's outermost frame
-            ended.put(ToolOutcome("error", f"{call['name']} failed: {type(error).__name__}."))
+            outcomes.put(ToolOutcome("error", f"{call['name']} failed: {type(error).__name__}."))
 
     start_thread("tool", work)
     while not cancelled.is_set():
         try:
-            state, text = ended.get(timeout=_CHECK_STOP)
+            outcome = outcomes.get(timeout=_STOP_CHECK_S)
         except queue.Empty:
             continue
         if not cancelled.is_set():
-            return ToolOutcome(state, shorten(escape_for_model(text), MAX_TOOL_RESULT_CHARS))
-    left.set()
+            text = shorten(escape_for_model(outcome.text), MAX_TOOL_RESULT_CHARS)
+            return outcome._replace(text=text)
+    abandoned.set()
     return ToolOutcome("stopped", prompts.STOPPED_CALL)

@@ -12,10 +12,18 @@ from typing import Annotated, Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import KINDS, Record, encode
+from mahtab_tui.bus.values import Change, StoredChange, TracebackFrame
 
 FORMAT = 1
 
-_WHOLE = 2**63
+MAX_INTEGER = 2**63
+MAX_PARTIAL_CHARS = 64_000_000
+"""Maximum characters of a partial record."""
+
+StoredStream = (
+    records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
+)
+"""A piece of a stream whose complete record is stored."""
 
 
 class InvalidRecord(ValueError):
@@ -23,6 +31,7 @@ class InvalidRecord(ValueError):
 
 
 def as_json(record: Record) -> dict[str, Any]:
+    """Return a record as a JSON object."""
     return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
 
 
@@ -33,11 +42,10 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
     if kind is None:
         return None
-    values = {
-        name: _field(hint, name, attrs[name])
-        for name, hint in records.hints(kind).items()
-        if name in attrs and name not in ("text", "time")
-    }
+    values: dict[str, Any] = {}
+    for name, hint in records.hints(kind).items():
+        if name in attrs and name not in ("text", "time"):
+            values[name] = _read_field(hint, name, attrs[name])
     try:
         return typing.cast(Record, kind(text, time=time, **values))
     except TypeError as missing:
@@ -45,131 +53,164 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
 
 
 def from_json(value: object) -> Record | None:
+    """Decode a JSON object; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
-    tag, text, time = (
-        _read(hint, value.get(name))
-        for name, hint in (("tag", str), ("text", str), ("time", float))
-    )
+    tag = _read(str, value.get("tag"))
+    text = _read(str, value.get("text"))
+    time = _read(float, value.get("time"))
     return decode(tag, text, value.get("attrs"), float(time))
 
 
-def _field(hint: Any, name: str, value: object) -> Any:
+def _read_field(hint: Any, name: str, value: object) -> Any:
     try:
         return _read(hint, value)
     except InvalidRecord as error:
         raise InvalidRecord(f"{name}: {error}") from None
 
 
-_PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
+def _is_integer(value: object) -> bool:
+    return type(value) is int and -MAX_INTEGER <= value < MAX_INTEGER
+
+
+def _is_number(value: object) -> bool:
+    # False for infinities and NaN.
+    return type(value) in (int, float) and -MAX_INTEGER <= value < MAX_INTEGER  # type: ignore[operator]
+
+
+_PLAIN_TYPES: dict[Any, tuple[Callable[[object], bool], str]] = {
     str: (lambda value: isinstance(value, str), "not a text"),
-    int: (lambda value: type(value) is int and -_WHOLE <= value < _WHOLE, "not a whole number"),
-    float: (  # false for infinities and NaN
-        lambda value: type(value) in (int, float) and -_WHOLE <= value < _WHOLE,
-        "not a number",
-    ),
+    int: (_is_integer, "not a whole number"),
+    float: (_is_number, "not a number"),
     bool: (lambda value: isinstance(value, bool), "neither true nor false"),
     type(None): (lambda value: value is None, "not null"),
 }
+"""For each type: whether a value has it, and what is wrong otherwise."""
 
 
 @cache
-def _shape(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def _split_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the type of an annotation, and its arguments."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     return typing.get_origin(hint) or hint, typing.get_args(hint)
 
 
 def _read(hint: Any, value: Any) -> Any:
-    origin, args = _shape(hint)
-    if origin in _PLAIN:
-        is_valid, problem = _PLAIN[origin]
+    """Return a JSON value with the type of an annotation. Raises `InvalidRecord`."""
+    origin, args = _split_hint(hint)
+    if origin in _PLAIN_TYPES:
+        is_valid, problem = _PLAIN_TYPES[origin]
         if is_valid(value):
             return value
         raise InvalidRecord(problem)
     if origin in (typing.Union, types.UnionType):
-        for each in args:
-            try:
-                return _read(each, value)
-            except InvalidRecord as error:
-                last = error
-        raise last
+        return _read_union(args, value)
     if origin is tuple:
-        is_row = args[1:] != (...,)
-        if not isinstance(value, (list, tuple)) or (is_row and len(value) != len(args)):
-            raise InvalidRecord(f"not a list of {len(args)}" if is_row else "not a list")
-        kinds = args if is_row else args[:1] * len(value)
-        return tuple(_read(kind, each) for kind, each in zip(kinds, value, strict=True))
+        return _read_tuple(args, value)
     if origin is Mapping:
         if not isinstance(value, dict):
             raise InvalidRecord("not an object")
-        return {str(name): _read(args[1], each) for name, each in value.items()}
+        return {str(key): _read(args[1], item) for key, item in value.items()}
+
+    if origin is Change:
+        return _read(StoredChange, value).as_change()
+    if origin is TracebackFrame:
+        return TracebackFrame(*_read_tuple(tuple(records.hints(origin).values()), value))
+
+    # Another named tuple.
     hints = records.hints(origin)
-    needed = hints.keys() - origin._field_defaults.keys()
-    if not isinstance(value, dict) or not needed <= value.keys():
-        raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
+    required = hints.keys() - origin._field_defaults.keys()
+    if not isinstance(value, dict) or not required <= value.keys():
+        raise InvalidRecord(f"not an object with {', '.join(sorted(required))}")
     names = hints.keys() & value.keys()
-    return origin(**{name: _field(hints[name], name, value[name]) for name in names})
+    return origin(**{name: _read_field(hints[name], name, value[name]) for name in names})
 
 
-LIMIT = 64_000_000
-"""Maximum characters of a partial record."""
+def _read_union(members: tuple[Any, ...], value: object) -> Any:
+    problem = InvalidRecord()
+    for member in members:
+        try:
+            return _read(member, value)
+        except InvalidRecord as error:
+            problem = error
+    raise problem
 
-StoredStream = (
-    records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
-)
-"""A piece of a stream whose complete record is stored."""
+
+def _read_tuple(args: tuple[Any, ...], value: object) -> tuple[Any, ...]:
+    is_homogeneous = args[1:] == (...,)
+    if not isinstance(value, (list, tuple)):
+        raise InvalidRecord("not a list" if is_homogeneous else f"not a list of {len(args)}")
+    if is_homogeneous:
+        return tuple(_read(args[0], item) for item in value)
+    if len(value) != len(args):
+        raise InvalidRecord(f"not a list of {len(args)}")
+    return tuple(_read(hint, item) for hint, item in zip(args, value, strict=True))
 
 
 def stream_key(record: Record) -> str:
     """Return the key that a stream's pieces share with its complete record; empty for others."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
-            of_user = isinstance(record, records.UserReplOut | records.UserReplOutStream)
-            whose = "user" if of_user else "assistant"
-            return f"{whose}:{record.cell}:{record.late}"
+            is_of_user = isinstance(record, records.UserReplOut | records.UserReplOutStream)
+            author = "user" if is_of_user else "assistant"
+            return f"{author}:{record.cell}:{record.late}"
         case records.AssistantChat() | records.AssistantChatStream():
             return f"answer:{record.turn}:{record.step}"
     return ""
 
 
 class Partial:
+    """The pieces of a stream, as one record."""
+
     def __init__(self, first: StoredStream) -> None:
         self._first = first
         self._pieces: list[str] = []
         self._length = 0
         self._kinds: list[tuple[str, int]] = []
+        """The kinds of output in order, with their characters."""
         self.fresh = False
+        """Whether pieces came since the record was last stored."""
 
     def add(self, piece: StoredStream) -> None:
-        if self._length >= LIMIT:
+        """Add a piece, unless there is too much already."""
+        if self._length >= MAX_PARTIAL_CHARS:
             return
-        kind, text = piece.kind, piece.text
+        kind = piece.kind
+        text = piece.text
         if isinstance(piece, records.AssistantChatStream):
-            text = self._fence(kind) + text
+            text = self._fence_before(kind) + text
+        # Each displayed value counts separately.
         if not self._kinds or self._kinds[-1][0] != kind or kind == "display":
             self._kinds.append((kind, 0))
-        self._kinds[-1] = kind, self._kinds[-1][1] + len(text)
+        _, kind_chars = self._kinds[-1]
+        self._kinds[-1] = (kind, kind_chars + len(text))
         self._pieces.append(text)
         self._length += len(text)
         self.fresh = True
 
     def record(self) -> Record:
-        self._pieces = [text] = ["".join(self._pieces)]
+        """Return the record of all pieces so far."""
+        text = "".join(self._pieces)
+        self._pieces = [text]
         first = self._first
         if isinstance(first, records.AssistantChatStream):
             return records.AssistantChat(
                 text, turn=first.turn, step=first.step, party=first.party, time=first.time
             )
-        of_user = isinstance(first, records.UserReplOutStream)
-        whole = records.UserReplOut if of_user else records.AssistantReplOut
+        record_type: type[records.ReplOut] = records.AssistantReplOut
+        if isinstance(first, records.UserReplOutStream):
+            record_type = records.UserReplOut
         kinds = tuple(self._kinds)
-        return whole(text, cell=first.cell, late=first.late, kinds=kinds, time=first.time)
+        return record_type(text, cell=first.cell, late=first.late, kinds=kinds, time=first.time)
 
-    def _fence(self, kind: str) -> str:
+    def _fence_before(self, kind: str) -> str:
         """Return the fence line that the stream omits before this kind."""
-        before = self._kinds[-1][0] if self._kinds else "chat"
-        if kind == before:
+        previous_kind = self._kinds[-1][0] if self._kinds else "chat"
+        if kind == previous_kind:
             return ""
-        ended = not self._pieces or self._pieces[-1].endswith("\n")
-        return ("" if ended else "\n") + ("```python\n" if kind == "code" else "```\n")
+        fence = "```python\n" if kind == "code" else "```\n"
+        is_at_line_start = not self._pieces or self._pieces[-1].endswith("\n")
+        if is_at_line_start:
+            return fence
+        return f"\n{fence}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -14,17 +14,27 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
 from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
-from mahtab_tui.bus.records import AnswerFigure, Change, Frame, Record, code_entry
+from mahtab_tui.bus.plans import last_named_step, opening_step, requested_steps
+from mahtab_tui.bus.records import PICTURES, AnswerFigure, Record, code_entry
 from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.bus.staleness import StaleInput, Staleness
 from mahtab_tui.bus.terminal_screen import collapse
+from mahtab_tui.bus.values import Change, TracebackFrame
 
 MAX_CORRECTED_CHARS = 200_000
 """Characters of an answer up to which its streamed pieces are compared with the whole answer. For a
 million, that takes a second."""
+MAX_EXCEPTION_ROWS = 20
+"""Rows after the last frame in which an exception's message is looked for."""
+MAX_EXCEPTION_LINES = 3
+NOT_RUN = frozenset({"skipped", "stopped", "refused", "not run"})
+"""Values of a cell's `approval` if its code will not run."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Entry:
+    """One item of the transcript."""
+
     texts: ClassVar[tuple[str, ...]] = ("text",)
     """Fields that are masked before they are written to a file."""
 
@@ -44,6 +54,7 @@ class Entry:
 
     @property
     def plain_text(self) -> str:
+        """The entry as text for the clipboard and searches."""
         raise NotImplementedError
 
 
@@ -61,6 +72,8 @@ class Question(Entry):
 
     text: str
     attached: list[AttachmentChip] = field(default_factory=list)
+    plan: Sequence[PlanStep] = ()
+    """The steps that the model is asked to carry out."""
 
     @property
     def plain_text(self) -> str:
@@ -80,6 +93,8 @@ class Words(Entry):
     mark: str = ""
     """Either "stopped", or "cut off" if the program was killed."""
     figures: Sequence[AnswerFigure] = ()
+    doubtful_cells: Sequence[Cell] = ()
+    """The cells whose output it was written from, and whose output no longer holds."""
 
     @property
     def plain_text(self) -> str:
@@ -87,6 +102,7 @@ class Words(Entry):
 
     @property
     def own_figures(self) -> list[AnswerFigure]:
+        """The figures of the answer that stand in these words."""
         return [figure for figure in self.figures if figure.text in self.source]
 
 
@@ -101,7 +117,9 @@ class Cell(Entry):
     code: str = ""
     block: int | None = None
     step: int | None = None
-    """The step of its question, from 0."""
+    """The step of its question, from 0; None if the steps of a plan count instead."""
+    plan_part: str = ""
+    """The step of a plan that it carries out, such as "2 of 5"."""
     number: int | None = None
     """None if it has not run."""
     started: float | None = None
@@ -121,12 +139,16 @@ class Cell(Entry):
     """Until the cell ends."""
     named_displays: dict[str, int] = field(default_factory=dict)
     """Indexes in `displays` of those that the cell may update, by their names."""
-    frames: Sequence[Frame] = ()
+    frames: Sequence[TracebackFrame] = ()
     offers_explanation: bool = False
     """Whether to show the key that asks about the error."""
     late_output: OutputBuffer | None = None
     undone: bool = False
     changes: Sequence[Change] = ()
+    stale_inputs: Sequence[StaleInput] = ()
+    """Variables that it has used and that are different now: its output may not hold."""
+    rerun_number: int | None = None
+    """If it is stale: the next cell that has run the same code and was not undone."""
     cell_number: int | None = None
     ran_as: int | None = None
 
@@ -135,28 +157,48 @@ class Cell(Entry):
         return visible(self.code.strip("\n"))
 
     @property
-    def has_picture(self) -> bool:
-        return any(
-            isinstance(line, DisplayLine) and line.mime.startswith("image/") for line in self.output
-        )
+    def pictures(self) -> list[DisplayLine]:
+        """The pictures among the output."""
+        displays = (line for line in self.output if isinstance(line, DisplayLine))
+        return [display for display in displays if display.mime in PICTURES]
+
+    @property
+    def ran_for_question(self) -> bool:
+        """Whether it is code of the model, not of an agent or the user, and has run."""
+        return self.number is not None and not self.person and self.agent_index is None
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it shows a table or another value of several lines, or printed one."""
+        return any(isinstance(line, DisplayLine) for line in self.output) or len(self.output) > 1
 
     @property
     def own_frame(self) -> int:
-        """Index of the last shown frame outside libraries; else of the last frame."""
-        shown = [
-            index
-            for index, (*_, row) in enumerate(self.frames)
-            if (line := self.output.from_end(row)) and LOCATION.match(line.text)
-        ]
-        return shown[-1] if shown else len(self.frames) - 1
+        """Index of the last frame in the output outside libraries; else of the last frame."""
+        last_index = len(self.frames) - 1
+        for index in range(last_index, -1, -1):
+            *_, row = self.frames[index]
+            line = self.output.from_end(row)
+            if line and LOCATION.match(line.text):
+                return index
+        return last_index
 
     @property
     def exception(self) -> str:
-        rows = range(self.frames[-1][-1] - 1, 0, -1) if self.frames else range(0)
-        texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
-        while texts and (not texts[0] or texts[0][0].isspace()):
-            del texts[0]
-        return "\n".join(texts[:3])
+        """The first lines of the exception's message, which follow the last frame."""
+        if not self.frames:
+            return ""
+        *_, last_row = self.frames[-1]  # rows count from the end of the output
+        first_row = last_row - 1
+        lines = [
+            line.text
+            for row in range(first_row, max(0, first_row - MAX_EXCEPTION_ROWS), -1)
+            if (line := self.output.from_end(row)) is not None
+        ]
+        # The source of the frame is indented.
+        while lines and (not lines[0] or lines[0][0].isspace()):
+            del lines[0]
+        return "\n".join(lines[:MAX_EXCEPTION_LINES])
 
     def feed(self, kind: str, text: str, displays: Iterator[DisplayedValue]) -> None:
         """Add a piece of output. The record of a displayed value arrives before its text."""
@@ -193,8 +235,42 @@ class Cell(Entry):
         self.late_output.feed("stdout", text)
 
 
+PlanState = Literal["to do", "runs", "done", "failed", "skipped", "undone", "answered"]
+
+
+@dataclass(eq=False)
+class PlanStep:
+    """A step of a plan. Its state is that of the code that ran for it, not what the model says."""
+
+    text: str
+    cells: list[Cell] = field(default_factory=list)
+    """The code of the last answer that carries it out."""
+    is_answered: bool = False
+    """Whether an answer without code begins with its name."""
+
+    @property
+    def state(self) -> PlanState:
+        if not self.cells:
+            if self.is_answered:
+                return "answered"
+            return "to do"
+        if any(cell.undone for cell in self.cells):
+            return "undone"
+        statuses = [cell.status for cell in self.cells]
+        if any(status not in ("", "ok") for status in statuses):
+            return "failed"
+        if any(cell.approval in NOT_RUN for cell in self.cells):
+            return "skipped"
+        if all(statuses):
+            return "done"
+        has_started = any(cell.number is not None for cell in self.cells)
+        return "runs" if has_started else "to do"
+
+
 @dataclass(kw_only=True, eq=False)
 class ToolUse(Entry):
+    """A call of a tool by the model, with its result."""
+
     texts = ("name", "arguments", "text")
     name: str
     arguments: str
@@ -219,23 +295,41 @@ class Note(Entry):
         return plain(self.text)
 
 
+def _note_of_notice(record: records.Notice) -> tuple[str, str]:
+    return record.level, record.text
+
+
+def _note_of_kernel(record: records.Kernel) -> tuple[str, str]:
+    level = "error" if record.state == "dead" else "info"
+    return level, record.text
+
+
+def _note_of_skill(record: records.Skill) -> tuple[str, str]:
+    state = "no longer loaded"
+    if record.loaded:
+        state = f"loaded ({record.chars:,} characters)"
+    return "quiet", f"the skill {record.name} is {state}"
+
+
+def _quiet_note(record: Record) -> tuple[str, str]:
+    return "quiet", record.text
+
+
 _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
-    records.Notice: lambda record: (record.level, record.text),
-    records.Kernel: lambda record: ("error" if record.state == "dead" else "info", record.text),
-    **dict.fromkeys(
-        (records.Undo, records.Replace, records.Restore, records.Branch),
-        lambda record: ("quiet", record.text),
-    ),
-    records.Skill: lambda record: (
-        "quiet",
-        f"the skill {record.name} is "
-        + (f"loaded ({record.chars:,} characters)" if record.loaded else "no longer loaded"),
-    ),
+    records.Notice: _note_of_notice,
+    records.Kernel: _note_of_kernel,
+    records.Skill: _note_of_skill,
+    records.Undo: _quiet_note,
+    records.Replace: _quiet_note,
+    records.Restore: _quiet_note,
+    records.Branch: _quiet_note,
 }
+"""Records that become notes, with the level and the text of each."""
 
 PieceT = TypeVar("PieceT", bound=Words | Cell)
 
 Step = tuple[int | None, int | None]
+"""The turn of a question, and the step of its answer."""
 
 
 class Conversation:
@@ -251,6 +345,17 @@ class Conversation:
         self._pieces: dict[Step, list[Words | Cell]] = {}
         """Entries of the current question's answers."""
         self._marked: set[int | None] = set()
+        """Turns whose answers were stopped or cut off."""
+        self._plans: dict[int | None, Question] = {}
+        """Questions that have a plan carried out, by their numbers."""
+        self._staleness = Staleness()
+        self._cells_of_turn: dict[int, list[Cell]] = {}
+        """Cells that have run for a question, by its number."""
+        self._answers: dict[int, Words] = {}
+        """The last words of each question's newest answer that ends with words, by the number of
+        the question."""
+        self._last_plan_steps: Sequence[int] = ()
+        """The steps of a plan that the code of the newest answer carries out, from 1."""
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             **dict.fromkeys(_NOTES, self._note),
             records.UserReplIn: self._user_code,
@@ -274,6 +379,7 @@ class Conversation:
                 fold(record)
 
     def append(self, entry: Entry) -> None:
+        """Add an entry at the end."""
         if entry.key in self._hidden:
             entry.removed = "hidden"
         self.entries.append(entry)
@@ -282,7 +388,38 @@ class Conversation:
         """Mark an entry as changed."""
 
     def touch_output(self, cell: Cell) -> None:
+        """Mark a cell's output as changed."""
         self.touch(cell)
+
+    def cell_to_undo(self, entry: Entry) -> Cell | None:
+        """Return the cell at which an undo of an entry starts; None if nothing ran for it.
+
+        For a cell, this is the cell itself. For an entry of a question or its answers, it is the
+        first cell of the question that was not undone, or the first one if all were.
+        """
+        if isinstance(entry, Cell):
+            if entry.number is not None:
+                return entry
+            return None
+        # Notes and texts of a notebook belong to no question.
+        if entry.turn is None or entry not in self.entries:
+            return None
+        cells = [cell for cell in self._entries_around(entry) if isinstance(cell, Cell)]
+        model_cells = [cell for cell in cells if cell.ran_for_question]
+        remaining_cells = [cell for cell in model_cells if not cell.undone]
+        return next(iter(remaining_cells or model_cells), None)
+
+    def _entries_around(self, entry: Entry) -> list[Entry]:
+        """Return the entries from an entry's question to the one before the next question. Their
+        numbers do not tell, because a resumed session may reuse them."""
+        index = self.entries.index(entry)
+        start = index
+        while start > 0 and not isinstance(self.entries[start], Question):
+            start -= 1
+        end = index + 1
+        while end < len(self.entries) and not isinstance(self.entries[end], Question):
+            end += 1
+        return self.entries[start:end]
 
     # Cells
 
@@ -295,14 +432,17 @@ class Conversation:
         if record.guest is not None:
             cell = self._agent_cell(record)
         else:
-            cell = self._block(record) or self._begin(
-                self._pieces.setdefault(answer_step(record), []),
-                Cell(author=answer_author(record), person=False),
-            )
+            proposed_cell = self._block(record)
+            if proposed_cell is None:
+                pieces = self._pieces.setdefault(answer_step(record), [])
+                new_cell = Cell(author=answer_author(record), person=False)
+                proposed_cell = self._begin(pieces, new_cell)
+            cell = proposed_cell
             cell.approval = ""
         cell.code = record.text
         self._start(cell, record)
         self.touch(cell)
+        self.touch_plan(cell)
 
     def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
         author = record.party or "agent"
@@ -311,18 +451,26 @@ class Conversation:
         return cell
 
     def _block(self, record: records.Approval | records.AssistantReplIn) -> Cell | None:
+        """Return the proposed cell that a record is about; None if there is none, or if it ran
+        already."""
         blocks = code_blocks(self._pieces.get(answer_step(record), ()))
         if record.block is None or not 0 <= record.block < len(blocks):
             return None
-        return blocks[record.block] if blocks[record.block].number is None else None
+        cell = blocks[record.block]
+        return cell if cell.number is None else None
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
-        cell.number, cell.turn, cell.cell_number = record.cell, record.turn, record.position
-        cell.step = record.step
+        cell.number = record.cell
+        cell.turn = record.turn
+        cell.cell_number = record.position
+        cell.step = None if record.turn in self._plans else record.step
         self._last_cell = cell
         if record.cell is not None:
             cell.key = record.entry_name
             self._cells[record.cell] = cell
+            if record.turn is not None:
+                self._cells_of_turn.setdefault(record.turn, []).append(cell)
+            self._mark_stale(self._staleness.start(record.cell, record.text))
 
     def _display(self, record: records.Display) -> None:
         cell = self._find_cell(record.cell)
@@ -349,6 +497,7 @@ class Conversation:
             cell.feed_late(record.text)
         else:
             self._end(cell, record)
+            self.touch_plan(cell)
         self.touch_output(cell)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
@@ -356,7 +505,8 @@ class Conversation:
         # output.
         if cell.output.received < len(record.text) or record.rewritten:
             cell.output.clear()
-            position, displays = 0, iter(cell.displays)
+            displays = iter(cell.displays)
+            position = 0
             for kind, length in record.kinds or (("stdout", len(record.text)),):
                 text = record.text[position : position + length]
                 if record.cut:  # raw output, because the cell did not end
@@ -370,13 +520,47 @@ class Conversation:
     def _find_cell(self, number: int | None, *, late: bool = False) -> Cell | None:
         """Find a cell; for late output without a number, the last one."""
         cell = None if number is None else self._cells.get(number)
-        return self._last_cell if cell is None and late else cell
+        if cell is None and late:
+            return self._last_cell
+        return cell
 
     def _namespace(self, record: records.Namespace) -> None:
         cell = self._find_cell(record.cell)
         if cell is not None and record.changes and not record.restored:
             cell.changes = record.changes
             self.touch_output(cell)
+        self._mark_stale(self._staleness.fold(record))
+
+    def _mark_stale(self, numbers: Collection[int]) -> None:
+        """Update cells whose output may hold no longer, or again, and the answers that rest on
+        them."""
+        stale_cells = [self._cells[number] for number in numbers]
+        for number, cell in zip(numbers, stale_cells, strict=True):
+            cell.stale_inputs = self._staleness.inputs_of(number)
+            cell.rerun_number = self._staleness.rerun_of(number)
+            self.touch_output(cell)
+        self._doubt_answers(stale_cells)
+
+    @property
+    def outdated_cells(self) -> list[Cell]:
+        """The cells that would have to run again, in order, so that all results hold. Those that
+        have failed, and what uses only what these have made, are left out."""
+        failed_cells = {number for number, cell in self._cells.items() if cell.status != "ok"}
+        outdated_cells = self._staleness.outdated_cells(failed_cells)
+        return [self._cells[number] for number in outdated_cells]
+
+    def _doubt_answers(self, cells: Iterable[Cell]) -> None:
+        """Update the answers that rest on the output of cells, which may hold no longer, or
+        again."""
+        turns = {cell.turn for cell in cells if cell.turn is not None}
+        for turn in turns & self._answers.keys():
+            answer = self._answers[turn]
+            answer.doubtful_cells = [
+                cell
+                for cell in self._cells_of_turn.get(turn, ())
+                if cell.undone or cell.stale_inputs
+            ]
+            self.touch(answer)
 
     # Questions and answers
 
@@ -384,8 +568,16 @@ class Conversation:
         # Earlier answers are complete, and a resumed session may reuse their numbers.
         self._pieces.clear()
         self._marked.clear()
-        key, turn = record.entry_name, record.turn
-        self.append(Question(author="you", text=record.text, key=key, turn=turn))
+        self._plans.pop(record.turn, None)
+        if record.turn is not None:
+            self._cells_of_turn.pop(record.turn, None)
+            self._answers.pop(record.turn, None)
+        self._last_plan_steps = ()
+        question = Question(author="you", text=record.text, key=record.entry_name, turn=record.turn)
+        question.plan = [PlanStep(text) for text in requested_steps(record.text)]
+        if question.plan:
+            self._plans[record.turn] = question
+        self.append(question)
 
     def _attachment(self, record: records.UserAttachment) -> None:
         questions = (entry for entry in reversed(self.entries) if isinstance(entry, Question))
@@ -409,6 +601,47 @@ class Conversation:
                     piece.revision += 1
                     self.touch(piece)
         self._mark(record, pieces)
+        visible_pieces = [piece for piece in pieces if not piece.hidden]
+        if record.turn is not None and visible_pieces and isinstance(visible_pieces[-1], Words):
+            self._answers[record.turn] = visible_pieces[-1]
+        if (question := self._plans.get(record.turn)) is not None:
+            self._assign_to_plan(question, pieces)
+
+    def _assign_to_plan(self, question: Question, pieces: Sequence[Words | Cell]) -> None:
+        """Assign the code of an answer to the steps that its words name. Code before any name
+        corrects the step that failed, or goes on with the last step."""
+        steps = dict(enumerate(question.plan, 1))
+        last_steps = [number for number in self._last_plan_steps if number in steps]
+        failed_steps = [number for number in last_steps if steps[number].state == "failed"]
+        current = next(iter([*failed_steps[:1], *last_steps[-1:]]), None)
+
+        visible_pieces = [piece for piece in pieces if not piece.hidden]
+        cells_by_number: dict[int, list[Cell]] = {}
+        for piece in visible_pieces:
+            if isinstance(piece, Words):
+                current = last_named_step(piece.source) or current
+            elif current is not None:
+                cells_by_number.setdefault(current, []).append(piece)
+        if cells_by_number:
+            self._last_plan_steps = list(cells_by_number)
+
+        for number, cells in cells_by_number.items():
+            if number not in steps:
+                continue
+            steps[number].cells = cells
+            for cell in cells:
+                cell.plan_part = f"{number} of {len(steps)}"
+                self.touch(cell)
+        if not cells_by_number and visible_pieces and isinstance(visible_pieces[0], Words):
+            answered = steps.get(opening_step(visible_pieces[0].source) or 0)
+            if answered is not None:
+                answered.is_answered = True
+        self.touch(question)
+
+    def touch_plan(self, cell: Cell) -> None:
+        """Mark the question whose plan a cell carries out as changed."""
+        if (question := self._plans.get(cell.turn)) is not None:
+            self.touch(question)
 
     def _correct_pieces(self, pieces: list[Words | Cell], record: records.AssistantChat) -> None:
         """Make the streamed pieces those of the whole answer."""
@@ -439,13 +672,23 @@ class Conversation:
         code: bool,
         block: int | None = None,
     ) -> None:
-        author, turn = answer_author(record), record.turn
         entry: Words | Cell
         if code:
-            entry = Cell(author=author, person=False, code=text, block=block, turn=turn)
+            entry = Cell(
+                author=answer_author(record),
+                person=False,
+                code=text,
+                block=block,
+                turn=record.turn,
+            )
         else:
-            key = record.entry_name
-            entry = Words(author=author, source=text, named=not pieces, key=key, turn=turn)
+            entry = Words(
+                author=answer_author(record),
+                source=text,
+                named=not pieces,
+                key=record.entry_name,
+                turn=record.turn,
+            )
         self._begin(pieces, entry)
 
     def _begin(self, pieces: list[Words | Cell], entry: PieceT) -> PieceT:
@@ -455,73 +698,92 @@ class Conversation:
         return entry
 
     def _correct(self, piece: Words | Cell, text: str) -> None:
+        """Give a streamed piece the text that it has in the whole answer."""
         if isinstance(piece, Cell):
-            if piece.number is not None or piece.code == text:
-                return
-            piece.code = text
-        elif piece.source.strip("\n") == text.strip("\n"):
-            return
-        else:
+            # Code that ran stays as it ran.
+            if piece.number is None and piece.code != text:
+                piece.code = text
+                self.touch(piece)
+        elif piece.source.strip("\n") != text.strip("\n"):
             piece.source = text
             piece.revision += 1
-        self.touch(piece)
+            self.touch(piece)
 
     def _drop(self, piece: Words | Cell) -> None:
         piece.hidden = True
         self.touch(piece)
 
     def _mark(self, record: records.AssistantChat, pieces: list[Words | Cell]) -> None:
-        mark = "stopped" if record.stopped else "cut off" if record.cut else ""
-        if not mark:
+        """Show at the end of an answer that it was stopped or cut off."""
+        if record.stopped:
+            mark = "stopped"
+        elif record.cut:
+            mark = "cut off"
+        else:
             return
         self._marked.add(record.turn)
-        shown = [piece for piece in pieces if not piece.hidden]
-        if shown:
-            last = shown[-1]
+
+        visible_pieces = [piece for piece in pieces if not piece.hidden]
+        if visible_pieces:
+            last_piece = visible_pieces[-1]
         else:
             words = Words(author=answer_author(record), key=record.entry_name, turn=record.turn)
-            last = self._begin(pieces, words)
-        if isinstance(last, Words):
-            last.mark = mark
+            last_piece = self._begin(pieces, words)
+        if isinstance(last_piece, Words):
+            last_piece.mark = mark
         else:
-            last.approval = mark
-        self.touch(last)
+            last_piece.approval = mark
+        self.touch(last_piece)
 
     def _tool(self, record: records.AssistantTool) -> None:
         key = record.entry_name
         use = self._tools.get(key)
         if use is None:
-            author, turn = answer_author(record), record.turn
-            use = ToolUse(name=record.name, arguments=record.arguments, author=author, turn=turn)
-            use.key, use.collapsed, use.joined = key, True, True
+            use = ToolUse(
+                name=record.name,
+                arguments=record.arguments,
+                author=answer_author(record),
+                turn=record.turn,
+                key=key,
+                collapsed=True,
+                joined=True,
+            )
             self._tools[key] = use
             self.append(use)
-        use.state, use.text = record.state, record.text
+        use.state = record.state
+        use.text = record.text
         self.touch(use)
 
     # Marks
 
     def _hide(self, record: records.Hide) -> None:
-        key, hidden = record.entry, record.hidden
-        (self._hidden.add if hidden else self._hidden.discard)(key)
+        if record.hidden:
+            self._hidden.add(record.entry)
+        else:
+            self._hidden.discard(record.entry)
         for entry in self.entries:
-            if entry.key == key and entry.removed != "replaced":
-                entry.removed = "hidden" if hidden else ""
+            if entry.key == record.entry and entry.removed != "replaced":
+                entry.removed = "hidden" if record.hidden else ""
                 self.touch(entry)
 
     def _replace(self, record: records.Replace) -> None:
         keys = [entry.key for entry in self.entries]
-        first = keys.index(record.entry) if record.entry in keys else 0
+        first = 0
+        if record.entry in keys:
+            first = keys.index(record.entry)
         for entry in self.entries[first:]:
             entry.removed = "replaced"
             self.touch(entry)
         self._note(record)
 
     def _undo(self, record: records.Undo) -> None:
-        for number in record.cells:
-            if (cell := self._cells.get(number)) is not None:
-                cell.undone = record.undone
-                self.touch(cell)
+        cells = [self._cells[number] for number in record.cells if number in self._cells]
+        for cell in cells:
+            cell.undone = record.undone
+            self.touch(cell)
+            self.touch_plan(cell)
+        self._doubt_answers(cells)
+        self._mark_stale(self._staleness.undo(record.cells, undone=record.undone))
         self._note(record)
 
     def _note(self, record: Record) -> None:
@@ -530,31 +792,44 @@ class Conversation:
             self.append(Note(level=level, text=text))
 
 
+def describe_doubt(cells: Iterable[Cell]) -> str:
+    """Say that an answer rests on cells whose output no longer holds: ``rests on In 3 (stale)``."""
+    names = [f"In {cell.number} ({'undone' if cell.undone else 'stale'})" for cell in cells]
+    return f"rests on {', '.join(names)}"
+
+
 AnswerRecord = records.ModelRecord | records.AssistantReplIn | records.Approval
 
 
 def answer_author(record: AnswerRecord) -> str:
+    """Return the name above the entries of an answer."""
     return record.party or "model"
 
 
 def answer_step(record: AnswerRecord) -> Step:
+    """Return the answer to which a record belongs."""
     return record.turn, record.step
 
 
 def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
+    """Yield each code block, and the words between two of them as one text; whether it is code
+    comes first."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:
-            yield from ((True, text) for text in texts)
+            for code in texts:
+                yield True, code
         elif words := "\n\n".join(text for text in texts if text.strip()):
             yield False, words
 
 
 def code_blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
+    """Return the cells of an answer that are part of it."""
     return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
 
 
 def parse_plain_python(code: str) -> ast.AST | None:
+    """Parse code, in which `await` is allowed; None if it is not valid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes go to stderr

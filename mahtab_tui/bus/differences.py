@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-_OPENING = "([{"
-_CLOSING = ")]}"
+OPENING_BRACKETS = "([{"
+CLOSING_BRACKETS = ")]}"
 
 
-def changed_fields(before: str, now: str) -> str:
+def changed_fields(old_summary: str, new_summary: str) -> str:
     """Return the fields that differ between two summaries such as ``(id=7, total=3.5)``.
 
     Returns:
         ``total=3.5 → 4.0``; empty if these are not lists of the same fields, or nothing differs.
     """
-    old_values = dict(_fields(before))
-    new_values = dict(_fields(now))
+    old_values = dict(_fields(old_summary))
+    new_values = dict(_fields(new_summary))
     if list(old_values) != list(new_values):
         return ""
     return ", ".join(
@@ -33,8 +33,8 @@ def _fields(summary: str) -> Iterator[tuple[str, str]]:
     """
     if not (summary.startswith("(") and summary.endswith(")")):
         return
-    for part in _split_at_commas(summary[1:-1]):
-        name, _, value = part.partition("=")
+    for field in _split_at_commas(summary[1:-1]):
+        name, _, value = field.partition("=")
         yield name, value
 
 
@@ -51,9 +51,9 @@ def _split_at_commas(text: str) -> Iterator[str]:
             is_escaped = character == "\\" and not is_escaped
         elif character in "'\"":
             quote = character
-        elif character in _OPENING:
+        elif character in OPENING_BRACKETS:
             depth += 1
-        elif character in _CLOSING:
+        elif character in CLOSING_BRACKETS:
             depth -= 1
         elif character == "," and depth == 0:
             yield text[start:position].strip()

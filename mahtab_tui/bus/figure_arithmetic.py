@@ -86,18 +86,18 @@ def derive_by_pairs(
 
 
 def derive_part(
-    part: Operand, whole: Operand, accepts: Callable[[float], bool], *, percent: bool
+    part: Operand, total: Operand, accepts: Callable[[float], bool], *, percent: bool
 ) -> str:
-    """Return how a figure follows from a part and its whole: as the share of the part, or as the
+    """Return how a figure follows from a part and its total: as the share of the part, or as the
     rest of the whole; empty if it does not."""
-    if part.is_year or not 0 < part.value < whole.value:
+    if part.is_year or not 0 < part.value < total.value:
         return ""
-    share = part.value / whole.value
+    share = part.value / total.value
     if percent and accepts(share):
-        return f"{part.text} of {whole.text}"
-    are_counts = part.is_whole and whole.is_whole
-    if not percent and are_counts and accepts(whole.value - part.value):
-        return f"{whole.text} − {part.text}"
+        return f"{part.text} of {total.text}"
+    are_counts = part.is_whole and total.is_whole
+    if not percent and are_counts and accepts(total.value - part.value):
+        return f"{total.text} − {part.text}"
     return ""
 
 
@@ -109,7 +109,9 @@ def _sums(
     if not is_same_kind or first.is_year != second.is_year:
         return
     # A sum of whole numbers has no decimals; another one has.
-    impossible_precision = "decimals" if first.is_whole and second.is_whole else "whole"
+    impossible_precision = "whole"
+    if first.is_whole and second.is_whole:
+        impossible_precision = "decimals"
     if not percent and precision == impossible_precision:
         return
 

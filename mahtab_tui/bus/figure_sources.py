@@ -41,7 +41,7 @@ class FigureSource(NamedTuple):
     """Whether it is an output, an attachment or a tool's result."""
 
 
-class Source:
+class SourceFigures:
     """The numbers and lists of a text, each read when it is first asked for."""
 
     def __init__(self, source: FigureSource) -> None:
@@ -152,14 +152,14 @@ def contains(numbers: Sequence[float], middle: float, half: float, signed: bool)
     )
 
 
-def read_sources(sources: Sequence[FigureSource], question: str) -> list[Source]:
+def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceFigures]:
     """Return the newest cell first, then other sources, and the question last."""
     newest_first = list(reversed(sources))
     newest_first.sort(key=lambda source: source.cell is None)
     remaining_chars = _MAX_ALL_SOURCES_CHARS
-    chosen: list[Source] = []
+    chosen: list[SourceFigures] = []
     for figure_source in newest_first:
-        source = Source(figure_source)
+        source = SourceFigures(figure_source)
         if len(source.text) <= remaining_chars:
             remaining_chars -= len(source.text)
             chosen.append(source)
@@ -167,10 +167,10 @@ def read_sources(sources: Sequence[FigureSource], question: str) -> list[Source]
     # Numbers that are written as words count, too.
     words = fold(question[:MAX_SOURCE_END_CHARS]).split()
     digits = " ".join(_DIGITS_BY_WORD.get(word, "") for word in words)
-    return [*chosen, Source(FigureSource(None, f"{question} {digits}", printed=False))]
+    return [*chosen, SourceFigures(FigureSource(None, f"{question} {digits}", printed=False))]
 
 
-def find_token(token: FigureToken, sources: Sequence[Source]) -> tuple[bool, int | None]:
+def find_token(token: FigureToken, sources: Sequence[SourceFigures]) -> tuple[bool, int | None]:
     """Return whether a figure occurs in a source, and in which cell; None if not in a cell."""
     if token.ranges is None:
         return _find_text(fold(token.quoted or token.text), sources)
@@ -186,7 +186,7 @@ def find_token(token: FigureToken, sources: Sequence[Source]) -> tuple[bool, int
     return False, None
 
 
-def _find_text(text: str, sources: Sequence[Source]) -> tuple[bool, int | None]:
+def _find_text(text: str, sources: Sequence[SourceFigures]) -> tuple[bool, int | None]:
     """Return whether a folded text occurs in a source as whole words, and in which cell."""
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = ""

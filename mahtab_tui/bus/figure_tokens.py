@@ -24,33 +24,68 @@ _NUMBER = rf"""(?<!{_WORD_CHAR})(?<!\^)(?:
     )?
     (?!{_WORD_CHAR}|[\ufe0f\u20e3]|-[A-Za-z])
 )"""
+_SKIPPED_MARKDOWN = (
+    # A block of code, up to its closing fence or the end of the text.
+    r"^[ \t]{0,3}(?P<fence>`{3,}(?![^`\n]*`)|~{3,}).*+"
+    r"(?:\n(?![ \t]{0,3}(?P=fence)).*+)*+(?:\n.*+)?",
+    # A heading.
+    r"^[ \t]{0,3}\#{1,6}[ \t].*+",
+    # The number of an item in a list.
+    r"^[ \t]*+(?:>[ \t]*+)*+(?:[-*+][ \t]++)?[*_]{0,2}\d{1,9}[.)][*_]{0,2}(?=[ \t])",
+    # The first cell of a table's row, if it counts the rows.
+    r"^[ \t]*+\|[ \t]*+\d{1,3}[ \t]*+(?=\|)",
+)
+_SKIPPED_PLACES = (
+    # Addresses and paths.
+    r"[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^\s<>]++",
+    r"www\.[^\s<>]++",
+    r"(?<![\w)])[~.]{0,2}/\w[\w./-]*+",
+)
+_QUOTED = (
+    r"(?P<ticks>`{1,2})(?P<ticked>[^`\n]{1,300})(?P=ticks)",
+    r"(?<![\w\"])\"(?=\S)(?P<double>[^\"\n]{1,120})(?<=\S)\"",
+    r"(?<![\w'’])'(?=[\w$€£])(?P<single>[^'\n]{1,80})(?<=\S)'(?!\w)",
+    r"“(?P<curly>[^“”\n]{1,120})”",
+)
+_DATE = r"(?P<date>\b\d{4}-\d\d(?:-\d\d)?(?![\d-]))"
+_SKIPPED_NUMBERS = (
+    # Times, as in 12:30 and 5 p.m.
+    r"\d{1,2}(?::\d\d){1,2}",
+    r"\d{1,2}\s?[AaPp]\.?[Mm]\b",
+    # Cells, as in "cells 3, 4 and 5" and "In [3]".
+    r"\b(?i:cells?)\s\#?\d++(?:(?:,\s?|\s?[-–]\s?|\s(?:and|or|to)\s)\d++\b)*+",
+    r"\b(?:In|Out)\s?\[\d++\]",
+    # Numbers that name something, as in "step 2", "pandas 3.1" and "#4".
+    r"\b(?i:steps?|sections?|parts?|options?|examples?|fig(?:ure)?s?\.?|tables?|questions?|versions?"
+    r"|python|pandas|numpy|top|first|last|next|previous|no\.)\s\#?\d++(?:\.\d++)*+(?![%\w])",
+    r"\#\d++",
+    # The usual levels of confidence.
+    r"(?:80|90|95|99)\s?%\s(?:confidence|CI\b|prediction|credible)",
+    # Powers of ten, whose parts are no figures by themselves.
+    r"\d++(?:\.\d++)?\s?[×x*·]\s?10(?:\^|\*\*|[⁻⁺⁰¹²³⁴-⁹])[\d⁻⁺⁰¹²³⁴-⁹{}+−-]*+",
+    # Versions and addresses, as in 1.2.3, but not groups of digits, as in 1.234.567.
+    r"(?!\d{1,3}(?:\.\d{3}){2,}+(?![.\d]))\d++(?:\.\d++){2,}+",
+)
+_SKIPPED_WORDS = (
+    # Words, also those with digits, as in "CO2" and "7zip".
+    rf"(?!\d){_WORD_CHAR}++(?:['’./@-]{_WORD_CHAR}++)*+",
+    rf"\d{_WORD_CHAR}*+(?:[./-]{_WORD_CHAR}++)*+",
+)
 _TOKEN = re.compile(
-    rf"""
-    ^[ \t]{{0,3}}(?P<fence>`{{3,}}(?![^`\n]*`)|~{{3,}}).*+(?:\n(?![ \t]{{0,3}}(?P=fence)).*+)*+(?:\n.*+)?
-    | ^[ \t]{{0,3}}\#{{1,6}}[ \t].*+
-    | ^[ \t]*+(?:>[ \t]*+)*+(?:[-*+][ \t]++)?[*_]{{0,2}}\d{{1,9}}[.)][*_]{{0,2}}(?=[ \t])
-    | ^[ \t]*+\|[ \t]*+\d{{1,3}}[ \t]*+(?=\|)
-    | [A-Za-z][A-Za-z0-9+.-]{{1,20}}+://[^\s<>]++ | www\.[^\s<>]++
-    | (?<![\w)])[~.]{{0,2}}/\w[\w./-]*+
-    | (?P<ticks>`{{1,2}})(?P<ticked>[^`\n]{{1,300}})(?P=ticks)
-    | (?<![\w"])"(?=\S)(?P<double>[^"\n]{{1,120}})(?<=\S)"
-    | (?<![\w'’])'(?=[\w$€£])(?P<single>[^'\n]{{1,80}})(?<=\S)'(?!\w)
-    | “(?P<curly>[^“”\n]{{1,120}})”
-    | (?P<date>\b\d{{4}}-\d\d(?:-\d\d)?(?![\d-])) | \d{{1,2}}(?::\d\d){{1,2}} | \d{{1,2}}\s?[AaPp]\.?[Mm]\b
-    | \b(?i:cells?)\s\#?\d++(?:(?:,\s?|\s?[-–]\s?|\s(?:and|or|to)\s)\d++\b)*+ | \b(?:In|Out)\s?\[\d++\]
-    | \b(?i:steps?|sections?|parts?|options?|examples?|fig(?:ure)?s?\.?|tables?|questions?|versions?
-        |python|pandas|numpy|top|first|last|next|previous|no\.)\s\#?\d++(?:\.\d++)*+(?![%\w])
-    | \#\d++ | (?:80|90|95|99)\s?%\s(?:confidence|CI\b|prediction|credible)
-    | \d++(?:\.\d++)?\s?[×x*·]\s?10(?:\^|\*\*|[⁻⁺⁰¹²³⁴-⁹])[\d⁻⁺⁰¹²³⁴-⁹{{}}+−-]*+
-    | (?!\d{{1,3}}(?:\.\d{{3}}){{2,}}+(?![.\d]))\d++(?:\.\d++){{2,}}+
-    | (?P<number>{_NUMBER})
-    | (?!\d){_WORD_CHAR}++(?:['’./@-]{_WORD_CHAR}++)*+
-    | \d{_WORD_CHAR}*+(?:[./-]{_WORD_CHAR}++)*+
-    """,
+    "|".join(
+        (
+            *_SKIPPED_MARKDOWN,
+            *_SKIPPED_PLACES,
+            *_QUOTED,
+            _DATE,
+            *_SKIPPED_NUMBERS,
+            f"(?P<number>{_NUMBER})",
+            *_SKIPPED_WORDS,
+        )
+    ),
     re.VERBOSE | re.MULTILINE,
 )
-"""Figures in named groups; what matches without one is skipped, such as code, headings, list
-numbers, addresses and times."""
+"""Figures in named groups; what matches without one is skipped. The first alternative counts."""
 _QUOTES = ("ticked", "double", "single", "curly")
 ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
 _HEDGE = re.compile(
@@ -109,7 +144,9 @@ class FigureToken(NamedTuple):
     def value(self) -> float:
         """The number without its sign; a percentage as a fraction."""
         middles = [abs(candidate.middle) for candidate in self.ranges or ()]
-        return min(middles) if self.is_percent else max(middles)
+        if self.is_percent:
+            return min(middles)
+        return max(middles)
 
     def acceptor(self) -> Callable[[float], bool]:
         """Return a test whether a computed value, or a fraction, is rounded to the figure."""
@@ -233,4 +270,6 @@ def _plain_digits(digits: str, gap: str | None) -> list[str]:
     *groups, last_group = digits.split(gap)
     grouped = "".join(groups) + last_group.replace(",", ".")
     is_ambiguous = gap == "." and len(groups) == 1 and last_group.isdigit()
-    return [digits, grouped] if is_ambiguous else [grouped]
+    if is_ambiguous:
+        return [digits, grouped]
+    return [grouped]

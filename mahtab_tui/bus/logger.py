@@ -23,12 +23,22 @@ from mahtab_tui.bus.records import (
     get_record,
 )
 
+WRITE_INTERVAL_S = 1.0
+"""Seconds between two writes of growing streams, and between two attempts after a failure."""
+WRITE_DELAY_S = 0.01
+"""Seconds until records are written for which nobody waits."""
+MAX_QUEUED_CHARS = 32_000_000
+"""Characters of records that wait in memory while the store fails."""
+
 
 class DisplayHandler(logging.Handler):
     """Keeps the records that the screen has not drawn yet."""
 
     def __init__(self, on_first: Callable[[], object] = lambda: None) -> None:
-        """on_first: called on the thread that logs, when the first record waits."""
+        """
+        Args:
+            on_first: Called on the thread that logs, when the first record waits.
+        """
         super().__init__()
         self._on_first = on_first
         self._records: list[Record] = []
@@ -38,43 +48,38 @@ class DisplayHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not self._records and self._stream is None:
             self._on_first()
-        value = get_record(record)
-        if not isinstance(value, Stream):
+        event = get_record(record)
+        if not isinstance(event, Stream):
             self._end_stream()
-            self._records.append(value)
+            self._records.append(event)
             return
-        if self._stream is None or self._stream.stream != value.stream:
+        # Pieces of one stream become one record.
+        if self._stream is None or self._stream.stream != event.stream:
             self._end_stream()
-            self._stream = value
-        self._pieces.append(value.text)
+            self._stream = event
+        self._pieces.append(event.text)
 
     def pop_records(self) -> list[Record]:
+        """Return the records that came since the last call."""
         self.acquire()
         self._end_stream()
-        records, self._records = self._records, []
+        records = self._records
+        self._records = []
         self.release()
         return records
 
     def _end_stream(self) -> None:
         if self._stream is not None:
             self._records.append(self._stream.changed(text="".join(self._pieces)))
-            self._stream, self._pieces = None, []
-
-
-INTERVAL = 1.0
-"""Seconds between two writes of growing streams, and between two attempts after a failure."""
-
-LATER_S = 0.01
-"""Seconds until records are written for which nobody waits."""
-
-BACKLOG = 32_000_000
+            self._stream = None
+            self._pieces = []
 
 
 class Store(Protocol):
     """Stores the records of a session. Any thread may call it."""
 
-    def append(self, record: Record) -> None:
-        """Store a record. Raises `StoreError`."""
+    def append(self, *added: Record) -> None:
+        """Store records: all of them, or none if this raises. Raises `StoreError`."""
 
     def partial(self, key: str, record: Record | None) -> None:
         """Replace the partial record under a key; None deletes it. Raises `StoreError`."""
@@ -97,47 +102,64 @@ class StoreHandler(logging.Handler):
     """Stores the records of a session. While the store fails, they wait in memory."""
 
     def __init__(self, store: Store, log: logging.Logger, *, writes_later: bool = False) -> None:
-        """writes_later: write what follows a cell's code a moment later, so that nobody waits for
-        the disk; all of it is written before the next cell runs."""
+        """
+        Args:
+            writes_later: Write what follows a cell's code a moment later, so that nobody waits for
+                the disk; all of it is written before the next cell runs.
+        """
         super().__init__()
         self._writes_later = writes_later
         self._store = store
         self._log = log
         self._guard = threading.Lock()
         self._queue: deque[Record] = deque()
-        self._queued = 0
-        self._lost = 0
+        self._queued_chars = 0
+        self._lost_count = 0
+        """Records that did not fit into the queue."""
         self._partials: dict[str, Partial] = {}
-        self._saved: set[str] = set()
-        self._failing = False
-        self._leaves_out = False
-        self._news: list[tuple[str, str]] = []
+        self._stored_partials: set[str] = set()
+        """The keys of partial records in the store."""
+        self._is_failing = False
+        self._has_skipped = False
+        """Whether a record could not be stored, which was reported."""
+        self._pending_notices: list[tuple[str, str]] = []
+        """Levels and texts."""
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        if not value.in_store and not isinstance(value, StoredStream):
+        event = get_record(record)
+        if isinstance(event, StoredStream):
+            with self._guard:
+                self._add_piece(event)
+            return
+        if not event.in_store:
             return
         with self._guard:
-            if isinstance(value, StoredStream):
-                if isinstance(value, AssistantChatStream) and value.fresh:
-                    self._partials.pop(stream_key(value), None)
-                    return
-                self._partials.setdefault(stream_key(value), Partial(value)).add(value)
-                self._arm()
-                return
-            self._partials.pop(stream_key(value), None)
-            self._queue.append(value)
-            self._queued += len(value.text)
-            if self._failing:
-                self._trim()
-            elif self._writes_later and not isinstance(value, ReplIn):
-                self._arm(LATER_S)
+            # The complete record replaces its pieces.
+            self._partials.pop(stream_key(event), None)
+            self._queue.append(event)
+            self._queued_chars += len(event.text)
+            if self._is_failing:
+                self._trim_queue()
+            elif self._writes_later and not isinstance(event, ReplIn):
+                self._start_timer(WRITE_DELAY_S)
             else:
                 self._write(partials=False)
         self._report()
 
+    def _add_piece(self, piece: StoredStream) -> None:
+        key = stream_key(piece)
+        # The answer starts again.
+        if isinstance(piece, AssistantChatStream) and piece.fresh:
+            self._partials.pop(key, None)
+            return
+        if key not in self._partials:
+            self._partials[key] = Partial(piece)
+        self._partials[key].add(piece)
+        self._start_timer(WRITE_INTERVAL_S)
+
     def flush(self) -> None:
+        """Write everything, with unfinished streams."""
         with self._guard:
             self._write(partials=True)
 
@@ -152,26 +174,28 @@ class StoreHandler(logging.Handler):
             self._store.close()
         super().close()
 
-    def _tick(self) -> None:
+    def _write_on_timer(self) -> None:
         with self._guard:
             self._timer = None
             self._write(partials=True)
         self._report()
 
-    def _arm(self, delay: float = INTERVAL) -> None:
+    def _start_timer(self, delay_s: float) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(delay, self._tick)
+            self._timer = threading.Timer(delay_s, self._write_on_timer)
             self._timer.daemon = True
             self._timer.start()
 
     def _write(self, *, partials: bool) -> None:
         try:
+            if len(self._queue) > 1:
+                self._append_all()
             while self._queue:
                 self._store_record(partial(self._store.append, self._queue[0]))
-                self._queued -= len(self._queue.popleft().text)
-            for key in self._saved - self._partials.keys():
+                self._queued_chars -= len(self._queue.popleft().text)
+            for key in self._stored_partials - self._partials.keys():
                 self._store.partial(key, None)
-                self._saved.discard(key)
+                self._stored_partials.discard(key)
             if partials:
                 self._write_partials()
         except StoreError as error:
@@ -179,12 +203,24 @@ class StoreHandler(logging.Handler):
         else:
             self._recover()
 
+    def _append_all(self) -> None:
+        """Write the waiting records at once, because a transaction for each takes longer. If one of
+        them cannot be stored, they stay in the queue. Raises `StoreError`."""
+        try:
+            self._store.append(*self._queue)
+        except StoreError:
+            raise
+        except Exception:  # raised by one record; which one is found when each is written alone
+            return
+        self._queue.clear()
+        self._queued_chars = 0
+
     def _write_partials(self) -> None:
-        for key, growing in self._partials.items():
-            if growing.fresh:
-                self._store_record(partial(self._store.partial, key, growing.record()))
-                self._saved.add(key)
-                growing.fresh = False
+        for key, stream in self._partials.items():
+            if stream.fresh:
+                self._store_record(partial(self._store.partial, key, stream.record()))
+                self._stored_partials.add(key)
+                stream.fresh = False
 
     def _store_record(self, write: Callable[[], None]) -> None:
         """Write a record, or skip it if it can never be stored."""
@@ -193,36 +229,38 @@ class StoreHandler(logging.Handler):
         except StoreError:
             raise
         except Exception as error:
-            if not self._leaves_out:  # only once, because the notice may be such a record, too
-                self._leaves_out = True
+            if not self._has_skipped:  # only once, because the notice may be such a record, too
+                self._has_skipped = True
                 text = f"A record could not be saved ({type(error).__name__}). The session continues without it."
-                self._news.append(("warning", text))
+                self._pending_notices.append(("warning", text))
 
     def _fail(self, error: StoreError) -> None:
-        if not self._failing:
-            self._failing = True
+        if not self._is_failing:
+            self._is_failing = True
             text = f"{error} The session continues; new records stay in memory until they can be saved."
-            self._news.append(("warning", text))
-        self._trim()
-        self._arm()
+            self._pending_notices.append(("warning", text))
+        self._trim_queue()
+        self._start_timer(WRITE_INTERVAL_S)
 
     def _recover(self) -> None:
-        if self._failing:
-            self._failing = False
-            missing = f" {self._lost} records did not fit into memory and are missing."
-            lost = missing if self._lost else ""
-            self._news.append(("info", f"Saving the session works again.{lost}"))
-            self._lost = 0
+        if not self._is_failing:
+            return
+        self._is_failing = False
+        text = "Saving the session works again."
+        if self._lost_count:
+            text += f" {self._lost_count:,} records did not fit into memory and are missing."
+        self._pending_notices.append(("info", text))
+        self._lost_count = 0
 
-    def _trim(self) -> None:
-        while self._queued > BACKLOG:
-            self._queued -= len(self._queue.popleft().text)
-            self._lost += 1
+    def _trim_queue(self) -> None:
+        while self._queued_chars > MAX_QUEUED_CHARS:
+            self._queued_chars -= len(self._queue.popleft().text)
+            self._lost_count += 1
 
     def _report(self) -> None:
         """Log pending notices, without `_guard`: the lock of the bus comes first."""
-        while self._news:
-            level, text = self._news.pop(0)
+        while self._pending_notices:
+            level, text = self._pending_notices.pop(0)
             emit(self._log, Notice(text, level=level))
 
 
@@ -244,6 +282,7 @@ class StreamingHandler:
         self._emit(self._splitter.feed(token))
 
     def restart(self) -> StreamingHandler:
+        """Discard the answer so far; return the handler of its next attempt."""
         emit(self._log, self._answer.changed(fresh=True))
         return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
 
@@ -252,8 +291,9 @@ class StreamingHandler:
 
     def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
         for kind, block, text in pieces:
-            shown = "code" if kind == "code" else "chat"
-            emit(self._log, self._answer.changed(text=text, kind=shown, block=block))
+            # Thoughts stream like words.
+            stream_kind = "code" if kind == "code" else "chat"
+            emit(self._log, self._answer.changed(text=text, kind=stream_kind, block=block))
 
 
 class BusLogger(logging.Logger):
@@ -263,20 +303,21 @@ class BusLogger(logging.Logger):
         super().__init__("mahtab", logging.INFO)
         self.propagate = False
         self._order = threading.RLock()
-        self._waiting: deque[logging.LogRecord] = deque()
-        self._handing_on = False
+        self._queue: deque[logging.LogRecord] = deque()
+        self._is_handling = False
 
     def handle(self, record: logging.LogRecord) -> None:
         with self._order:
-            self._waiting.append(record)
-            if self._handing_on:  # a handler has logged it: it waits
+            self._queue.append(record)
+            # A handler has logged this record: all handlers must get the current one first.
+            if self._is_handling:
                 return
-            self._handing_on = True
+            self._is_handling = True
             try:
-                while self._waiting:
-                    super().handle(self._waiting.popleft())
+                while self._queue:
+                    super().handle(self._queue.popleft())
             finally:
-                self._handing_on = False
+                self._is_handling = False
 
 
 def setup_logging(
@@ -284,7 +325,8 @@ def setup_logging(
 ) -> tuple[logging.Logger, PromptHandler]:
     """Create a session's bus with the handlers of the prompt and, if given, the store.
     writes_later: see `StoreHandler`."""
-    log, prompt = BusLogger(), PromptHandler()
+    log = BusLogger()
+    prompt = PromptHandler()
     if store is not None:
         log.addHandler(StoreHandler(store, log, writes_later=writes_later))
     log.addHandler(prompt)

@@ -12,109 +12,169 @@ from base64 import b64encode
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import is_dataclass
 from functools import cached_property
-from itertools import repeat
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from mahtab_tui.bus.records import (
-    NAME,
-    NULL,
-    PICTURE,
-    WORD,
-    Record,
-    Stream,
-    get_record,
-    hints,
-)
+from mahtab_tui.bus.marks import NAME, NULL, PICTURE, WORD
+from mahtab_tui.bus.records import Record, Stream, get_record, hints
 
-LONG = 8
-"""Characters of a secret that is found anywhere."""
-SHORTEST_WORD = 4
-"""Characters of a secret that is found as a separate word; a shorter one must be the whole text."""
-PART = 20
-"""Characters of a secret's start or end that are found even if the rest was cut off."""
-_SHORT = 100
-REACH = 4_096
+MASK = "••••••••"
+
+MIN_SUBSTRING_CHARS = 8
+"""A secret of this length or more is found anywhere."""
+MIN_WORD_CHARS = 4
+"""A secret of this length or more is found as a separate word; a shorter one must be the whole
+text."""
+NEEDLE_CHARS = 20
+"""So much of a secret's start or end is found even if the rest was cut off."""
+MAX_WHOLE_TEXT_CHARS = 100
+"""Only texts shorter than this may be a short secret as a whole."""
+MAX_PARTIAL_CHARS = 4_096
+"""How far before the end of a text the start of a secret is looked for."""
+
+MIN_PRIVATE_CHARS = 8
+"""Shorter lines of private texts are too common to be hidden."""
+PIECE_CHARS = 16
+"""Length of the pieces by which a long private line is found: 31 characters of it contain a
+complete piece."""
+MIN_PIECEWISE_CHARS = 2 * PIECE_CHARS
+"""Shorter private lines are only found as a whole."""
+MAX_LINES_PER_PIECE = 8
+"""A line of dashes contains the same piece many times."""
+
+MAX_STREAMS = 64
+
+UNMASKED_KEYS = frozenset(
+    "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
+    "batch pictures".split()
+)
+"""Keys whose values are the program's own words, which are not masked."""
+IDENTIFIER_KEYS = frozenset({"name", "type", "was_type"})
+"""Keys whose values are identifiers, which may equal a short secret."""
+FOREIGN_MAPPING_KEY = "arguments"
+"""The key of a mapping whose keys are masked, too."""
 
 _SINGLE = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
     r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 )
-_INVISIBLE = re.compile(rf"[{_SINGLE}]")
 _ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]?"
 _STRINGS = r"\x1b[\]PX^_][^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)?"
-# Newlines are included, because programs break long lines.
+_INVISIBLE = re.compile(rf"[{_SINGLE}]")
+_STRING_START = re.compile(r"\x1b[\]PX^_]")
+# Noise is what may stand between the letters of a secret without being seen. Newlines are included,
+# because programs break long lines.
+_NEWLINES = re.compile("\n+")
 _SINGLE_NOISE = re.compile(rf"[{_SINGLE}\n]+")
 _NOISE = re.compile(rf"{_ESCAPES}|[{_SINGLE}\n]+")
 _NOISE_WITH_STRINGS = re.compile(rf"{_STRINGS}|{_ESCAPES}|[{_SINGLE}\n]+")
+# Within one line, for secrets that are found as words.
 _SINGLE_IN_LINE = re.compile(rf"[{_SINGLE}]+")
 _NOISE_IN_LINE = re.compile(rf"{_ESCAPES}|[{_SINGLE}]+")
-_NEWLINES = re.compile("\n+")
-_BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
 
 
 class SecretSpan(NamedTuple):
+    """The position of a secret in a text."""
+
     start: int
     end: int
 
 
 class SecretMatcher:
+    """Finds secrets in texts, however they are escaped, encoded, broken or cut."""
+
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
-        long = [secret for secret in secrets if len(secret) >= LONG]
-        middle = [secret for secret in secrets if SHORTEST_WORD <= len(secret) < LONG]
-        short = [secret for secret in secrets if len(secret) < SHORTEST_WORD]
-        self._whole = {form for secret in short for form in _quoted(secret)}
-        self._words = _strip_noise(form for secret in middle for form in _escaped(secret))
-        written = _strip_noise(form for secret in long for form in _escaped(secret))
-        encoded = {form for secret in long for form in _encoded(secret)}
-        self._beginnings = (*written, *self._words)
+
+        # The shorter a secret is, the more ordinary text looks like it.
+        whole_secrets: list[str] = []
+        word_secrets: list[str] = []
+        long_secrets: list[str] = []
+        for secret in secrets:
+            if len(secret) < MIN_WORD_CHARS:
+                whole_secrets.append(secret)
+            elif len(secret) < MIN_SUBSTRING_CHARS:
+                word_secrets.append(secret)
+            else:
+                long_secrets.append(secret)
+
+        self._whole_texts = {form for secret in whole_secrets for form in _quoted_forms(secret)}
+        self._words = _strip_noise(
+            form for secret in word_secrets for form in _escaped_forms(secret)
+        )
+        written = _strip_noise(form for secret in long_secrets for form in _escaped_forms(secret))
+        encoded = {form for secret in long_secrets for form in _encoded_forms(secret)}
+
+        self._stream_forms = (*written, *self._words)
         """Forms that may start in one piece of a stream and end in another."""
-        self._long: dict[str, set[str]] = {}
+        self._forms_by_needle: dict[str, set[str]] = {}
         """Forms by their starts and ends, because a text may be cut within a secret."""
         for form in (*encoded, *written):
-            self._long.setdefault(form[:PART], set()).add(form)
+            self._forms_by_needle.setdefault(form[:NEEDLE_CHARS], set()).add(form)
         for form in written:
-            self._long.setdefault(form[-PART:], set()).add(form)
-        self.longest = max(map(len, (*self._words, *encoded, *written)), default=SHORTEST_WORD)
+            self._forms_by_needle.setdefault(form[-NEEDLE_CHARS:], set()).add(form)
+        lengths = map(len, (*self._words, *encoded, *written))
+        self.longest = max(lengths, default=MIN_WORD_CHARS)
+        """Characters of the longest form."""
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return the positions of the secrets, in order and without overlaps. words: also of those
-        found only as words or as the whole text."""
+        """Return the positions of the secrets, in order and without overlaps.
+
+        Args:
+            words: Also find the short secrets, as words or as the whole text.
+        """
         if not self.secrets or not text:
             return []
-        if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
+        if words and len(text) < MAX_WHOLE_TEXT_CHARS and text.strip() in self._whole_texts:
             return [SecretSpan(0, len(text))]
-        found: list[SecretSpan] = []
-        for noise in _noises(text):
+
+        spans: list[SecretSpan] = []
+        for noise in _noise_patterns(text):
             reduced = _ReducedText(noise, text)
-            for needle, forms in self._long.items():
-                found += map(reduced.span, _positions(reduced.bare, needle, forms))
+            for needle, forms in self._forms_by_needle.items():
+                for span in _find_forms(reduced.bare, needle, forms):
+                    spans.append(reduced.original_span(span))
         if words and self._words:
-            for noise in (_SINGLE_IN_LINE, _NOISE_IN_LINE)[: 1 + ("\x1b" in text)]:
-                reduced = _ReducedText(noise, text)
-                for word in self._words:
-                    for span in _positions(reduced.bare, word, (word,)):
-                        if _is_whole_word(reduced.bare, span, word):
-                            found.append(reduced.span(span))
-        return _merged(found)
+            spans += self._find_words(text)
+        return _merge_spans(spans)
 
     def find_partial(self, text: str) -> tuple[int, int]:
-        """Find the longest start of a secret at the end of a text: its position, and how many of
-        its characters may be displayed before more is known."""
-        start, shown = len(text), 0
-        near = max(0, len(text) - REACH)
-        removed = _ReducedText(_NOISE_IN_LINE, text[near:])
-        for form in self._beginnings:
-            first = max(0, len(removed.bare) - len(form) + 1)
-            while (first := removed.bare.find(form[0], first)) >= 0:
-                if form.startswith(removed.bare[first:]):
-                    if (found := near + removed.start(first)) < start:
-                        start, shown = found, min(3, len(form) // 4)
-                    break
-                first += 1
-        return start, shown
+        """Find the longest start of a secret at the end of a text.
+
+        Returns:
+            Its position, and how many of its characters may be displayed before more is known.
+        """
+        partial_start = len(text)
+        displayable_chars = 0
+        tail_start = max(0, len(text) - MAX_PARTIAL_CHARS)
+        reduced = _ReducedText(_NOISE_IN_LINE, text[tail_start:])
+        for form in self._stream_forms:
+            # A complete form is not partial, so the last `len(form) - 1` characters matter.
+            position = max(0, len(reduced.bare) - len(form) + 1)
+            while (position := reduced.bare.find(form[0], position)) >= 0:
+                if not form.startswith(reduced.bare[position:]):
+                    position += 1
+                    continue
+                start = tail_start + reduced.original_offset(position)
+                if start < partial_start:
+                    partial_start = start
+                    displayable_chars = min(3, len(form) // 4)
+                break
+        return partial_start, displayable_chars
+
+    def _find_words(self, text: str) -> Iterator[SecretSpan]:
+        """Yield the positions of secrets that are only found as words."""
+        patterns = [_SINGLE_IN_LINE]
+        if "\x1b" in text:
+            patterns.append(_NOISE_IN_LINE)
+        for noise in patterns:
+            reduced = _ReducedText(noise, text)
+            for word in self._words:
+                for span in _find_forms(reduced.bare, word, (word,)):
+                    if _is_whole_word(reduced.bare, span, word):
+                        yield reduced.original_span(span)
 
 
 class _ReducedText:
@@ -125,130 +185,154 @@ class _ReducedText:
         self.bare = text.replace("\n", "") if noise is _NEWLINES else noise.sub("", text)
         self._noise = noise
 
-    def span(self, found: SecretSpan) -> SecretSpan:
-        return SecretSpan(self.start(found.start), self.start(found.end - 1) + 1)
+    def original_span(self, span: SecretSpan) -> SecretSpan:
+        """Return the position in the text of a position in `bare`."""
+        # From the last character: noise after it does not belong to the secret.
+        end = self.original_offset(span.end - 1) + 1
+        return SecretSpan(self.original_offset(span.start), end)
 
-    def start(self, offset: int) -> int:
-        at, removed = self._removals
-        return offset + removed[bisect_right(at, offset)]
+    def original_offset(self, offset: int) -> int:
+        """Return where a character of `bare` is in the text."""
+        offsets, removed_chars = self._removals
+        return offset + removed_chars[bisect_right(offsets, offset)]
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
-        """The positions in `bare` where something was removed, and how many characters before
-        each."""
-        at, removed = [], [0]
-        for found in self._noise.finditer(self.text):
-            at.append(found.start() - removed[-1])
-            removed.append(removed[-1] + len(found[0]))
-        return at, removed
+        """The offsets in `bare` where something was removed; and how many characters were removed
+        before the first of them, the second, and so on."""
+        offsets: list[int] = []
+        removed_chars = [0]
+        for match in self._noise.finditer(self.text):
+            offsets.append(match.start() - removed_chars[-1])
+            removed_chars.append(removed_chars[-1] + len(match[0]))
+        return offsets, removed_chars
 
 
 def _strip_noise(forms: Iterable[str]) -> set[str]:
-    bare = {_SINGLE_NOISE.sub("", form) for form in forms}
-    return {form for form in bare if len(form) >= SHORTEST_WORD}
+    """Return forms without invisible characters, except those that become too short to find."""
+    bare_forms = {_SINGLE_NOISE.sub("", form) for form in forms}
+    return {form for form in bare_forms if len(form) >= MIN_WORD_CHARS}
 
 
-def _noises(text: str) -> Iterator[re.Pattern[str]]:
+def _noise_patterns(text: str) -> Iterator[re.Pattern[str]]:
     """Yield patterns for noise between the letters of a secret, or around a hidden one."""
     yield _NEWLINES
     if _INVISIBLE.search(text):
         yield _SINGLE_NOISE
     if "\x1b" in text:
         yield _NOISE
-        if _BEGINS_STRING.search(text):
+        if _STRING_START.search(text):
             yield _NOISE_WITH_STRINGS
 
 
-def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
+def _find_forms(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
     """Yield the positions of forms that start or end with a needle, as far as they are there."""
-    found = text.find(needle)
-    while found >= 0:
-        start, end = found, found + len(needle)
+    position = text.find(needle)
+    while position >= 0:
+        start = position
+        end = position + len(needle)
+        needle_end = end
         for form in forms:
             if form.startswith(needle):
-                end = max(end, found + _common(text[found : found + len(form)], form))
+                candidate = text[position : position + len(form)]
+                end = max(end, position + _common_prefix_chars(candidate, form))
             if form.endswith(needle):
-                last = found + len(needle)
-                before = text[max(0, last - len(form)) : last]
-                start = min(start, last - _common(before[::-1], form[::-1]))
+                candidate = text[max(0, needle_end - len(form)) : needle_end]
+                start = min(start, needle_end - _common_prefix_chars(candidate[::-1], form[::-1]))
         yield SecretSpan(start, end)
-        found = text.find(needle, end)
+        position = text.find(needle, end)
 
 
-def _common(one: str, other: str) -> int:
-    if one == other:
-        return len(one)
-    low, high = 0, min(len(one), len(other))
+def _common_prefix_chars(first: str, second: str) -> int:
+    """Return how many characters are equal at the starts of two texts, by bisection."""
+    if first == second:
+        return len(first)
+    low = 0
+    high = min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+        if first[:middle] == second[:middle]:
+            low = middle
+        else:
+            high = middle - 1
     return low
 
 
 def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
-    before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
-    pairs = (before, form[0]), (after, form[-1])
-    return not any(_is_word(outside) and _is_word(inside) for outside, inside in pairs)
+    """Whether no word goes on beyond either end of a form."""
+    preceding = text[max(0, span.start - 1) : span.start]
+    following = text[span.end : span.end + 1]
+    goes_on_before = _is_word_character(preceding) and _is_word_character(form[0])
+    goes_on_after = _is_word_character(following) and _is_word_character(form[-1])
+    return not goes_on_before and not goes_on_after
 
 
-def _is_word(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"  # False for ""
 
 
-def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
-    result: list[SecretSpan] = []
+def _merge_spans(spans: list[SecretSpan]) -> list[SecretSpan]:
+    """Return spans in order; those that overlap become one."""
+    merged: list[SecretSpan] = []
     for span in sorted(spans):
-        if result and span.start < result[-1].end:
-            result[-1] = SecretSpan(result[-1].start, max(result[-1].end, span.end))
+        if merged and span.start < merged[-1].end:
+            merged[-1] = SecretSpan(merged[-1].start, max(merged[-1].end, span.end))
         else:
-            result.append(span)
-    return result
+            merged.append(span)
+    return merged
 
 
-def _quoted(secret: str) -> list[str]:
+def _quoted_forms(secret: str) -> list[str]:
+    """Return a secret as a whole text, with and without quotes."""
     data = secret.encode("utf-8", "surrogatepass")
     return [secret, repr(secret), repr(data), json.dumps(secret), f'"{secret}"', f"'{secret}'"]
 
 
-def _escaped(secret: str) -> Iterator[str]:
+def _escaped_forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it is written in code, JSON, HTML and addresses."""
     yield secret
     if secret.isascii() and secret.isalnum():
         return
     data = secret.encode("utf-8", "surrogatepass")
     yield data.decode("latin-1")  # bytes decoded as characters
+
     literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     # Python chooses the quotes by the whole text: if it contains both kinds, Python escapes the
     # single ones.
-    for literal in (
+    python_literals = (
         repr(f"'\"{secret}")[4:-1],
         ascii(f"'\"{secret}")[4:-1],
         repr(b"'\"" + data)[5:-1],
-    ):
+    )
+    for literal in python_literals:
         literals += (literal, literal.replace("\\'", "'"))
     yield from literals
-    for literal in literals:  # a literal within a literal
+
+    # A literal within a literal.
+    for literal in literals:
         escaped = literal.replace("\\", "\\\\")
         yield from (escaped, escaped.replace("'", "\\'"))
         yield json.dumps(literal, ensure_ascii=False)[1:-1]
+
     markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    quoted = markup.replace('"', "&quot;")
-    yield from (markup, quoted, quoted.replace("'", "&#x27;"))
+    quoted_markup = markup.replace('"', "&quot;")
+    yield from (markup, quoted_markup, quoted_markup.replace("'", "&#x27;"))
     yield from (quote(data, safe=""), quote(data), quote_plus(data))
 
 
-def _encoded(secret: str) -> Iterator[str]:
+def _encoded_forms(secret: str) -> Iterator[str]:
     """Yield a long secret as base64, for each alignment, and as hexadecimal digits."""
     data = secret.encode("utf-8", "surrogatepass")
     yield data.hex()
-    for before in range(3):
+    for preceding_bytes in range(3):
+        encoded = b64encode(b"\0" * preceding_bytes + data).decode().rstrip("=")
         # The first characters depend on what precedes the secret, the last ones on what follows it.
-        whole = b64encode(b"\0" * before + data).decode().rstrip("=")
-        inner = whole[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
-        if len(inner) >= LONG:
-            yield from (inner, inner.translate(str.maketrans("+/", "-_")))
-
-
-MASK = "••••••••"
+        start = (0, 2, 3)[preceding_bytes]
+        end = (preceding_bytes + len(data)) * 8 // 6
+        inner = encoded[start:end]
+        if len(inner) >= MIN_SUBSTRING_CHARS:
+            yield inner
+            yield inner.translate(str.maketrans("+/", "-_"))
 
 
 def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
@@ -257,20 +341,15 @@ def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
 
 
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
+    """Return a part of a text in which spans are replaced by `MASK`."""
     pieces: list[str] = []
     for span in spans:
         if start < end and start < span.end and span.start < end:
-            lines = text.count("\n", span.start, span.end)
-            pieces += (text[start : span.start], MASK, "\n" * lines)
+            newline_count = text.count("\n", span.start, span.end)
+            pieces += (text[start : span.start], MASK, "\n" * newline_count)
             start = span.end
-    return "".join([*pieces, text[start:end]])
-
-
-_SHORT_TEXT = 8
-_LONG = 16
-"""Characters of the pieces by which a long text is found: 31 of it contain a complete piece."""
-_WHOLE = 2 * _LONG
-"""Shorter texts are only found as a whole."""
+    pieces.append(text[start:end])
+    return "".join(pieces)
 
 
 class PrivateTexts:
@@ -278,17 +357,21 @@ class PrivateTexts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: set[str] = set()
-        self._whole: dict[str, dict[int, set[str]]] = {}
+        self._lines: set[str] = set()
+        self._short_lines: dict[str, dict[int, set[str]]] = {}
         """Lines that are only found as a whole, by first characters and length."""
         self._pieces: dict[str, list[tuple[str, int]]] = {}
+        """Long lines by their pieces, with the piece's offset in the line."""
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._lines)
 
     def replace(self, texts: Iterable[str]) -> None:
+        """Search for these texts only."""
         with self._lock:
-            self._known, self._whole, self._pieces = set(), {}, {}
+            self._lines = set()
+            self._short_lines = {}
+            self._pieces = {}
         self.add(texts)
 
     def add(self, texts: Iterable[str]) -> None:
@@ -297,112 +380,93 @@ class PrivateTexts:
             for line in text.splitlines():
                 line = line.strip()
                 for form in {line, repr(line)[1:-1], json.dumps(line)[1:-1]}:
-                    if len(form) >= _SHORT_TEXT:
-                        self._add(form)
+                    if len(form) >= MIN_PRIVATE_CHARS:
+                        self._add_line(form)
 
-    def _add(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         with self._lock:
-            if line in self._known:
+            if line in self._lines:
                 return
-            self._known.add(line)
-            if len(line) < _WHOLE:
-                lengths = self._whole.setdefault(line[:_SHORT_TEXT], {})
-                lengths.setdefault(len(line), set()).add(line)
+            self._lines.add(line)
+
+            if len(line) < MIN_PIECEWISE_CHARS:
+                lines_by_length = self._short_lines.setdefault(line[:MIN_PRIVATE_CHARS], {})
+                lines_by_length.setdefault(len(line), set()).add(line)
                 return
-            for start in range(0, len(line) - _LONG + 1, _LONG):
-                owners = self._pieces.setdefault(line[start : start + _LONG], [])
-                if len(owners) < 8:  # a line of dashes contains the same piece many times
-                    owners.append((line, start))
+            for offset in range(0, len(line) - PIECE_CHARS + 1, PIECE_CHARS):
+                owners = self._pieces.setdefault(line[offset : offset + PIECE_CHARS], [])
+                if len(owners) < MAX_LINES_PER_PIECE:
+                    owners.append((line, offset))
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        if not self._known:
+        """Return the positions of private texts, in order and without overlaps. `words` has no
+        effect; `SecretMatcher.spans` has it."""
+        if not self._lines:
             return []
-        found: list[SecretSpan] = []
+        spans: list[SecretSpan] = []
         start = 0
-        while start <= len(text) - _SHORT_TEXT:
+        while start <= len(text) - MIN_PRIVATE_CHARS:
             span = self._longest_match_at(text, start)
             if span is None:
                 start += 1
                 continue
-            while found and span.start <= found[-1].end:
-                span = SecretSpan(min(span.start, found.pop().start), span.end)
-            found.append(span)
+            # A match by a piece may begin before the piece, within earlier matches.
+            while spans and span.start <= spans[-1].end:
+                span = SecretSpan(min(span.start, spans.pop().start), span.end)
+            spans.append(span)
             start = span.end
-        return found
+        return spans
 
     def _longest_match_at(self, text: str, start: int) -> SecretSpan | None:
-        lengths = self._whole.get(text[start : start + _SHORT_TEXT], {})
-        ends = [
-            start + length
-            for length, lines in lengths.items()
-            if text[start : start + length] in lines
-        ]
-        starts = [start]
-        for line, offset in self._pieces.get(text[start : start + _LONG], ()):
+        """Return the longest part of a private line that is equal to the text around a position."""
+        match_start = start
+        match_end = -1
+
+        lines_by_length = self._short_lines.get(text[start : start + MIN_PRIVATE_CHARS], {})
+        for length, lines in lines_by_length.items():
+            if text[start : start + length] in lines:
+                match_end = max(match_end, start + length)
+
+        for line, offset in self._pieces.get(text[start : start + PIECE_CHARS], ()):
+            # Extend the piece to both sides as far as line and text are equal.
             before = 0
-            while (
-                before < min(offset, start)
-                and line[offset - before - 1] == text[start - before - 1]
-            ):
+            max_before = min(offset, start)
+            while before < max_before and line[offset - before - 1] == text[start - before - 1]:
                 before += 1
-            after = _LONG
-            while (
-                line[offset + after : offset + after + 1]
-                == text[start + after : start + after + 1]
-                != ""
-            ):
+            after = PIECE_CHARS
+            max_after = min(len(line) - offset, len(text) - start)
+            while after < max_after and line[offset + after] == text[start + after]:
                 after += 1
-            starts.append(start - before)
-            ends.append(start + after)
-        return SecretSpan(min(starts), max(ends)) if ends else None
+            match_start = min(match_start, start - before)
+            match_end = max(match_end, start + after)
 
-
-def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
-    args = typing.get_args(hint)
-    if type(None) in args or NULL in args:
-        return None if value is None else _mask_field(value, args[0], forms)
-    if isinstance(value, str):
-        if WORD in args:
-            return value
-        return mask_spans(value, forms.spans(value, words=NAME not in args))
-    if hasattr(value, "_fields"):
-        types = hints(type(value)).values()  # in the order of the fields
-        return type(value)(*map(_mask_field, value, types, repeat(forms)))
-    if isinstance(value, tuple):
-        kinds = args[:1] * len(value) if args[1:] == (...,) else args
-        pairs = zip(value, kinds, strict=True)
-        return tuple(_mask_field(each, kind, forms) for each, kind in pairs)
-    return value
-
-
-_STREAMS = 64
-
-_STRUCTURE = frozenset(
-    "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
-    "batch pictures".split()
-)
-"""Keys whose values are the program's own words, which are not masked."""
-_NAMES = frozenset({"name", "type", "was_type"})
-"""Keys whose values are identifiers, which may equal a short secret."""
-_FOREIGN = "arguments"
-"""The key of a mapping whose keys are masked, too."""
+        if match_end >= 0:
+            return SecretSpan(match_start, match_end)
+        return None
 
 
 class Secrets:
+    """All secrets of a session. Any thread may call it."""
+
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
-        """configured: returns the configured keys; a former key stays a secret."""
+        """
+        Args:
+            configured: Returns the configured keys. A key that it no longer returns stays a secret.
+        """
         self.private = PrivateTexts()
         """Texts of private variables, hidden from models and agents, but not from the user."""
         self._configured = configured
-        self._known: dict[str, None] = {}
+        self._secrets: dict[str, None] = {}
         self._forms = SecretMatcher(())
 
     def add(self, typed: str) -> None:
+        """Mask a text from now on, for example one that the user typed hidden."""
         for secret in (typed, typed.strip()):
             if secret:
-                self._known[secret] = None
+                self._secrets[secret] = None
 
     def mask(self, text: str) -> str:
+        """Mask the secrets of a text."""
         return mask_spans(text, self.spans(text))
 
     def redact_for_model(self, text: str) -> str:
@@ -412,72 +476,103 @@ class Secrets:
 
     @property
     def may_redact(self) -> bool:
+        """Whether there is anything to remove from texts for models."""
         return bool(self.forms.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:
+        """Return the positions of the secrets in a text."""
         return self.forms.spans(text)
 
     def mask_value(self, value: Any) -> Any:
         """Mask the texts of a JSON value. Keys of dicts and identifiers stay."""
-        return _masked(value, self.forms)
+        return _mask_json(value, self.forms)
 
     def redact_value(self, value: Any) -> Any:
+        """Mask the texts of a JSON value, and remove texts of private variables."""
         value = self.mask_value(value)
-        return _masked(value, self.private) if self.private else value
+        if self.private:
+            return _mask_json(value, self.private)
+        return value
 
     def mask_record(self, record: Record) -> Record:
-        forms, is_picture = self.forms, str(getattr(record, "mime", "")).startswith("image/")
-        masked = {
-            name: _mask_field(getattr(record, name), hint, forms)
-            for name, hint in hints(type(record)).items()
-            if not (is_picture and PICTURE in str(hint))
-        }
-        return record.changed(**masked)
+        """Mask the fields of a record, except its pictures."""
+        forms = self.forms
+        is_picture = str(getattr(record, "mime", "")).startswith("image/")
+        masked_fields: dict[str, Any] = {}
+        for name, hint in hints(type(record)).items():
+            if is_picture and PICTURE in str(hint):
+                continue
+            masked_fields[name] = _mask_field(getattr(record, name), hint, forms)
+        return record.changed(**masked_fields)
 
     def mask_page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
         """Return a part of a long text, with a dot for each character of a secret, even if the
-        secret extends beyond the part. fetch: returns the text between two positions."""
+        secret extends beyond the part.
+
+        Args:
+            fetch: Returns the text between two positions.
+        """
         forms = self.forms
         if not forms.secrets:
             return fetch(start, end)
-        before = min(start, forms.longest)
-        text = fetch(start - before, end + forms.longest)
-        return replace_with_dots(text, forms.spans(text))[before : before + end - start]
+        preceding_chars = min(start, forms.longest)
+        text = fetch(start - preceding_chars, end + forms.longest)
+        dotted = replace_with_dots(text, forms.spans(text))
+        return dotted[preceding_chars : preceding_chars + end - start]
 
     @property
     def forms(self) -> SecretMatcher:
+        """The matcher of all secrets that are known now."""
         for key in self._configured():
-            if len(key) >= LONG:  # a shorter key looks like a word, such as "none"
-                self._known[key] = None
-        known = tuple(self._known)
-        if known != self._forms.secrets:
-            self._forms = SecretMatcher(known)
+            if len(key) >= MIN_SUBSTRING_CHARS:  # a shorter key looks like a word, such as "none"
+                self._secrets[key] = None
+        secrets = tuple(self._secrets)
+        if secrets != self._forms.secrets:
+            self._forms = SecretMatcher(secrets)
         return self._forms
 
 
 class MaskedStream:
+    """Masks a text that arrives in pieces. It holds back what may be the start of a secret."""
+
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._tail = ""
-        self._shown = 0
+        """The possible start of a secret."""
+        self._displayed_chars = 0
+        """How much of the tail was returned already."""
 
     def feed(self, text: str) -> str:
-        text, shown = self._tail + text, self._shown
+        """Return what may be displayed after a new piece."""
+        text = self._tail + text
         forms = self._secrets.forms
         spans = forms.spans(text)
-        begun, tolerated = forms.find_partial(text)
-        if spans and begun > spans[-1].start:  # a complete secret may end like its own start
-            begun = max(begun, spans[-1].end)
-        end = len(text) if len(text) - begun <= tolerated else max(begun, shown)
-        self._tail, self._shown = text[begun:], end - begun
-        return mask_slice(text, spans, shown, end)
+        tail_start, displayable_chars = forms.find_partial(text)
+        # A complete secret may end like its own start.
+        if spans and tail_start > spans[-1].start:
+            tail_start = max(tail_start, spans[-1].end)
+
+        if len(text) - tail_start <= displayable_chars:
+            display_end = len(text)
+        else:
+            display_end = max(tail_start, self._displayed_chars)
+        piece = mask_slice(text, spans, self._displayed_chars, display_end)
+        self._tail = text[tail_start:]
+        self._displayed_chars = display_end - tail_start
+        return piece
 
     def finish(self) -> str:
-        text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
-        return mask_slice(text, self._secrets.spans(text), shown, len(text))
+        """Return what was held back."""
+        text = self._tail
+        piece = mask_slice(text, self._secrets.spans(text), self._displayed_chars, len(text))
+        self._tail = ""
+        self._displayed_chars = 0
+        return piece
 
 
 class MaskingFilter(logging.Filter):
+    """Masks all records of a log before its handlers get them."""
+
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._secrets = secrets
@@ -486,11 +581,14 @@ class MaskingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not self._secrets.forms.secrets:
             return True
-        before = get_record(record)
-        after = self.mask_record(before)
-        record.msg, record.args = after.text, None
-        record.__dict__["record"] = after
-        return bool(after.text) or not (before.text and isinstance(before, Stream))
+        original = get_record(record)
+        masked = self.mask_record(original)
+        record.msg = masked.text
+        record.args = None
+        record.__dict__["record"] = masked
+        # Drop a piece of a stream that is held back as a whole.
+        is_held_back = bool(original.text) and not masked.text and isinstance(original, Stream)
+        return not is_held_back
 
     def mask_record(self, record: Record) -> Record:
         """Mask a record. Only the complete record has the text that a stream held back at its
@@ -499,44 +597,90 @@ class MaskingFilter(logging.Filter):
             return record.changed(text=self._stream(record.stream).feed(record.text))
         return self._secrets.mask_record(record)
 
-    def _stream(self, name: tuple[object, ...]) -> MaskedStream:
-        stream = self._streams.setdefault(name, MaskedStream(self._secrets))
-        self._streams.move_to_end(name)
-        if len(self._streams) > _STREAMS:
+    def _stream(self, key: tuple[object, ...]) -> MaskedStream:
+        """Return the stream with this key; only those used last are kept."""
+        stream = self._streams.setdefault(key, MaskedStream(self._secrets))
+        self._streams.move_to_end(key)
+        if len(self._streams) > MAX_STREAMS:
             self._streams.popitem(last=False)
         return stream
 
 
-def masked(text: str, secret: str) -> str:
-    return mask_spans(text, SecretMatcher([secret]).spans(text)) if len(secret) >= LONG else text
+def mask_secret(text: str, secret: str) -> str:
+    """Mask one secret in a text, if it is long enough to be found anywhere."""
+    if len(secret) < MIN_SUBSTRING_CHARS:
+        return text
+    return mask_spans(text, SecretMatcher([secret]).spans(text))
 
 
 def replace_with_dots(text: str, spans: Sequence[SecretSpan]) -> str:
     """Replace each character of some spans by a dot, so that no position changes."""
     pieces: list[str] = []
-    done = 0
+    position = 0
     for span in spans:
-        pieces += (text[done : span.start], re.sub(".", MASK[0], text[span.start : span.end]))
-        done = span.end
-    return "".join([*pieces, text[done:]])
+        pieces.append(text[position : span.start])
+        pieces.append(re.sub(".", MASK[0], text[span.start : span.end]))
+        position = span.end
+    pieces.append(text[position:])
+    return "".join(pieces)
 
 
-def _masked(
-    value: Any, forms: SecretMatcher | PrivateTexts, name: str = "", *, keys: bool = False
-) -> Any:
+def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
+    """Mask the texts of a record's field, as its type annotation says."""
+    hint_args = typing.get_args(hint)
+    if type(None) in hint_args or NULL in hint_args:
+        if value is None:
+            return None
+        return _mask_field(value, hint_args[0], forms)
     if isinstance(value, str):
-        if name in _STRUCTURE:
+        if WORD in hint_args:
             return value
-        return mask_spans(value, forms.spans(value, words=name not in _NAMES))
-    if isinstance(value, dict):
-        picture = str(value.get("mime", "")).startswith("image/")
-        masked: dict[str, Any] = {}
-        for key, each in value.items():
-            if not (picture and key == "data"):
-                inner = "" if keys else key
-                each = _masked(each, forms, inner, keys=keys or key == _FOREIGN)
-            masked[mask_spans(key, forms.spans(key)) if keys else key] = each
-        return masked
-    if isinstance(value, (list, tuple)):
-        return [_masked(each, forms, name, keys=keys) for each in value]
+        return mask_spans(value, forms.spans(value, words=NAME not in hint_args))
+    if hasattr(value, "_fields") or is_dataclass(value):
+        masked_fields = [
+            _mask_field(getattr(value, name), field_hint, forms)
+            for name, field_hint in hints(type(value)).items()
+        ]
+        return type(value)(*masked_fields)
+    if isinstance(value, tuple):
+        is_homogeneous = hint_args[1:] == (...,)
+        item_hints = hint_args
+        if is_homogeneous:
+            item_hints = hint_args[:1] * len(value)
+        return tuple(
+            _mask_field(item, item_hint, forms)
+            for item, item_hint in zip(value, item_hints, strict=True)
+        )
     return value
+
+
+def _mask_json(
+    value: Any, forms: SecretMatcher | PrivateTexts, key: str = "", *, mask_keys: bool = False
+) -> Any:
+    """Mask the texts of a JSON value.
+
+    Args:
+        key: The key of the dict that holds the value; empty if its keys are not the program's own.
+        mask_keys: Mask the keys of dicts, too.
+    """
+    if isinstance(value, str):
+        if key in UNMASKED_KEYS:
+            return value
+        return mask_spans(value, forms.spans(value, words=key not in IDENTIFIER_KEYS))
+    if isinstance(value, (list, tuple)):
+        return [_mask_json(item, forms, key, mask_keys=mask_keys) for item in value]
+    if not isinstance(value, dict):
+        return value
+
+    is_picture = str(value.get("mime", "")).startswith("image/")
+    masked: dict[str, Any] = {}
+    for item_key, item in value.items():
+        if not (is_picture and item_key == "data"):
+            own_key = "" if mask_keys else item_key
+            is_foreign = mask_keys or item_key == FOREIGN_MAPPING_KEY
+            item = _mask_json(item, forms, own_key, mask_keys=is_foreign)
+        masked_key = item_key
+        if mask_keys:
+            masked_key = mask_spans(item_key, forms.spans(item_key))
+        masked[masked_key] = item
+    return masked

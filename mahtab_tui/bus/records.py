@@ -11,6 +11,20 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
+from mahtab_tui.bus.marks import FLAG, NULL, Data, Flag, Name, Word
+from mahtab_tui.bus.values import Change, NotRestored, StoredChange, TracebackFrame
+
+INDEXED_INPUT_CHARS = 100_000
+INDEXED_OUTPUT_CHARS = 4_000
+"""Characters of an input and an output to index."""
+
+_UNRUN_CELL_PREFIX = "place "
+
+KINDS: dict[tuple[str, str], type[Record]] = {}
+"""The classes of records by tag and event."""
+PICTURES = frozenset(("image/png", "image/jpeg"))
+"""MIME types of pictures."""
+
 
 class Decision(NamedTuple):
     """The user's decision about a code block. With ``all``, everything from now on runs without
@@ -20,22 +34,6 @@ class Decision(NamedTuple):
     code: str | None = None
     reason: str = ""
     """Why it was skipped, refused or undone, for the model."""
-
-
-_INPUT, _OUTPUT = 100_000, 4_000
-"""Characters of an input and an output to index."""
-
-WORD, NAME, FLAG, NULL, PICTURE = "word", "name", "flag", "null", "picture"
-"""Marks of a field's type. `NULL`: None is written, too."""
-
-Word = Annotated[str, WORD]
-"""One of the program's own words, or an id. It is never masked, even if it equals a secret."""
-Name = Annotated[str, NAME]
-"""An identifier, in which only long secrets are masked."""
-Flag = Annotated[bool, FLAG]
-"""Written only if True."""
-Data = Annotated[str, PICTURE]
-"""Data of the type `mime`. The base64 data of a picture is not masked."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -71,110 +69,138 @@ class Record:
         if indexed:
             cls.indexed = indexed
         if tag:
-            cls.tag, cls.event, cls.in_prompt, cls.in_store = tag, event, in_prompt, in_store
+            cls.tag = tag
+            cls.event = event
+            cls.in_prompt = in_prompt
+            cls.in_store = in_store
             KINDS[tag, event] = cls
 
     @property
     def entry_name(self) -> str:
+        """The entry of the conversation to which it belongs; empty if none."""
         return ""
 
     @property
     def attrs(self) -> dict[str, Any]:
+        """Its fields as JSON values, without text and time."""
         return encode(self)
 
     def changed(self, **changes: Any) -> Self:
+        """Return a copy with other values of some fields."""
         return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
-        return hash((self.tag, self.text, self.time))
+        # Without the time, which `emit` sets.
+        return hash((self.tag, self.text))
 
     def __repr__(self) -> str:
-        shown = (
-            f"{each.name}={value!r}"
-            for each in fields(self)
-            if (value := getattr(self, each.name)) != each.default
-        )
-        return f"{type(self).__name__}({', '.join(shown)})"
+        arguments: list[str] = []
+        for record_field in fields(self):
+            value = getattr(self, record_field.name)
+            if value != record_field.default:
+                arguments.append(f"{record_field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 # The names of the entries of a conversation; empty if one is unknown.
 
 
 def cell_entry(cell: int) -> str:
+    """Return the name of the entry of a cell that ran."""
     return f"cell {cell}"
 
 
-def _entry(kind: str, *parts: object) -> str:
-    return "" if None in parts else f"{kind} {'.'.join(map(str, parts))}"
+def _join_entry(kind: str, *numbers: object) -> str:
+    """Return an entry's name; empty if one of the numbers is unknown."""
+    if None in numbers:
+        return ""
+    return f"{kind} {'.'.join(map(str, numbers))}"
 
 
 def question_entry(turn: int | None) -> str:
-    return _entry("question", turn)
+    return _join_entry("question", turn)
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    return _entry("answer", turn, step)
+    return _join_entry("answer", turn, step)
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    return _entry("code", turn, step, block)
+    return _join_entry("code", turn, step, block)
 
 
 def tool_entry(call: str | None) -> str:
-    return _entry("tool", call)
+    return _join_entry("tool", call)
 
 
 def number_entry(number: int) -> str:
-    return f"place {number}"
+    """Return the name of the entry of a notebook's cell that has not run. number: its place in the
+    notebook, from 1."""
+    return f"{_UNRUN_CELL_PREFIX}{number}"
 
 
-KINDS: dict[tuple[str, str], type[Record]] = {}
+def number_of_entry(entry: str) -> int | None:
+    """Return which cell of the notebook an entry of `number_entry` is; None for other entries."""
+    number = entry.removeprefix(_UNRUN_CELL_PREFIX)
+    if number == entry or not number.isdecimal():
+        return None
+    return int(number)
 
 
 def encode(record: Record) -> dict[str, Any]:
     """Return the fields of a record except text and time, as JSON values."""
     kind: Any = type(record)
     values: dict[str, Any] = {"event": kind.event} if kind.event else {}
-    flags, nulls = _marked(kind, FLAG), _marked(kind, NULL)
-    for name in _names(kind):
+    flag_names = _marked_fields(kind, FLAG)
+    null_names = _marked_fields(kind, NULL)
+    for name in _attribute_names(kind):
         value = getattr(record, name)
-        omitted = (value is None and name not in nulls) or (value is False and name in flags)
-        if not omitted:
-            values[name] = _plain(value)
+        if value is None and name not in null_names:
+            continue
+        if value is False and name in flag_names:
+            continue
+        values[name] = _as_json_value(value)
     return values
 
 
-def _hints(kind: Any) -> Mapping[str, Any]:
-    found = typing.get_type_hints(kind, include_extras=True)
-    names = getattr(kind, "_fields", None) or [each.name for each in fields(kind)]
-    return {name: found[name] for name in names}
+def _read_hints(kind: Any) -> Mapping[str, Any]:
+    all_hints = typing.get_type_hints(kind, include_extras=True)
+    names = getattr(kind, "_fields", None) or [field.name for field in fields(kind)]
+    return {name: all_hints[name] for name in names}
 
 
-hints: Callable[[Any], Mapping[str, Any]] = cache(_hints)
+hints: Callable[[Any], Mapping[str, Any]] = cache(_read_hints)
 """Returns the types of the fields of a record or a row, with their marks."""
 
 
 @cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind) if each.name not in ("text", "time"))
+def _attribute_names(kind: type[Any]) -> tuple[str, ...]:
+    """Return the fields of a record except text and time."""
+    return tuple(field.name for field in fields(kind) if field.name not in ("text", "time"))
 
 
 @cache
-def _marked(kind: type[Any], mark: str) -> frozenset[str]:
+def _marked_fields(kind: type[Any], mark: str) -> frozenset[str]:
+    """Return the fields of a record whose types have a mark."""
     return frozenset(
         name for name, hint in hints(kind).items() if mark in getattr(hint, "__metadata__", ())
     )
 
 
-def _plain(value: Any) -> Any:
+def _as_json_value(value: Any) -> Any:
+    """Return named tuples as objects without their None, and other tuples as lists."""
+    if isinstance(value, Change):
+        value = StoredChange.from_change(value)
     if not isinstance(value, tuple):
         return value
-    if hasattr(value, "_asdict"):
-        return {name: _plain(each) for name, each in value._asdict().items() if each is not None}
-    return [_plain(each) for each in value]
+    if isinstance(value, TracebackFrame) or not hasattr(value, "_asdict"):
+        return [_as_json_value(item) for item in value]
+    return {
+        name: _as_json_value(item) for name, item in value._asdict().items() if item is not None
+    }
 
 
 class Stream(Record):
@@ -184,11 +210,7 @@ class Stream(Record):
     def stream(self) -> tuple[object, ...]:
         """Identifies the text: all fields but the piece itself."""
         kind: Any = type(self)
-        return self.tag, *(getattr(self, name) for name in _names(kind))
-
-
-Frame = tuple[str, int, str, int]
-"""File, line, function and row, as in `kernel.values.TracebackFrame`."""
+        return self.tag, *(getattr(self, name) for name in _attribute_names(kind))
 
 
 class CellRecord(Record):
@@ -196,19 +218,26 @@ class CellRecord(Record):
     party: Word | None = None
     """The author: "you", the model's short name, or an agent's name."""
     turn: int | None = None
-    """For code of the model: the question, the answer, and the code block in it, from 0."""
+    """For code of the model: the number of the question, from 1."""
     step: int | None = None
+    """The answer to that question to which the code belongs, from 0."""
     block: int | None = None
+    """The code block of that answer, from 0."""
     guest: int | None = None
+    """For code of a joined agent: the number of its colour, from 0."""
     call: Word | None = None
+    """The tool call that runs the code, such as "2.0.1"; None if no tool does."""
     position: int | None = None
+    """Of the cell in its notebook; None if it stands in none."""
 
     @property
     def entry_name(self) -> str:
-        return "" if self.cell is None else cell_entry(self.cell)
+        if self.cell is None:
+            return ""
+        return cell_entry(self.cell)
 
 
-class ReplIn(CellRecord, indexed=_INPUT):
+class ReplIn(CellRecord, indexed=INDEXED_INPUT_CHARS):
     """A cell starts. Text: its code."""
 
 
@@ -220,20 +249,26 @@ class AssistantReplIn(ReplIn, tag="assistant-repl-in", in_prompt=True):
     """Code of the model or an agent."""
 
 
-class ReplOut(CellRecord, indexed=_OUTPUT):
-    """A cell has ended. Text: its whole output; with `late`, output that came later."""
+class ReplOut(CellRecord, indexed=INDEXED_OUTPUT_CHARS):
+    """A cell has ended. Text: its whole output; with `late`, output that came later.
+
+    It is a `kernel.values.CellResult` as it is stored. The changes and displays of the cell are
+    records of their own."""
 
     status: Word | None = None
-    """A `kernel.values.Status` value; None for late output."""
+    """A `bus.values.Status` value; None for late output."""
     duration: float | None = None  # seconds
     kinds: tuple[tuple[Word, int], ...] | None = None
     """Kinds of output with their lengths in characters, in order; None if all was printed."""
     detail: str | None = None
-    frames: tuple[Frame, ...] | None = None
+    """A sentence about how it ended, such as why the kernel died; None if there is none."""
+    frames: tuple[TracebackFrame, ...] | None = None
+    """Of the traceback, if the code has failed."""
     private: tuple[Name, ...] | None = None
     """Private variables that the code uses and the user has not allowed: models do not get the
     output."""
     rewritten: Flag = False
+    """Whether the text replaces some of the output that was streamed before."""
     late: Flag = False
     """Whether it came after the cell had ended (from a thread), or before the first cell."""
     cut: Flag = False
@@ -267,41 +302,23 @@ class AssistantReplOutStream(ReplOutStream, tag="assistant-repl-out-stream", in_
 
 OUTPUTS = (UserReplOut.tag, AssistantReplOut.tag)
 
-PICTURES = frozenset(("image/png", "image/jpeg"))
-
 
 class Display(Record, tag="display"):
-    """A displayed value that is more than text. Text: the next piece of output, of kind
-    "display"."""
+    """A displayed value that is more than text, as the kernel reports it, without a cell, and as it
+    is logged. Text: what is shown instead where the data cannot be shown; it is also the next piece
+    of output, of kind "display"."""
 
     cell: int | None = None
     mime: Word
     data: Data
+    """Base64 for a picture, else the text itself."""
     value: Word = ""
     """The key with which the kernel opens the value; empty if it cannot."""
     name: Word = ""
+    """The name by which the cell updates it; empty if it cannot."""
     action: Word = "show"
-    """Name and action of a `kernel.base.Display`."""
-
-
-class Change(NamedTuple):
-    """A change of one name."""
-
-    name: Name
-    change: Word
-    """One of "added", "rebound", "changed", "perhaps" (changed in place) and "deleted"; for names
-    from an earlier kernel, "restoring" or "absent" (`summary` says why)."""
-    type: Name | None = None
-    summary: str | None = None
-    kind: Word | None = None
-    """One of "data", "module", "function" and "class"."""
-    was_type: Name | None = None
-    """The previous type and summary, if they are different."""
-    was: str | None = None
-    columns: str | None = None
-    """The columns of a table that came or went."""
-    size: int | None = None
-    """Bytes of a large array, table or text."""
+    """What to do with it. "update": put it in the place of the one with its name. "clear": remove
+    all output of the cell so far; the display itself is empty."""
 
 
 class Namespace(Record, tag="namespace"):
@@ -311,8 +328,10 @@ class Namespace(Record, tag="namespace"):
     """0 for the kernel's start."""
     party: Word | None = None
     fresh: bool = False
+    """Whether these are all names, so that those of earlier records no longer count."""
     changes: tuple[Change, ...] = ()
     guest: int | None = None
+    """The number of the colour of the joined agent that made the changes; None if none did."""
     restored: Flag = False
     """Whether an undo or redo caused it; `cell` and `party` name the author of the variables."""
 
@@ -326,10 +345,12 @@ class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     first: int
     """Position of its first cell. Positions continue when a file is read again."""
     cells: int
+    """How many cells it has."""
     rewritable: Flag = False
+    """Whether the program may write the file."""
 
 
-class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
+class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=INDEXED_INPUT_CHARS):
     """A cell stored in the notebook, which has not run. Text: its source."""
 
     position: int
@@ -341,7 +362,7 @@ class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
         return number_entry(self.position)
 
 
-class NotebookOutput(Record, tag="notebook-output", indexed=_OUTPUT):
+class NotebookOutput(Record, tag="notebook-output", indexed=INDEXED_OUTPUT_CHARS):
     """A stored output of the preceding notebook cell. It may be outdated, so the model does not
     get it."""
 
@@ -359,7 +380,7 @@ class NotebookWritten(Record, tag="notebook-written"):
     """Absolute; empty in records of earlier versions, where it is the opened file."""
 
 
-class UserChat(Record, tag="user-chat", in_prompt=True, indexed=_INPUT):
+class UserChat(Record, tag="user-chat", in_prompt=True, indexed=INDEXED_INPUT_CHARS):
     """A question. Text: the user's words."""
 
     turn: int | None = None
@@ -375,8 +396,10 @@ class UserAttachment(Record, tag="user-attachment"):
     turn: int | None = None
     label: str = ""
     """As written by the user, such as "@notes.txt:1-20"."""
-    size: str = ""  # in words
+    size: str = ""
+    """In words, such as "20 lines"."""
     problem: str = ""
+    """Why it could not be attached; empty if it was."""
     picture: Word | None = None
     """The id of a picture, whose first record also has the following fields."""
     mime: Word | None = None
@@ -401,7 +424,9 @@ class AnswerFigure(NamedTuple):
     @property
     def doubt(self) -> str:
         """The text of a figure that was not computed, with the one that was printed instead."""
-        return f"{self.text} (printed: {self.near})" if self.near else self.text
+        if self.near:
+            return f"{self.text} (printed: {self.near})"
+        return self.text
 
 
 class ModelRecord(Record):
@@ -410,12 +435,14 @@ class ModelRecord(Record):
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
+    """The model's short name."""
 
 
-class AssistantChat(ModelRecord, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
+class AssistantChat(ModelRecord, tag="assistant-chat", in_prompt=True, indexed=INDEXED_INPUT_CHARS):
     """A complete answer. Its text may differ from what was streamed."""
 
     stopped: bool = False
+    """Whether the user stopped the answer."""
     cut: Flag = False
     """Whether the program was killed before the answer ended."""
     figures: tuple[AnswerFigure, ...] | None = None
@@ -449,7 +476,16 @@ class AssistantThoughtStream(ModelRecord, Stream, tag="assistant-thought-stream"
     """A piece of the model's thinking to draw."""
 
 
-class AssistantTool(ModelRecord, tag="assistant-tool", in_prompt=True, indexed=_OUTPUT):
+class AssistantReading(ModelRecord, tag="assistant-reading", in_store=False):
+    """How much of the prompt the model has read, of services that report it."""
+
+    share: float = 0.0
+    """From 0 to 1."""
+
+
+class AssistantTool(
+    ModelRecord, tag="assistant-tool", in_prompt=True, indexed=INDEXED_OUTPUT_CHARS
+):
     """A tool call by the model. Text: the result, or why there is none."""
 
     call: Word | None = None
@@ -478,14 +514,18 @@ class Approval(Record, tag="approval"):
     nothing is asked, only refused code has one."""
 
     request: Word = ""
+    """Names the question, so that the answer finds it."""
     turn: int | None = None
+    """As in `CellRecord`, like the next two fields and `party`, `guest` and `call`."""
     step: int | None = None
     block: int | None = None
     blocks: int | None = None
+    """How many code blocks the answer has."""
     state: Word = ""
     """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
     not run."""
     reason: str = ""
+    """What the user gave as the reason to skip it, or why it must not run."""
     why: str | None = None
     """Why it waits, although the approval mode does not ask about all code."""
     party: Word | None = None
@@ -493,13 +533,6 @@ class Approval(Record, tag="approval"):
     call: Word | None = None
     is_code: bool | None = None
     """False if the text describes an action of an agent in words."""
-
-
-class NotRestored(NamedTuple):
-    """Something that an undo does not restore."""
-
-    name: Name
-    reason: str
 
 
 class Review(Record, tag="review"):
@@ -516,7 +549,7 @@ class Review(Record, tag="review"):
     not_restored: tuple[NotRestored, ...] = ()
 
 
-class Summary(Record, tag="summary", indexed=_INPUT):
+class Summary(Record, tag="summary", indexed=INDEXED_INPUT_CHARS):
     """A summary of the beginning of the conversation; empty if summarising failed."""
 
     turn: int | None = None
@@ -528,16 +561,20 @@ class Window(Record, tag="window", in_store=False):
     tokens: int = 0
     """Tokens of the last request as counted by the model, or an estimate for the next one."""
     size: int = 0
+    """Tokens that the window holds."""
     estimated: Flag = False
+    """Whether the tokens were not counted by the model."""
 
 
 class Usage(Record, tag="usage"):
     """The usage of one model call."""
 
     tree: Word | None = None
+    """Of a search's call: the fields of `SearchRecord`."""
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None
+    """The question, or the turn of a search's node."""
     model: Word = ""
     """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
     input_tokens: int = 0
@@ -564,6 +601,7 @@ class SearchRecord(Record):
     node: Word
     """ "1" is the root, "1.3" its third child."""
     seq: int | None = None
+    """Number of the record in its search, in the order of the events."""
 
 
 class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
@@ -574,10 +612,15 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     kind: Word = "rlm"
     """ "rlm", or "llm" for a plain call."""
     batch: Word | int | None = None
+    """The fan-out that starts it: calls that its parent makes together."""
     index: int = 0
+    """Its place among those calls, from 0."""
     of: int = 0
+    """How many calls these are."""
     spans: Spans = ()
+    """What it reads of the root's text; empty if it reads another text."""
     chars: int = 0
+    """Characters of the text that it reads."""
     model: Word = ""
     cell: int | None = None
     """Like the next field, only for the root."""
@@ -589,6 +632,7 @@ class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
 
     turn: int | None = None
     turns: int = 0
+    """How many turns the node may take; 0 if this record does not say."""
 
 
 class SearchBackOff(SearchRecord, tag="rlm-call", event="back-off"):
@@ -602,11 +646,15 @@ class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
 
     request: Word = ""
     batch: Word | int | None = None
+    """As in `SearchBegin`."""
     calls: int | None = None
+    """How many calls the node wants to make, with those that they may make in turn."""
     tokens: int | None = None
+    """An estimate for all of them."""
     usd: Annotated[float | None, NULL] = None
     """Maximum cost in US dollars; None if the price is unknown."""
     made: int | None = None
+    """How many calls the search has made so far."""
     state: Word = ""
     """First "waiting", then "run" or "refused"."""
 
@@ -624,6 +672,7 @@ class SearchChat(SearchRecord, tag="rlm-chat"):
 
     turn: int | None = None
     cut: bool = False
+    """Whether words or code behind the first code block were left out."""
 
 
 class SearchReplIn(SearchRecord, tag="rlm-repl-in"):
@@ -639,6 +688,7 @@ class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
     status: Word = ""
     duration: float | None = None  # seconds
     chars: int = 0
+    """Characters of the whole output."""
 
 
 class SearchFinal(SearchRecord, tag="rlm-final"):
@@ -662,7 +712,7 @@ class Kernel(Record, tag="kernel"):
     """The state of the kernel. Text: a sentence, or nothing."""
 
     state: Word | None = None
-    """A `kernel.base.KernelState` value."""
+    """A `kernel.values.KernelState` value."""
     python: str | None = None
     executable: str | None = None
     cwd: str | None = None
@@ -729,6 +779,7 @@ class Private(Record, tag="private", in_prompt=True):
     name: Name
     private: bool = False
     cells: tuple[int, ...] = ()
+    """The cells that have used it, whose outputs models no longer get."""
 
 
 class Replace(Record, tag="replace", in_prompt=True):
@@ -769,7 +820,9 @@ class Skill(Record, tag="skill"):
     name: Name
     loaded: bool
     chars: int
+    """Characters that it adds to each prompt."""
     budget: int
+    """Characters that all skills may add together."""
 
 
 def emit(log: logging.Logger, record: Record) -> None:
@@ -792,6 +845,10 @@ def get_record(logged: logging.LogRecord) -> Record:
     record = getattr(logged, "record", None)
     if isinstance(record, Record):
         return record
-    levels = {logging.ERROR: "error", logging.WARNING: "warning"}
-    level = next((name for least, name in levels.items() if logged.levelno >= least), "info")
+    if logged.levelno >= logging.ERROR:
+        level = "error"
+    elif logged.levelno >= logging.WARNING:
+        level = "warning"
+    else:
+        level = "info"
     return Notice(logged.getMessage(), level=level, time=logged.created)

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -31,7 +31,65 @@ _REMOVED = re.compile(
     # wrongly decoded text, not sequences.
     f"|[{CONTROL}]"
 )
+
+MAX_SGR_CHARS = 200
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+SGR_SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
+SGR_RESETS = {
+    22: ("bold", "dim"),
+    23: ("italic",),
+    24: ("underline",),
+    27: ("reverse",),
+    29: ("strike",),
+}
+SGR_COLOURS = {30: "foreground", 40: "background"}
+"""The first of eight codes that set a colour; 60 above are those of the bright colours."""
+
+_NOT_ASCII_TEXT = re.compile(r"[^\n\t -~]")
+_JOINERS_AND_FILLERS = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
+_VARIATION_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_BLANK_CHARACTERS = frozenset(map(chr, (*_JOINERS_AND_FILLERS, *_VARIATION_SELECTORS)))
+_LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
+"""Characters that look like ``'``, ``"`` or ``;``."""
+_ZWNJ = "\u200c"
+_ZWJ = "\u200d"
+_KEYCAP = "\u20e3"
+_EMOJI_SELECTORS = "\ufe0e\ufe0f"
+_PERHAPS_NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_EMOJI_SELECTORS))
+"""Characters that emoji and scripts need between others; elsewhere they are hidden."""
+_JOINING_LETTER = re.compile("[\u1161-\u11ff\ud7b0-\ud7ff]")
+"""Letters of Hangul that become one syllable with the letter before."""
+_OTHER_EMOJI = "\u203c\u2049\u3030\u303d"
+"""Emoji whose category is that of punctuation."""
+_VIRAMA_CLASS = 9
+"""The combining class of signs that join letters, in Indian scripts."""
+MAX_MARKS_PER_LETTER = 4
+MAX_EXACT_CHARS = 100_000
+"""A longer text is searched by characters, not by positions."""
+
+_REFUSED = re.compile(
+    r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which are blanks for Python
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # bidirectional
+)
+
+Colour = int | tuple[int, int, int] | None
+"""One of 256 colours, or red, green and blue."""
+
+
+class Graphic(NamedTuple):
+    """Colours and styles of a text."""
+
+    foreground: Colour = None
+    background: Colour = None
+    bold: bool = False
+    dim: bool = False
+    italic: bool = False
+    underline: bool = False
+    reverse: bool = False
+    strike: bool = False
+
+
+NO_STYLE = Graphic()
 
 
 def plain(text: str) -> str:
@@ -46,64 +104,48 @@ def one_line(text: str) -> str:
     return plain(text).replace("\n", " ").replace("\t", " ")
 
 
-Colour = int | tuple[int, int, int] | None
-"""One of 256 colours, or red, green and blue."""
-
-
-class Graphic(NamedTuple):
-    foreground: Colour = None
-    background: Colour = None
-    bold: bool = False
-    dim: bool = False
-    italic: bool = False
-    underline: bool = False
-    reverse: bool = False
-    strike: bool = False
-
-
-NO_STYLE = Graphic()
-_SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
-_OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
-_COLOURS = {30: "foreground", 40: "background"}
-_LONGEST = 200
-
-
 @lru_cache(maxsize=4096)
 def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
-    if len(parameters) > _LONGEST:
+    """Return the colours and styles after one more SGR sequence.
+
+    Args:
+        parameters: The numbers of the sequence, such as "1;31".
+    """
+    if len(parameters) > MAX_SGR_CHARS:
         return graphic
     codes = [-1 if ":" in part else int(part or 0) for part in parameters.split(";")]
     while codes:
-        fields: dict[str, Any] = {}
+        fields: dict[str, bool | Colour] = {}
         match codes:
             case [38 | 48 as kind, 5, number, *codes]:
                 if number < 256:
-                    fields = {_COLOURS[kind - 8]: number}
+                    fields = {SGR_COLOURS[kind - 8]: number}
             case [38 | 48 as kind, 2, red, green, blue, *codes]:
                 if max(red, green, blue) < 256:
-                    fields = {_COLOURS[kind - 8]: (red, green, blue)}
+                    fields = {SGR_COLOURS[kind - 8]: (red, green, blue)}
             case [38 | 48, _, *codes]:
                 pass
             case [0, *codes]:
                 graphic = NO_STYLE
             case [code, *codes]:
-                fields = _simple(code)
-        graphic = graphic._replace(**fields)
+                fields = _fields_of_code(code)
+        graphic = graphic._replace(**fields)  # type: ignore[arg-type]
     return graphic
 
 
-def _simple(code: int) -> dict[str, Any]:
-    if code in _SWITCHES:
-        return {_SWITCHES[code]: True}
-    if code in _OFF:
-        return dict.fromkeys(_OFF[code], False)
-    for base, name in _COLOURS.items():
-        if base <= code < base + 8:
-            return {name: code - base}
-        if base + 60 <= code < base + 68:
-            return {name: code - base - 60 + 8}
-        if code == base + 9:
-            return {name: None}
+def _fields_of_code(code: int) -> dict[str, bool | Colour]:
+    """Return the fields of `Graphic` that one number of a sequence sets."""
+    if code in SGR_SWITCHES:
+        return {SGR_SWITCHES[code]: True}
+    if code in SGR_RESETS:
+        return dict.fromkeys(SGR_RESETS[code], False)
+    for first_code, field in SGR_COLOURS.items():
+        if first_code <= code < first_code + 8:
+            return {field: code - first_code}
+        if first_code + 60 <= code < first_code + 68:
+            return {field: code - first_code - 60 + 8}
+        if code == first_code + 9:
+            return {field: None}
     return {}
 
 
@@ -113,13 +155,23 @@ def rich_style(graphic: Graphic) -> Style:
     from rich.color import Color
     from rich.style import Style
 
-    def colour(value: Colour) -> Color | None:
-        if isinstance(value, tuple):
-            return Color.from_rgb(*value)
-        return None if value is None else Color.from_ansi(value)
+    def rich_colour(colour: Colour) -> Color | None:
+        if colour is None:
+            return None
+        if isinstance(colour, tuple):
+            return Color.from_rgb(*colour)
+        return Color.from_ansi(colour)
 
-    switches: dict[str, Any] = {name: True for name in _SWITCHES.values() if getattr(graphic, name)}
-    return Style(color=colour(graphic.foreground), bgcolor=colour(graphic.background), **switches)
+    return Style(
+        color=rich_colour(graphic.foreground),
+        bgcolor=rich_colour(graphic.background),
+        bold=graphic.bold or None,
+        dim=graphic.dim or None,
+        italic=graphic.italic or None,
+        underline=graphic.underline or None,
+        reverse=graphic.reverse or None,
+        strike=graphic.strike or None,
+    )
 
 
 def styled(text: str) -> Text:
@@ -128,71 +180,74 @@ def styled(text: str) -> Text:
 
     if "\x1b" not in text:
         return Text(plain(text))
-    result, state, start = Text(), NO_STYLE, 0
-    for code in _SGR.finditer(text):
-        result.append(plain(text[start : code.start()]), rich_style(state))
-        state, start = apply_sgr(state, code[1]), code.end()
-    result.append(plain(text[start:]), rich_style(state))
-    return result
 
-
-_SUSPECT = re.compile(r"[^\n\t -~]")
-_JOINERS_AND_FILLERS = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
-_VARIATION_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
-_BLANK = frozenset(map(chr, (*_JOINERS_AND_FILLERS, *_VARIATION_SELECTORS)))
-_LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
-"""Characters that look like ``'``, ``"`` or ``;``."""
-_ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
-_SELECTORS = "\ufe0e\ufe0f"
-_NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS))
-_JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
-_LONG = 100_000
-_MOST_MARKS = 4
-
-_REFUSED = re.compile(
-    r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which are blanks for Python
-    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # bidirectional
-)
+    styled_text = Text()
+    graphic = NO_STYLE
+    start = 0
+    for sequence in _SGR.finditer(text):
+        styled_text.append(plain(text[start : sequence.start()]), rich_style(graphic))
+        graphic = apply_sgr(graphic, sequence[1])
+        start = sequence.end()
+    styled_text.append(plain(text[start:]), rich_style(graphic))
+    return styled_text
 
 
 def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
     """Yield position and symbol (``␛``, ``⟨U+202E⟩``) of each hidden character."""
-    for found in _SUSPECT.finditer(text):
-        if found[0] in _NEEDED and _is_needed(text, found.start()):
+    for match in _NOT_ASCII_TEXT.finditer(text):
+        char = match[0]
+        offset = match.start()
+        if char in _PERHAPS_NEEDED and _is_needed(text, offset):
             continue
-        if symbol := _symbol(found[0]) or (
-            _joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])
-        ):
-            yield found.start(), symbol
+        symbol = _symbol(char)
+        # A mark is visible on its letter only.
+        if not symbol and _joins_letter(char) and _has_no_letter(text, offset):
+            symbol = _code_point(char)
+        if symbol:
+            yield offset, symbol
 
 
 def symbols(text: str) -> set[str]:
     """Return the symbols of hidden characters; of a very long text, also of marks that may belong
     to a letter."""
-    if len(text) <= _LONG:
+    if len(text) <= MAX_EXACT_CHARS:
         return {symbol for _, symbol in hidden_characters(text)}
-    rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
-    return {
-        symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))
-    }
+
+    text_symbols: set[str] = set()
+    for char in set(text):
+        if not _NOT_ASCII_TEXT.fullmatch(char):
+            continue
+        if symbol := _symbol(char):
+            text_symbols.add(symbol)
+        elif _joins_letter(char):
+            text_symbols.add(_code_point(char))
+    return text_symbols
 
 
 def visible(text: str) -> str:
-    parts: list[str] = []
-    done = 0
+    """Replace hidden characters by their symbols."""
+    pieces: list[str] = []
+    end = 0
     for offset, symbol in hidden_characters(text):
-        parts += (text[done:offset], symbol)
-        done = offset + 1
-    return "".join([*parts, text[done:]]) if done else text
+        pieces += (text[end:offset], symbol)
+        end = offset + 1
+    if not pieces:
+        return text
+    pieces.append(text[end:])
+    return "".join(pieces)
 
 
 def refusal(code: str) -> str:
     """Return why code must not run, as a sentence for its author and the user; empty if it may."""
-    found = _REFUSED.search(code)
-    if found is None:
+    match = _REFUSED.search(code)
+    if match is None:
         return ""
-    number, line = ord(found[0]), code.count("\n", 0, found.start()) + 1
-    escape = f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    number = ord(match[0])
+    line = code.count("\n", 0, match.start()) + 1
+    if number < 0x100:
+        escape = f"\\x{number:02x}"
+    else:
+        escape = f"\\u{number:04x}"
     return (
         f"Line {line} contains the character U+{number:04X}, which can hide code from whoever reads it."
         f" Write it as the escape {escape} and send the code again."
@@ -200,32 +255,38 @@ def refusal(code: str) -> str:
 
 
 def _is_needed(text: str, offset: int) -> bool:
-    char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
-    if char in _SELECTORS:
-        is_digit = after == _KEYCAP and _has_keycap(before)
-        return is_digit or _is_emoji(before) or (bool(before) and before in _OTHER_EMOJI)
+    """Whether one of `_PERHAPS_NEEDED` has an effect between the characters around it."""
+    char = text[offset]
+    preceding = text[offset - 1 : offset]
+    following = text[offset + 1 : offset + 2]
+
+    if char in _EMOJI_SELECTORS:
+        is_keycap = following == _KEYCAP and _may_have_keycap(preceding)
+        is_other_emoji = bool(preceding) and preceding in _OTHER_EMOJI
+        return is_keycap or is_other_emoji or _is_emoji(preceding)
     if char == _KEYCAP:
-        is_selected = bool(before) and before in _SELECTORS
-        return _has_keycap(text[offset - 2 : offset - 1] if is_selected else before)
-    if before and unicodedata.combining(before) == _VIRAMA:
-        return True
-    near = reversed(text[max(0, offset - _MOST_MARKS) : offset])
-    letter = next((each for each in near if not _joins(each)), "")
-    if _is_arabic(letter) and _is_arabic(after):
-        return True
-    return char == _ZWJ and _is_emoji(letter) and _is_emoji(after)
+        # A selector may stand between the digit and its keycap.
+        if preceding and preceding in _EMOJI_SELECTORS:
+            return _may_have_keycap(text[offset - 2 : offset - 1])
+        return _may_have_keycap(preceding)
 
-
-_OTHER_EMOJI = "\u203c\u2049\u3030\u303d"
-_VIRAMA = 9
-"""The combining class of signs that join letters, in Indian scripts."""
+    # A joiner or non-joiner.
+    if preceding and unicodedata.combining(preceding) == _VIRAMA_CLASS:
+        return True
+    nearby = text[max(0, offset - MAX_MARKS_PER_LETTER) : offset]
+    letter = next(
+        (nearby_char for nearby_char in reversed(nearby) if not _joins_letter(nearby_char)), ""
+    )
+    if _is_arabic(letter) and _is_arabic(following):
+        return True
+    return char == _ZWJ and _is_emoji(letter) and _is_emoji(following)
 
 
 def _is_emoji(char: str) -> bool:
     return char > "\x7f" and unicodedata.category(char) in ("So", "Sm", "Sk")
 
 
-def _has_keycap(char: str) -> bool:
+def _may_have_keycap(char: str) -> bool:
     return bool(char) and char in "0123456789#*"
 
 
@@ -235,13 +296,16 @@ def _is_arabic(char: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _symbol(char: str) -> str:
-    if char.isprintable() and char not in _BLANK and char not in _LOOKALIKES:
+    """Return the symbol of a character that is hidden wherever it stands; empty if it is not."""
+    if char.isprintable() and char not in _BLANK_CHARACTERS and char not in _LOOKALIKES:
         return ""
     if char == "\r":
         return "\\r"
     if char < " ":
         return chr(0x2400 + ord(char))
-    return "␡" if char == "\x7f" else _code_point(char)
+    if char == "\x7f":
+        return "␡"
+    return _code_point(char)
 
 
 def _code_point(char: str) -> str:
@@ -249,11 +313,15 @@ def _code_point(char: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _joins(char: str) -> bool:
-    return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
+def _joins_letter(char: str) -> bool:
+    """Whether a character is drawn on or with the letter before it."""
+    return unicodedata.category(char).startswith("M") or _JOINING_LETTER.match(char) is not None
 
 
-def _stray(text: str, offset: int) -> bool:
-    start = max(0, offset - _MOST_MARKS)
-    base = next((at for at in range(offset - 1, start - 1, -1) if not _joins(text[at])), None)
-    return base is None or not text[base].isalnum()
+def _has_no_letter(text: str, offset: int) -> bool:
+    """Whether there is no letter near enough for a mark."""
+    first_offset = max(0, offset - MAX_MARKS_PER_LETTER)
+    for char in reversed(text[first_offset:offset]):
+        if not _joins_letter(char):
+            return not char.isalnum()
+    return True

@@ -13,24 +13,74 @@ from operator import itemgetter
 
 from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
 
+HEIGHT = 100
+"""Lines of the screen. Programs see the height of a pane, which is less."""
+MAX_COLUMN = 1_000
+"""Clamp for cursor moves, not for printing."""
+MAX_BLANKS = 1_000_000
+MAX_BLANKS_PER_CHAR = 4
+"""Blanks that moves may create, in total and for each character of the text."""
+MAX_LINE_COLUMNS = 100_000
+"""Columns after which an overwritten line is broken."""
+MAX_CELL_CHARS = 200
+"""Characters of a cell, with the combining ones."""
+MAX_PEN_SEQUENCES = 16
+MAX_SEQUENCE_CHARS = 200
+MIN_DROPPED_PASSES = 16
+"""Passes over a line, from which on those that leave no trace are dropped first."""
+
 Pen = str
 """The colour and style sequences in effect."""
-_MOST_STYLES, _LONGEST = 16, 200
+
+BLANK_CELL = (" ", "")
+
+MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
+"""Emulated sequences, and ``?25``, which is ignored."""
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_MOVES = re.compile(MOVES)
+_LINE_END = re.compile(r"(?<!\r)\r+\n")
+_MOVES_TO_OTHER_LINE = re.compile(r"\x1b\[[0-9;]*[ABHJ]")
+_UNFINISHED_SEQUENCE = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
+_TOKEN = re.compile(
+    r"(?P<text>[^\x00-\x1f\x7f]+)"
+    rf"|(?P<move>[\r\b\t]|{MOVES})"
+    rf"|(?P<sgr>{SGR.pattern})"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b\][^\x1b\x07\n]*(?:\x07|\x1b\\)?|[\x00-\x1f\x7f]"
+)
+
+_CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
+"""With tag characters and variation selectors."""
+_UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+UNSEEN = _CONTROL + _UNSEEN
+"""Characters that a model may read over."""
+_ANY_CONTROL = re.compile(rf"[{_CONTROL}]")
+_ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
+_TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
+_EMULATED_OR_CONTROL = re.compile(rf"({MOVES}|{SGR.pattern})|(?![\r\b])[{_CONTROL}]")
+
+OVERWRITTEN = "[Text that was written over in its line is left out.]"
 
 
 @lru_cache(maxsize=4096)
 def next_pen(pen: Pen, sequence: str) -> Pen:
-    if len(sequence) > _LONGEST:
+    """Return the pen after one more sequence. Only the last `MAX_PEN_SEQUENCES` are kept."""
+    if len(sequence) > MAX_SEQUENCE_CHARS:
         return pen
     parameters = sequence[2:-1].lstrip("0")
     if not parameters.strip("0;"):
         return ""
     pen = pen.replace(sequence, "") + sequence
-    return pen if pen.count("\x1b") <= _MOST_STYLES else pen[pen.index("\x1b", 1) :]
+    if pen.count("\x1b") > MAX_PEN_SEQUENCES:
+        second_sequence = pen.index("\x1b", 1)
+        return pen[second_sequence:]
+    return pen
 
 
 def read_pen(pen: Pen, text: str) -> Pen:
-    return reduce(next_pen, SGR.findall(text), pen) if "\x1b" in text else pen
+    """Return the pen after a text."""
+    if "\x1b" in text:
+        return reduce(next_pen, SGR.findall(text), pen)
+    return pen
 
 
 class ScreenLine:
@@ -43,115 +93,114 @@ class ScreenLine:
     def __len__(self) -> int:
         return len(self._cells)
 
-    def write(self, text: str, column: int, look: Pen) -> int:
-        """Write text at a column, filling a gap with blanks; returns the column after it."""
+    def write(self, text: str, column: int, pen: Pen) -> int:
+        """Write text at a column, filling a gap with blanks; return the column after it."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
-            return self._put([(char, look) for char in text], column)
+            return self._put([(char, pen) for char in text], column)
+
         for char in text:
-            if columns := width(char):
-                column = self._put([(char, look), ("", look)][:columns], column)
+            columns = width(char)
+            if columns:
+                cells = [(char, pen), ("", pen)][:columns]
+                column = self._put(cells, column)
             elif 0 < column <= len(self._cells):
-                index = column - (1 if self._cells[column - 1][0] else 2)
-                cell, its_look = self._cells[index]
-                self._cells[index] = (cell + char)[:_LONGEST], its_look
+                self._combine(char, column)
         return column
 
     def erase(self, start: int, end: int | None = None) -> None:
         """Erase columns; `end` is exclusive, or the line's end."""
-        self._halve(start)
+        self._split_wide_character(start)
         if end is None or end >= len(self._cells):
             del self._cells[start:]
         else:
-            self._halve(end)
-            self._cells[start:end] = [_BLANK] * (end - start)
+            self._split_wide_character(end)
+            self._cells[start:end] = [BLANK_CELL] * (end - start)
 
     def __str__(self) -> str:
-        parts, before = list[str](), ""
-        for look, cells in groupby(self._cells, itemgetter(1)):
-            parts.append(style_change(before, look))
-            parts += (cell for cell, _ in cells)
-            before = look
-        return "".join([*parts, style_change(before, "")])
+        pieces: list[str] = []
+        previous_pen = ""
+        for pen, cells in groupby(self._cells, itemgetter(1)):
+            pieces.append(style_change(previous_pen, pen))
+            pieces += (char for char, _ in cells)
+            previous_pen = pen
+        pieces.append(style_change(previous_pen, ""))
+        return "".join(pieces)
 
     def _put(self, cells: list[tuple[str, Pen]], column: int) -> int:
         end = column + len(cells)
-        self._cells += [_BLANK] * (column - len(self._cells))
-        self._halve(column)
-        self._halve(end)
+        missing_columns = column - len(self._cells)
+        self._cells += [BLANK_CELL] * missing_columns
+        self._split_wide_character(column)
+        self._split_wide_character(end)
         self._cells[column:end] = cells
         return end
 
-    def _halve(self, column: int) -> None:
+    def _combine(self, char: str, column: int) -> None:
+        """Add a combining character to the one before a column."""
+        index = column - 1
+        # The second half of a wide character has an empty cell.
+        if not self._cells[index][0]:
+            index -= 1
+        text, pen = self._cells[index]
+        self._cells[index] = ((text + char)[:MAX_CELL_CHARS], pen)
+
+    def _split_wide_character(self, column: int) -> None:
+        """Blank a wide character whose second half is at a column, where another text begins."""
         if 0 < column < len(self._cells) and not self._cells[column][0]:
-            self._cells[column - 1 : column + 1] = [_BLANK] * 2
+            self._cells[column - 1 : column + 1] = [BLANK_CELL] * 2
 
 
-_BLANK = (" ", "")
-
-
-def style_change(before: Pen, now: Pen) -> str:
-    if before == now:
+def style_change(previous_pen: Pen, pen: Pen) -> str:
+    """Return the sequences that change from one pen to another."""
+    if previous_pen == pen:
         return ""
-    return f"\x1b[0m{now}" if before else now
+    return f"\x1b[0m{pen}" if previous_pen else pen
 
 
 @lru_cache(maxsize=4096)
 def width(char: str) -> int:
+    """Return how many columns a character takes."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-HEIGHT = 100
-"""Programs see the height of a pane, which is less."""
-WIDTH = 1_000
-"""Clamp for cursor moves, not for printing."""
-BLANKS, BLANKS_EACH = 1_000_000, 4
-"""Blanks that moves may create, in total and per character."""
-
-MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
-"""Emulated sequences, and ``?25``, which is ignored."""
-_LINE_END = re.compile(r"(?<!\r)\r+\n")
-
-_MOVES = re.compile(MOVES)
-_LEAVES_LINE = re.compile(r"\x1b\[[0-9;]*[ABHJ]")
-SGR = re.compile(r"\x1b\[[0-9;:]*m")
-_TOKEN = re.compile(
-    r"(?P<text>[^\x00-\x1f\x7f]+)"
-    rf"|(?P<move>[\r\b\t]|{MOVES})"
-    rf"|(?P<sgr>{SGR.pattern})"
-    r"|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b\][^\x1b\x07\n]*(?:\x07|\x1b\\)?|[\x00-\x1f\x7f]"
-)
-_UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
-LONGEST = 100_000
-"""Columns after which an overwritten line is broken."""
+    if unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1
 
 
 def rewrites(text: str) -> bool:
-    return _moves(_unix_ends(text))
+    """Whether a text moves the cursor back over itself."""
+    return _moves_cursor(_unix_line_ends(text))
 
 
-def _moves(text: str) -> bool:
-    return "\r" in text or "\b" in text or ("\x1b" in text and _MOVES.search(text) is not None)
+def _moves_cursor(text: str) -> bool:
+    if "\r" in text or "\b" in text:
+        return True
+    return "\x1b" in text and _MOVES.search(text) is not None
 
 
-def _unix_ends(text: str) -> str:
-    return _LINE_END.sub("\n", text) if "\r" in text else text
+def _unix_line_ends(text: str) -> str:
+    if "\r" in text:
+        return _LINE_END.sub("\n", text)
+    return text
 
 
 def leaves_line(text: str) -> bool:
-    return "\x1b" in text and _LEAVES_LINE.search(text) is not None
+    """Whether a text moves the cursor to another line without a line end."""
+    return "\x1b" in text and _MOVES_TO_OTHER_LINE.search(text) is not None
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    found = _UNFINISHED.search(piece, max(0, len(piece) - 16))
-    return (piece, "") if found is None else (piece[: found.start()], found[0])
+    """Split off a sequence or a line end that the next piece may complete."""
+    match = _UNFINISHED_SEQUENCE.search(piece, max(0, len(piece) - 16))
+    if match is None:
+        return piece, ""
+    return piece[: match.start()], match[0]
 
 
 def collapse(text: str) -> str:
     """Return the lines as a terminal finally shows them, with their colours."""
     if not rewrites(text):
-        return _unix_ends(text)
+        return _unix_line_ends(text)
     screen = Screen()
     screen.feed(text)
     return screen.pop_above() + screen.text()
@@ -169,53 +218,68 @@ class Screen:
         column: int | None = None,
         pen: Pen = "",
     ) -> None:
-        """above: lines from the cursor to the last one. column: None for the end of its line."""
+        """
+        Args:
+            rows: Lines that are on the screen already.
+            above: Lines from the cursor to the last one.
+            column: The cursor's column; None for the end of its line.
+            pen: The colours and styles in effect.
+        """
         self._rows: list[str | ScreenLine] = list(rows)
+        """Lines that nobody overwrites stay texts."""
         self._row = len(self._rows) - 1 - above
         self._top = max(0, len(self._rows) - HEIGHT)
         self.column = column
         self.pen = pen
-        self._blanks = BLANKS
+        self._remaining_blanks = MAX_BLANKS
 
     @property
     def above(self) -> int:
+        """Lines from the cursor to the last one."""
         return len(self._rows) - 1 - self._row
 
     @property
     def at_end(self) -> bool:
+        """Whether the next character is appended to the text."""
         return self.above == 0 and self.column in (None, len(self._rows[-1]))
 
     def rows(self) -> list[str]:
+        """Return the lines, without blank ones below the cursor."""
         while self.above and not plain(str(self._rows[-1])).strip():
             del self._rows[-1]
         return list(map(str, self._rows))
 
     def pop_above(self) -> str:
-        left = "".join(_closed(str(row)) + "\n" for row in self._rows[: self._top])
+        """Remove and return the lines that the cursor cannot reach any more."""
+        lines = "".join(_close_styles(str(row)) + "\n" for row in self._rows[: self._top])
         del self._rows[: self._top]
         self._row -= self._top
         self._top = 0
-        return left
+        return lines
 
     def text(self) -> str:
-        return "\n".join(map(_closed, self.rows())) + self.pen
+        """Return the lines, and the pen for the text that follows."""
+        return "\n".join(map(_close_styles, self.rows())) + self.pen
 
     def feed(self, text: str) -> None:
         """Add text, which must not end within a sequence."""
-        self._blanks += BLANKS_EACH * len(text)
-        for number, line in enumerate(_unix_ends(text).split("\n")):
+        self._remaining_blanks += MAX_BLANKS_PER_CHAR * len(text)
+        for number, line in enumerate(_unix_line_ends(text).split("\n")):
             if number:
                 self._feed_line()
             if not line:
                 continue
-            if len(self._rows[self._row]) > LONGEST:
+            if len(self._rows[self._row]) > MAX_LINE_COLUMNS:
                 self._feed_line()
+
             row = self._rows[self._row]
-            inside = self.column is not None and (self.column or row)
-            if _moves(line) or inside or isinstance(row, ScreenLine):
-                self._process_line(_visible_passes(line))
+            is_inside_row = self.column is not None and (self.column or row)
+            if isinstance(row, ScreenLine) or is_inside_row or _moves_cursor(line):
+                self._process_line(_drop_hidden_passes(line))
             else:
-                self._rows[self._row], self.column = (row or self.pen) + line, None
+                # Most lines are only appended to.
+                self._rows[self._row] = (row or self.pen) + line
+                self.column = None
                 self.pen = read_pen(self.pen, line)
 
     def _feed_line(self) -> None:
@@ -228,67 +292,84 @@ class Screen:
             self._top += 1
 
     def _process_line(self, text: str) -> None:
+        """Write text and move the cursor as the sequences say."""
         for token in _TOKEN.finditer(text):
-            found = token[0]
+            token_text = token[0]
             match token.lastgroup:
                 case "text":
-                    line, column = self._current_line()
-                    if (missing := column - len(line)) > 0:
-                        column = column if missing <= self._blanks else len(line)
-                        self._blanks -= column - len(line)
-                    self.column = line.write(found, column, self.pen)
+                    self._write(token_text)
                 case "sgr":
-                    self.pen = next_pen(self.pen, found)
+                    self.pen = next_pen(self.pen, token_text)
                 case "move":
-                    self._move(found[-1], found[2:-1])
+                    self._move(token_text[-1], token_text[2:-1])
+
+    def _write(self, text: str) -> None:
+        line, column = self._current_line()
+        missing_columns = column - len(line)
+        if missing_columns > self._remaining_blanks:
+            column = len(line)
+        elif missing_columns > 0:
+            self._remaining_blanks -= missing_columns
+        self.column = line.write(text, column, self.pen)
 
     def _current_line(self) -> tuple[ScreenLine, int]:
-        number, column, cells = self._row, self.column, self._rows[self._row]
-        if isinstance(cells, str):
-            pen, self.pen, self.column = self.pen, "", 0
-            self._rows[number] = made = ScreenLine()
-            self._process_line(cells)
-            self.pen, self._row = pen, number
-            if column is not None:
-                self.column = column
-            cells = made
-        return cells, self.column or 0
+        """Return the cursor's line, from now on as cells, and its column."""
+        row = self._rows[self._row]
+        if isinstance(row, ScreenLine):
+            return row, self.column or 0
 
-    def _move(self, letter: str, numbers: str) -> None:
+        # Write the text into the cells as if it came now, with its own pen.
+        row_index = self._row
+        column = self.column
+        pen = self.pen
+        line = ScreenLine()
+        self._rows[row_index] = line
+        self.pen = ""
+        self.column = 0
+        self._process_line(row)
+        self.pen = pen
+        self._row = row_index
+        if column is not None:
+            self.column = column
+        return line, self.column or 0
+
+    def _move(self, letter: str, parameters: str) -> None:
         if letter == "\r":
             self.column = 0
         if letter in "\rhl":
             return
         line, column = self._current_line()
-        first, second, *_ = (max(1, int(each[:4] or 1)) for each in f"{numbers};".split(";"))
+        # A missing number is 1; four digits are more than any screen has.
+        first, second, *_ = (max(1, int(text[:4] or 1)) for text in f"{parameters};".split(";"))
         match letter:
             case "\t":
                 self.column = column + 8 - column % 8
             case "A":
                 self._row = max(self._top, self._row - first)
             case "B":
-                self._go_to(self._row - self._top + first)
+                self._go_to_row(self._row - self._top + first)
             case "C":
-                self.column = max(column, min(column + first, WIDTH))
+                self.column = max(column, min(column + first, MAX_COLUMN))
             case "\b" | "D":
                 self.column = max(0, column - first)
             case "G":
-                self.column = min(first - 1, WIDTH)
+                self.column = min(first - 1, MAX_COLUMN)
             case "H":
-                self._go_to(first - 1)
-                self.column = min(second - 1, WIDTH)
+                self._go_to_row(first - 1)
+                self.column = min(second - 1, MAX_COLUMN)
             case "K":
-                self._erase_in_line(line, column, numbers)
+                self._erase_in_line(line, column, parameters)
             case "J":
-                if numbers in ("1", "2"):
+                if parameters in ("1", "2"):
                     self._rows[self._top : self._row] = [""] * (self._row - self._top)
-                if numbers in ("", "0", "2"):
+                if parameters in ("", "0", "2"):
                     del self._rows[self._row + 1 :]
-                if numbers != "3":  # the lines above the screen
-                    self._erase_in_line(line, column, numbers)
+                if parameters != "3":  # the lines above the screen
+                    self._erase_in_line(line, column, parameters)
 
-    def _go_to(self, row: int) -> None:
-        self._row = self._top + min(row, HEIGHT - 1)
+    def _go_to_row(self, screen_row: int) -> None:
+        """Move the cursor to a row of the screen, counted from 0."""
+        self._row = self._top + min(screen_row, HEIGHT - 1)
         self._rows += [""] * (self._row + 1 - len(self._rows))
 
     def _erase_in_line(self, line: ScreenLine, column: int, part: str) -> None:
@@ -297,57 +378,58 @@ class Screen:
             line.erase(column)
         elif part == "2":
             line.erase(0)
-        elif part == "1" and column < self._blanks:
-            self._blanks -= column + 1
+        elif part == "1" and column < self._remaining_blanks:
+            self._remaining_blanks -= column + 1
             line.erase(0, column + 1)
 
 
-def _visible_passes(line: str) -> str:
+def _drop_hidden_passes(line: str) -> str:
     """Keep only the passes over a line that are longer than all later ones."""
     passes = line.split("\r")
-    if len(passes) < 16 or any(not c.isprintable() or width(c) != 1 for c in {*line} - {"\r"}):
+    if len(passes) < MIN_DROPPED_PASSES:
         return line
-    seen: list[str] = []
-    for written in reversed(passes):
-        if not seen or len(written) > len(seen[-1]):
-            seen.append(written)
-    return "\r".join(reversed(seen))
+    # Only where each character takes one column do lengths say what is covered.
+    if any(not char.isprintable() or width(char) != 1 for char in {*line} - {"\r"}):
+        return line
+    visible_passes: list[str] = []
+    for text in reversed(passes):
+        if not visible_passes or len(text) > len(visible_passes[-1]):
+            visible_passes.append(text)
+    return "\r".join(reversed(visible_passes))
 
 
-def _closed(line: str) -> str:
+def _close_styles(line: str) -> str:
     return line + style_change(read_pen("", line), "")
 
 
-_CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
-"""With tag characters and variation selectors."""
-_UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-UNSEEN = _CONTROL + _UNSEEN
-"""Characters that a model may read over."""
-_SHOWN = re.compile(rf"[{_CONTROL}]")
-_ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
-_TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
-_PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
-
-OVERWRITTEN = "[Text that was written over in its line is left out.]"
-
-
 def escape_for_model(text: str) -> str:
+    """Return a text in which control characters, and invisible ones in tags, are visible."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # same result as the patterns, but twenty times as fast
-    text = _SHOWN.sub(_visible, _unix_ends(text))
-    return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
+    text = _ANY_CONTROL.sub(_visible_match, _unix_line_ends(text))
+    if _ANY_UNSEEN.search(text):
+        return _TAG.sub(_visible_match, text)
+    return text
 
 
 def escape_output(text: str, *, rewritten: bool = False) -> str:
-    """Return output for a model: overwritten lines in their final form, with a note. rewritten:
-    whether they are already."""
-    played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), _unix_ends(text))
-    collapsed = collapse(played)
-    if not rewritten and collapsed == played:
+    """Return output for a model: overwritten lines in their final form, with a note.
+
+    Args:
+        rewritten: Overwritten lines have their final form already.
+    """
+
+    def keep_emulated(match: re.Match[str]) -> str:
+        return match[1] or visible(match[0])
+
+    emulated = _EMULATED_OR_CONTROL.sub(keep_emulated, _unix_line_ends(text))
+    collapsed = collapse(emulated)
+    if not rewritten and collapsed == emulated:
         return escape_for_model(collapsed)
-    seen = collapsed.rstrip()
-    return escape_for_model(f"{seen}\n{OVERWRITTEN}\n" if seen else f"{OVERWRITTEN}\n")
+    visible_text = collapsed.rstrip()
+    note = f"{OVERWRITTEN}\n"
+    return escape_for_model(f"{visible_text}\n{note}" if visible_text else note)
 
 
-def _visible(found: re.Match[str]) -> str:
-    return visible(found[0])
+def _visible_match(match: re.Match[str]) -> str:
+    return visible(match[0])

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import visible
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.cli.options import (
@@ -45,11 +44,12 @@ from mahtab_tui.knowledge.skills import (
     skill_texts,
     trust_texts,
 )
+from mahtab_tui.llm.choices import default_model
 from mahtab_tui.llm.claude_process import login_hint, login_status
-from mahtab_tui.llm.providers import FoundServer, default_model, find_servers
+from mahtab_tui.llm.local_servers import ModelServer, find_servers
 from mahtab_tui.manual import TOPICS, page
-from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, Text
-from mahtab_tui.sandbox.process import missing, open_sandboxes
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SearchedText
+from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import (
     PACKAGE,
@@ -69,6 +69,35 @@ from mahtab_tui.settings.sources import (
 )
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 from mahtab_tui.system import find_program
+from mahtab_tui.version import __version__
+
+MAX_VALUE_WIDTH = 40
+"""Columns of a value in the list of settings; longer ones push their origin to the right."""
+MAX_MANUAL_WIDTH = 100
+REPORT_NAME_WIDTH = 12
+DISCOVERY_TIMEOUT_S = 1.0
+MIN_FREE_BYTES = 10 * 2**20
+"""`doctor` warns of a disk with less free space."""
+
+DEFAULT_DESCRIPTION = "What this skill does. Use when the words of the question say so."
+SKILL_TEMPLATE = """\
+---
+name: {name}
+description: {description}
+---
+
+1. **First step.** What to look at, and with which call.
+2. **Check.** How to see that it is right.
+"""
+
+SERVER_NAME = "mahtab"
+DUPLICATE_SERVER = f"{{}} already has a server named {SERVER_NAME}. Remove that entry, or edit it to match the output of --print."
+CODEX_TOOL_TIMEOUT_S = 86_400
+"""Codex's default of 60 is too short for a long cell, or for a user to answer."""
+CODEX_STARTUP_TIMEOUT_S = 120
+"""Codex's default of 10 is too short for a slow disk or a busy machine."""
+
+ClientName = Literal["claude-code", "codex"]
 
 config_app = typer.Typer(help="Show every setting and where it comes from; change, trust.")
 
@@ -92,12 +121,12 @@ def config(context: typer.Context, assignments: Assignments = None) -> None:
     settings = checked_settings((), assignments)
     with fail_on(SettingsError):
         rows = list_settings(settings)
-    rows = [
-        row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row
-        for row in rows
-    ]
+    for index, row in enumerate(rows):
+        if row.key == "model" and row.value == NOT_SET:
+            rows[index] = row._replace(value=default_model())
+
     key_width = max(len(row.key) for row in rows)
-    value_width = min(max(len(row.value) for row in rows), 40)
+    value_width = min(max(len(row.value) for row in rows), MAX_VALUE_WIDTH)
     for row in rows:
         echo(f"{row.key:<{key_width}}  {row.value:<{value_width}}  {row.origin.text}")
 
@@ -114,17 +143,18 @@ def set_(
     project: Project = False,
 ) -> None:
     """Write a setting to a configuration file. The rest of the file stays as it is."""
-    from mahtab_tui.tui.screens.settings import check
+    from mahtab_tui.tui.commands import COMMAND_IDS
+    from mahtab_tui.tui.setting_check import check_setting
 
     provider = None
     with suppress(SettingsError):  # the invalid setting may be the changed one
         provider = load_settings().provider
     with fail_on(SettingsError):
-        new = values.parse_value(key, value)
-        check(key, value, provider)
+        parsed_value = values.parse_value(key, value)
+        check_setting(key, value, COMMAND_IDS, provider)
     path = _config_file(project)
     with fail_on(SettingsError, code=1):
-        values.set_value(path, key, new)
+        values.set_value(path, key, parsed_value)
     echo(f"Written to {path}.")
     try:
         settings = load_settings()
@@ -146,8 +176,8 @@ def unset(
     """Remove a setting from a configuration file."""
     path = _config_file(project)
     with fail_on(SettingsError, code=1):
-        was_there = values.unset(path, key)
-    if not was_there:
+        was_set = values.unset(path, key)
+    if not was_set:
         fail(f"{path} does not set {key}.")
     echo(f"Removed {key} from {path}.")
 
@@ -160,19 +190,24 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """
     with fail_on(SettingsError):
-        found = all_untrusted_settings(Settings)
+        untrusted_settings = all_untrusted_settings(Settings)
     instructions = find_instructions(project_folder()).untrusted
     loader = SkillsLoader(*_skill_folders(load_settings()))
     loader.load_all()
-    skills = {path: text for each in loader.untrusted for path, text in skill_texts(each).items()}
-    kinds = {"values": found, "instructions": instructions, "skills": skills}
-    named = " and ".join(name for name, kind in kinds.items() if kind)
-    if not named:
+    skills: dict[Path, str] = {}
+    for skill in loader.untrusted:
+        skills |= skill_texts(skill)
+
+    kinds = {"values": untrusted_settings, "instructions": instructions, "skills": skills}
+    kind_names = " and ".join(name for name, items in kinds.items() if items)
+    if not kind_names:
         echo("Nothing here needs trusting.")
         return
-    for each in found:
-        for key, value in each.values.items():
-            echo(f"{each.path}: {key} = {_visible_value(key, value)}")
+
+    # Show everything that is about to be trusted.
+    for source in untrusted_settings:
+        for key, value in source.values.items():
+            echo(f"{source.path}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
             text = escape_for_model(part.text)
@@ -180,33 +215,38 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     for path, text in skills.items():
         echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
-        typer.confirm(f"Trust these {named}?", abort=True)
+        typer.confirm(f"Trust these {kind_names}?", abort=True)
+
     with fail_on(SettingsError, code=1):
-        values.allow({each.path: each.values for each in found})
+        values.allow({source.path: source.values for source in untrusted_settings})
         values.allow({file.path: file.value for file in instructions})
         trust_texts(skills)
     echo("Trusted. Anything that changes must be trusted again.")
 
 
-def _visible_value(key: str, value: Any) -> str:
+def _visible_value(key: str, value: object) -> str:
+    """Return a setting's value for the terminal, without its secrets."""
+    if is_secret(key) and isinstance(value, dict):
+        return " ".join(f"{name!r}={MASK}" for name in value)
     if is_secret(key):
-        return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
+        return MASK
     return format_value(repr(value))
 
 
 def _config_file(project: bool) -> Path:
-    return config_files(Path.cwd())[0 if project else 1]
+    project_file, home_file = config_files(Path.cwd())
+    return project_file if project else home_file
 
 
 skills_app = typer.Typer(help="List, show and make skills.", no_args_is_help=True)
 
 
 def _skill_folders(settings: Settings) -> tuple[Path | ProjectFolder, ...]:
-    of_project = settings.is_from_project("skills_dir")
-    return skill_folders(project_folder(), settings.skills_dir, of_project=of_project)
+    is_from_project = settings.is_from_project("skills_dir")
+    return skill_folders(project_folder(), settings.skills_dir, of_project=is_from_project)
 
 
-def _loader(skills_dir: list[Path] | None) -> SkillsLoader:
+def _open_loader(skills_dir: list[Path] | None) -> SkillsLoader:
     with fail_on(SettingsError):
         return SkillsLoader(*_skill_folders(load_settings(skills_dir=skills_dir or None)))
 
@@ -214,7 +254,8 @@ def _loader(skills_dir: list[Path] | None) -> SkillsLoader:
 @skills_app.command("list")
 def list_skills(skills_dir: SkillsDir = None) -> None:
     """List all skills with their descriptions."""
-    for name, description in SkillLibrary(_loader(skills_dir), warn).descriptions().items():
+    library = SkillLibrary(_open_loader(skills_dir), warn)
+    for name, description in library.descriptions().items():
         echo(f"{name}: {description}")
 
 
@@ -223,32 +264,18 @@ def show(
     name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None
 ) -> None:
     """Print a skill: its description, its file, its instructions."""
-    library = SkillLibrary(_loader(skills_dir), warn)
+    library = SkillLibrary(_open_loader(skills_dir), warn)
     with fail_on(SkillNotFound, code=1):
-        library.skills()
+        library.skills()  # finds the untrusted ones, too
         untrusted = next((skill for skill in library.untrusted if skill.name == name), None)
         skill = untrusted or library.get(name)
-    about = {
-        "held back": untrusted and "no model gets it until you trust it: mahtab-tui config trust",
-        "description": skill.description,
-        "file": str(skill.file),
-    }
-    for key, value in about.items():
-        if value:
-            echo(f"{key}: {value}")
+
+    if untrusted:
+        echo("held back: no model gets it until you trust it: mahtab-tui config trust")
+    if skill.description:
+        echo(f"description: {skill.description}")
+    echo(f"file: {skill.file}")
     echo(f"\n{skill.content}")
-
-
-_DESCRIPTION = "What this skill does. Use when the words of the question say so."
-_SKILL = """\
----
-name: {name}
-description: {description}
----
-
-1. **First step.** What to look at, and with which call.
-2. **Check.** How to see that it is right.
-"""
 
 
 @skills_app.command()
@@ -256,20 +283,21 @@ def new(
     name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
     description: Annotated[
         str, typer.Option(help="What it does and when to use it")
-    ] = _DESCRIPTION,
+    ] = DEFAULT_DESCRIPTION,
 ) -> None:
     """Make a skill of this project from a template, and print the path of its file."""
     if problem := name_problem(name):
         fail(f"The name {name!r} cannot be used: {problem}.")
     with fail_on(SettingsError):
         path = project_folder() / ".mahtab" / "skills" / name / "SKILL.md"
+
     # Strings of YAML in double quotes have the syntax of JSON strings.
-    quoted = json.dumps(" ".join(description.split()), ensure_ascii=False)
+    quoted_description = json.dumps(" ".join(description.split()), ensure_ascii=False)
     try:
-        quoted.encode()
+        quoted_description.encode()  # fails before a file exists
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(_SKILL.format(name=name, description=quoted))
+            file.write(SKILL_TEMPLATE.format(name=name, description=quoted_description))
     except UnicodeEncodeError:
         fail("The description is not valid text.")
     except OSError as error:
@@ -277,18 +305,6 @@ def new(
     with fail_on(SkillError, SettingsError):
         trust_texts({path: instructions_text(read_skill(path))})
     echo(str(path))
-
-
-# Clients of the MCP server
-
-ClientName = Literal["claude-code", "codex"]
-
-_SERVER_NAME = "mahtab"
-_ALREADY_THERE = f"{{}} already has a server named {_SERVER_NAME}. Remove that entry, or edit it to match the output of --print."
-_CODEX_SECONDS = 86_400
-"""Codex's default of 60 is too short for a long cell, or for a user to answer."""
-_CODEX_STARTUP_SECONDS = 120
-"""Codex's default of 10 is too short for a slow disk or a busy machine."""
 
 
 def write_plugin() -> Path:
@@ -308,6 +324,7 @@ def write_plugin() -> Path:
 
 
 def server_command() -> list[str]:
+    """Return the command with which a client starts the MCP server."""
     if program := find_program("mahtab-tui"):
         return [os.path.abspath(program), "mcp"]
     return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
@@ -316,69 +333,87 @@ def server_command() -> list[str]:
 def render_configuration(client: ClientName) -> str:
     """Return the entry for a client's configuration file. Codex needs a required server and a
     longer time limit; Claude Code hides tools that are not always loaded."""
-    if client == "codex":
-        # TOML basic strings have the syntax of JSON strings.
-        quoted = [json.dumps(word, ensure_ascii=False) for word in server_command()]
-        start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
-        limits = (
-            f"startup_timeout_sec = {_CODEX_STARTUP_SECONDS}\ntool_timeout_sec = {_CODEX_SECONDS}\n"
-        )
-        return f"[mcp_servers.{_SERVER_NAME}]\n{start}required = true\n{limits}"
-    return _as_json({"mcpServers": {_SERVER_NAME: _entry()}})
+    if client == "claude-code":
+        return _as_json({"mcpServers": {SERVER_NAME: _server_entry()}})
+
+    # TOML basic strings have the syntax of JSON strings.
+    program, *arguments = (json.dumps(word, ensure_ascii=False) for word in server_command())
+    lines = [
+        f"[mcp_servers.{SERVER_NAME}]",
+        f"command = {program}",
+        f"args = [{', '.join(arguments)}]",
+        "required = true",
+        f"startup_timeout_sec = {CODEX_STARTUP_TIMEOUT_S}",
+        f"tool_timeout_sec = {CODEX_TOOL_TIMEOUT_S}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def configuration_file(client: ClientName, project: Path) -> Path:
+    """Return the file that a client reads: Claude Code's in a project's folder, Codex's own."""
     if client == "codex":
         return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "config.toml")
     return project / ".mcp.json"
 
 
 def install(client: ClientName, project: Path) -> Path:
-    """Add the server to a client's configuration; returns the file. Raises `SettingsError`."""
+    """Add the server to a client's configuration; return the file. Raises `SettingsError`."""
     path = configuration_file(client, project)
-    add = _add_section if client == "codex" else _add_server
     try:
-        values.write_text(path, add(path, read_text(path)))
+        text = read_text(path)
+        new_text = _add_section(path, text) if client == "codex" else _add_server(path, text)
+        values.write_text(path, new_text)
     except SettingsError as error:
         raise SettingsError(f"{error} It was left as it is.") from None
     return path
 
 
-def _entry() -> dict[str, Any]:
-    program, *words = server_command()
-    return {"command": program, "args": words, "alwaysLoad": True}
+def _server_entry() -> dict[str, Any]:
+    program, *arguments = server_command()
+    return {"command": program, "args": arguments, "alwaysLoad": True}
 
 
 def _as_json(configuration: dict[str, Any]) -> str:
     return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
 
 
-def _add_server(path: Path, before: str) -> str:
+def _add_server(path: Path, text: str) -> str:
+    """Return a JSON configuration with our server. Raises `SettingsError`."""
     try:
-        known = json.loads(before or "{}")
+        configuration = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not JSON ({error}).") from None
-    if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
+    servers = None
+    if isinstance(configuration, dict):
+        servers = configuration.setdefault("mcpServers", {})
+    if not isinstance(servers, dict):
         raise SettingsError(f"{path} does not hold a list of servers (mcpServers).")
-    if _SERVER_NAME in known["mcpServers"]:
-        raise SettingsError(_ALREADY_THERE.format(path))
-    known["mcpServers"][_SERVER_NAME] = _entry()
-    return _as_json(known)
+    if SERVER_NAME in servers:
+        raise SettingsError(DUPLICATE_SERVER.format(path))
+
+    servers[SERVER_NAME] = _server_entry()
+    return _as_json(configuration)
 
 
-def _add_section(path: Path, before: str) -> str:
+def _add_section(path: Path, text: str) -> str:
+    """Return a TOML configuration with a section for our server. Raises `SettingsError`."""
     servers = read_config(path).get("mcp_servers")
-    if isinstance(servers, dict) and _SERVER_NAME in servers:
-        raise SettingsError(_ALREADY_THERE.format(path))
-    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    after = before + gap + render_configuration("codex")
+    if isinstance(servers, dict) and SERVER_NAME in servers:
+        raise SettingsError(DUPLICATE_SERVER.format(path))
+
+    # One empty line above the section, none at the start of the file.
+    if text and not text.endswith("\n"):
+        text += "\n"
+    if text:
+        text += "\n"
+    new_text = text + render_configuration("codex")
     try:
-        tomllib.loads(after)
+        tomllib.loads(new_text)
     except tomllib.TOMLDecodeError:
         raise SettingsError(
             f"{path} lists its servers in a form to which no section can be added."
         ) from None
-    return after
+    return new_text
 
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
@@ -406,11 +441,11 @@ def mcp(
     if attach and private:
         fail("Give --attach or --private, not both.")
     from mahtab_tui.mcp.handlers import AttachOptions
-    from mahtab_tui.mcp.server import ServerError, serve
+    from mahtab_tui.mcp.server import McpServerError, serve
 
     ensure_folder()
     session = None if attach == "." else attach  # "." is this project's
-    with fail_on(ServerError):
+    with fail_on(McpServerError):
         serve(python, project, AttachOptions(attach is not None, session, private))
 
 
@@ -440,12 +475,11 @@ def mcp_plugin() -> None:
         typer.echo(write_plugin())
 
 
-_WIDEST = 100
-
-
 def overview() -> str:
-    topics = "\n".join(f"| `{each.topic}` | {each.summary} |" for each in map(page, TOPICS))
-    return f"# Manual of mahtab-tui\n\n`mahtab-tui help TOPIC` shows a page. `F1` shows them in the program.\n\n| topic | about |\n| --- | --- |\n{topics}\n"
+    """Return the list of the manual's topics, as Markdown."""
+    pages = [page(topic) for topic in TOPICS]
+    rows = "\n".join(f"| `{topic_page.topic}` | {topic_page.summary} |" for topic_page in pages)
+    return f"# Manual of mahtab-tui\n\n`mahtab-tui help TOPIC` shows a page. `F1` shows them in the program.\n\n| topic | about |\n| --- | --- |\n{rows}\n"
 
 
 def show_page(text: str) -> None:
@@ -457,92 +491,106 @@ def show_page(text: str) -> None:
     from rich.markdown import Markdown
 
     os.environ.setdefault("LESS", "-FRX")  # keeps colours, and just prints a page that fits
-    console = Console(width=min(_WIDEST, shutil.get_terminal_size().columns))
+    console = Console(width=min(MAX_MANUAL_WIDTH, shutil.get_terminal_size().columns))
     with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
 
 
-_WIDTH = 12
-_SERVER_SECONDS = 1.0
-
-
-def _line(name: str, found: str, advice: str = "") -> str:
-    mark = "!" if advice else "✓"
-    return f"{mark} {name:<{_WIDTH}}{found}" + (f"\n  {'':<{_WIDTH}}{advice}" if advice else "")
+def _format_line(name: str, status: str, advice: str = "") -> str:
+    """Return a line of the report; with advice, a second one and a mark before the first."""
+    if not advice:
+        return f"✓ {name:<{REPORT_NAME_WIDTH}}{status}"
+    return f"! {name:<{REPORT_NAME_WIDTH}}{status}\n  {'':<{REPORT_NAME_WIDTH}}{advice}"
 
 
 def report() -> Iterator[str]:
-    yield _line(
-        "mahtab-tui", f"{__version__}, Python {platform.python_version()}, {sys.executable}"
-    )
-    settings, problem = None, ""
+    """Yield what `doctor` prints: the state of each thing that the program needs."""
+    version = f"{__version__}, Python {platform.python_version()}, {sys.executable}"
+    yield _format_line("mahtab-tui", version)
+
+    settings: Settings | None = None
+    config_problem = ""
     try:
         settings = load_settings()
-        yield _line("kernel", find_interpreter(settings.python))
+        yield _format_line("kernel", find_interpreter(settings.python))
     except SettingsError as error:
-        problem = str(error)
+        config_problem = str(error)
     except KernelError as error:
-        yield _line("kernel", "none", str(error))
-    yield _sandbox()
-    yield _claude(use_api_key=settings is not None and settings.claude_api_key)
-    yield _model_servers(find_servers(_SERVER_SECONDS))
+        yield _format_line("kernel", "none", str(error))
+
+    yield _check_sandbox()
+    yield _check_claude(use_api_key=settings is not None and settings.claude_api_key)
+    yield _list_model_servers(find_servers(DISCOVERY_TIMEOUT_S))
+
     files = ", ".join(str(path) for path in config_files(Path.cwd()) if path.is_file())
-    waiting = problem if settings is None else " ".join(settings.untrusted)
-    yield _line("config", files or "no file; defaults are used", waiting)
     if settings is not None:
-        yield from _mcp_servers(settings.mcp)
-    yield _home()
+        config_problem = " ".join(settings.untrusted)
+    yield _format_line("config", files or "no file; defaults are used", config_problem)
+
+    if settings is not None:
+        yield from _check_mcp_servers(settings.mcp)
+    yield _check_home()
 
 
-def _sandbox() -> str:
+def _check_sandbox() -> str:
     """Try the search sandbox, because a system may have everything required and still forbid it."""
     try:
-        name, gaps = asyncio.run(_try_sandbox())
+        name, unsupported = asyncio.run(_try_sandbox())
     except SandboxError as error:
-        return _line("sandbox", "none: `rlm` cannot run", str(error))
-    advice = f"It supports only part of Python. Linux gets a process with full Python instead; here {missing()}."
-    return _line("sandbox", name, advice if gaps else "")
+        return _format_line("sandbox", "none: `rlm` cannot run", str(error))
+    if not unsupported:
+        return _format_line("sandbox", name)
+    advice = f"It supports only part of Python. Linux gets a process with full Python instead; here {find_missing_support()}."
+    return _format_line("sandbox", name, advice)
 
 
 async def _try_sandbox() -> tuple[str, str]:
+    """Run code in a sandbox; return its name, and what it does not support. Raises
+    `SandboxError`."""
     sandboxes = open_sandboxes()
     try:
-        sandbox = await sandboxes.start(Text.root("text"), _RefusingHost())
+        sandbox = await sandboxes.start(SearchedText.root("text"), _RefusingHost())
         result = await sandbox.run("print(len(context))", seconds=20)
     finally:
         await sandboxes.close()
     if result.output != "4\n":
         raise SandboxError(f"It cannot run code: {result.output.strip()[:200]}")
-    return sandboxes.name, sandboxes.gaps
+    return sandboxes.name, sandboxes.unsupported_features
 
 
 class _RefusingHost:
+    """Answers no call of a sandbox."""
+
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise CallRefusedError("nobody answers here")
 
     def send(self, name: str, args: dict[str, Any]) -> None: ...
 
 
-def _claude(*, use_api_key: bool) -> str:
-    if (executable := find_program("claude")) is None:
+def _check_claude(*, use_api_key: bool) -> str:
+    executable = find_program("claude")
+    if executable is None:
         advice = "To use Claude, install Claude Code and run `claude` once to log in."
-        return _line("claude", "not on the PATH", advice)
+        return _format_line("claude", "not on the PATH", advice)
+
     hint = login_hint(use_api_key=use_api_key)
     if login_status(executable, use_api_key=use_api_key).get("loggedIn"):
-        return _line("claude", f"{executable}, logged in. {hint}".rstrip(". "))
-    return _line("claude", executable, f"Run `claude`, then /login in it. {hint}".rstrip())
+        return _format_line("claude", f"{executable}, logged in. {hint}".rstrip(". "))
+    return _format_line("claude", executable, f"Run `claude`, then /login in it. {hint}".rstrip())
 
 
-def _model_servers(servers: Sequence[FoundServer]) -> str:
-    found = [
-        f"{', '.join(server.specs[:5]) or f'{server.provider}: no model'} at {server.address}"
-        for server in servers
-    ]
-    nothing = "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
-    return _line("models", "; ".join(found) or nothing)
+def _list_model_servers(servers: Sequence[ModelServer]) -> str:
+    if not servers:
+        nothing = "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
+        return _format_line("models", nothing)
+    descriptions: list[str] = []
+    for server in servers:
+        models = ", ".join(server.specs[:5]) or f"{server.provider}: no model"
+        descriptions.append(f"{models} at {server.address}")
+    return _format_line("models", "; ".join(descriptions))
 
 
-def _mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
+def _check_mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
     for name, server in servers.items():
         advice = ""
         try:
@@ -551,15 +599,15 @@ def _mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
                 advice = f"There is no program {visible(command)}."
         except LookupError as error:
             advice = error.args[0]
-        yield _line("mcp", f"{visible(name)}: {visible(str(server))}", advice)
+        yield _format_line("mcp", f"{visible(name)}: {visible(str(server))}", advice)
 
 
-def _home() -> str:
+def _check_home() -> str:
     home = home_folder()
-    folder = home if home.exists() else home.parent
+    existing_folder = home if home.exists() else home.parent
     advice = ""
-    if not os.access(folder, os.W_OK):
+    if not os.access(existing_folder, os.W_OK):
         advice = "This folder cannot be written to. Sessions and history will not be saved."
-    elif shutil.disk_usage(folder).free < 10 * 2**20:
+    elif shutil.disk_usage(existing_folder).free < MIN_FREE_BYTES:
         advice = "The disk is full. Sessions and history may not be saved."
-    return _line("home", str(home), advice)
+    return _format_line("home", str(home), advice)

@@ -11,10 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from getpass import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,13 +29,15 @@ from mahtab_tui.bus.records import (
     get_record,
 )
 from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.bus.values import Status
 from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, fail_on, warn
-from mahtab_tui.kernel.base import KernelError, Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import default_model
+from mahtab_tui.llm.choices import default_model
 from mahtab_tui.sandbox.base import SandboxError
-from mahtab_tui.search.api import Log, Search
 from mahtab_tui.search.limits import merge_limits
+from mahtab_tui.search.logs import LogFile
+from mahtab_tui.search.search import Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -43,12 +45,28 @@ from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system import exit_by_signal, start_thread
-from mahtab_tui.worker.answers import needs_code
-from mahtab_tui.worker.contexts import ContextError
+from mahtab_tui.worker.rlm.answers import needs_code
+from mahtab_tui.worker.rlm.contexts import ContextError
 
 if TYPE_CHECKING:
-    from mahtab_tui.search.conversation import GivenModel
-    from mahtab_tui.search.limits import Limits
+    from mahtab_tui.search.chosen_models import ModelSpec
+    from mahtab_tui.search.limits import SearchLimits
+
+ANSWERED_CODE = 0
+FAILED_CODE = 1
+WRONG_ARGUMENTS_CODE = 2
+REFUSED_CODE = 3
+PARTIAL_CODE = 4
+INTERRUPTED_CODE = 130
+"""Exit codes of `ask` and `rlm`."""
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXIT_DELAY_S = 2.0
+"""How long a signal waits for the running cell before it ends the program."""
+PROGRESS_INTERVAL_S = 0.1
+LOG_INTERVAL_S = 10.0
+"""Seconds between two progress lines on a terminal, and elsewhere."""
+REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 
 
 def rlm(
@@ -108,22 +126,26 @@ def rlm(
         )
     except ValueError as error:
         fail(f"--{str(error).replace('_', '-', 1)}")
-    model_used = settings.model or default_model()
-    raise typer.Exit(
-        search_once(
-            query, source, settings, limits, model=model_used, log=log, as_json=json, yes=yes
-        )
+    exit_code = search_once(
+        query,
+        source,
+        settings,
+        limits,
+        model=settings.model or default_model(),
+        log=log,
+        as_json=json,
+        yes=yes,
     )
-
-
-ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_CLOSE_SECONDS = 2.0
-_REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+    raise typer.Exit(exit_code)
 
 
 class RecordPrinter(logging.Handler):
+    """Prints the events of a session: as JSON to stdout, or in short to stderr.
+
+    It keeps what the caller needs when the answer is there: the `failures` that it has reported,
+    and the `uncomputed` figures of the answer.
+    """
+
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
@@ -131,14 +153,15 @@ class RecordPrinter(logging.Handler):
         self.uncomputed: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        if isinstance(value, records.Notice) and value.level == "error":
-            self.failures.add(value.text)
-        if isinstance(value, records.AssistantChat):
-            self.uncomputed = [figure.doubt for figure in value.figures or () if not figure.found]
+        event = get_record(record)
+        if isinstance(event, records.Notice) and event.level == "error":
+            self.failures.add(event.text)
+        if isinstance(event, records.AssistantChat):
+            self.uncomputed = [figure.doubt for figure in event.figures or () if not figure.found]
+
         if self._as_json:
-            print(_json_line(value), flush=True)
-        elif text := _for_stderr(value):
+            print(_json_line(event), flush=True)
+        elif text := _progress_text(event):
             _write_stderr(plain(text))
 
 
@@ -146,7 +169,8 @@ def _json_line(record: Record) -> str:
     return json.dumps(codec.as_json(record.changed(time=round(record.time, 3))))
 
 
-def _for_stderr(record: Record) -> str:
+def _progress_text(record: Record) -> str:
+    """Return what stderr shows of a record; empty if nothing."""
     match record:
         case records.ReplIn():
             return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
@@ -177,11 +201,11 @@ class Approver(logging.Handler):
         self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        if isinstance(value, records.Approval | records.Input) and value.state == "waiting":
+        event = get_record(record)
+        if isinstance(event, records.Approval | records.Input) and event.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            start_thread("approver", self._answer, value)
+            start_thread("approver", self._answer, event)
 
     def _answer(self, record: records.Approval | records.Input) -> None:
         if isinstance(record, records.Approval):
@@ -206,11 +230,12 @@ class Approver(logging.Handler):
             f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}",
             "warning",
         )
-        return Decision("stop")  # if refused, the model would only try again
+        # Stop the turn: a model whose code is only skipped would try again.
+        return Decision("stop")
 
     def _ask(self, code: str) -> Decision:
-        asks = "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? "
-        _write_stderr(f"{visible(code)}\n{asks}", end="")
+        choices = "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? "
+        _write_stderr(f"{visible(code)}\n{choices}", end="")
         letter = sys.stdin.readline().strip().lower()[:1]
         decisions = {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}
         return decisions.get(letter, Decision("stop"))
@@ -221,49 +246,55 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     with fail_on(KernelError):
         kernel = process_kernel(settings)
     session = Session(settings, kernel, HeadlessFrontend())
-    approver, printer = Approver(session), RecordPrinter(as_json=as_json)
+    approver = Approver(session)
+    printer = RecordPrinter(as_json=as_json)
     session.log.addHandler(printer)
     session.log.addHandler(approver)
     if settings.approval == "review":
         session.info.set_approval("ask")
-        session.notice(_REVIEW_NOTICE, "warning")
-    stopped_by: list[int] = []
+        session.notice(REVIEW_NOTICE, "warning")
 
-    def stop(signum: int, frame: object) -> None:
-        stopped_by.append(signum)
+    received_signals: list[int] = []
+
+    def stop(signal_number: int, frame: object) -> None:
+        received_signals.append(signal_number)
         # The program ends soon even if the running cell cannot be stopped.
-        if signum != signal.SIGINT:
-            last = threading.Timer(_CLOSE_SECONDS, exit_by_signal, (signum,))
-            last.daemon = True
-            last.start()
+        if signal_number != signal.SIGINT:
+            exit_timer = threading.Timer(EXIT_DELAY_S, exit_by_signal, (signal_number,))
+            exit_timer.daemon = True
+            exit_timer.start()
         session.stop()
 
     # Signals ignored by nohup, for example, stay ignored.
-    before = {
+    previous_handlers = {
         number: signal.signal(number, stop)
-        for number in _STOPPING
+        for number in STOP_SIGNALS
         if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         session.start_kernel()
-        if not (_load_stdin(session) and all(session.cell_thread.load(file) for file in files)):
-            return FAILED
+        if not _load_stdin(session):
+            return FAILED_CODE
+        if not all(session.cell_thread.load(file) for file in files):
+            return FAILED_CODE
         answer = session.agent.ask(question, attach=True)
     except (KernelError, ModelError) as error:
         if not as_json and str(error) not in printer.failures:
             warn(session.secrets.mask(str(error)))
-        return FAILED
+        return FAILED_CODE
     finally:
         session.close()
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
-        if ending := [number for number in stopped_by if number != signal.SIGINT]:
-            exit_by_signal(ending[0])
-    if stopped_by:
-        return INTERRUPTED
+        for signal_number in received_signals:
+            if signal_number != signal.SIGINT:
+                exit_by_signal(signal_number)
+
+    if received_signals:
+        return INTERRUPTED_CODE
     if answer and not as_json:
         _print_answer(session.secrets.mask(answer), printer.uncomputed)
-    return REFUSED if approver.refused else ANSWERED
+    return REFUSED_CODE if approver.refused else ANSWERED_CODE
 
 
 def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
@@ -275,14 +306,17 @@ def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
         Console().print(Markdown(plain(answer), hyperlinks=False))
     else:
         print(plain(answer), flush=True)
+
     if uncomputed:
         warn(one_line(f"not computed: {', '.join(uncomputed)}"))
 
 
 def _load_stdin(session: Session) -> bool:
+    """Bind piped input to `stdin_text`; return whether that succeeded, or nothing was piped."""
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
     if not data:
         return True
+    # Through a file, so that the text does not become part of the cell's code.
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.write(data)
         file.flush()
@@ -290,20 +324,15 @@ def _load_stdin(session: Session) -> bool:
         return session.cells.run(code).status is Status.OK
 
 
-WRONG_ARGUMENTS, PARTIAL = 2, 4
-
-_DRAW_SECONDS = 0.1
-
-
 class Progress:
     """A progress line on stderr: rewritten on a terminal, printed occasionally elsewhere."""
 
     def __init__(self) -> None:
         self._tree = Tree("")
-        self._lock = threading.Lock()
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._began = time.monotonic()
-        self._ended = threading.Event()
+        self._lock = threading.Lock()  # the searching threads fold, the progress thread draws
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._start_time = time.monotonic()
+        self._closed = threading.Event()
         self._thread = start_thread("progress", self._draw)
 
     def fold(self, record: Record) -> None:
@@ -314,26 +343,34 @@ class Progress:
                 self._tree.fold(record)
 
     def close(self) -> None:
-        self._ended.set()
+        self._closed.set()
         self._thread.join()
         self._write(self._line(), end="\n")
 
     def _draw(self) -> None:
-        while not self._ended.wait(_DRAW_SECONDS if self._terminal else 100 * _DRAW_SECONDS):
-            self._write(self._line(), end="" if self._terminal else "\n")
+        interval_s = PROGRESS_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S
+        line_end = "" if self._is_terminal else "\n"
+        while not self._closed.wait(interval_s):
+            self._write(self._line(), end=line_end)
 
     def _line(self) -> str:
         with self._lock:
-            used, nodes = self._tree.used, len(self._tree.nodes)
-            alive = self._tree.counts.get("thinking", 0) + self._tree.counts.get("running", 0)
-        cost = f"${used.cost:.4f}{'+' if used.unpriced else ''}"
-        if used.calls and used.unpriced == used.calls:
+            usage = self._tree.used
+            node_count = len(self._tree.nodes)
+            counts = self._tree.counts
+            running_count = counts.get("thinking", 0) + counts.get("running", 0)
+
+        if usage.calls and usage.unpriced_calls == usage.calls:
             cost = "price unknown"
-        seconds = time.monotonic() - self._began
-        return f"calls: {nodes:,} ({alive:,} running), model calls: {used.calls:,}, tokens: {used.tokens:,}, {cost}, {seconds:.0f} s"
+        else:
+            at_least = "+" if usage.unpriced_calls else ""
+            cost = f"${usage.cost:,.4f}{at_least}"
+        seconds = time.monotonic() - self._start_time
+        return f"calls: {node_count:,} ({running_count:,} running), model calls: {usage.calls:,}, tokens: {usage.tokens:,}, {cost}, {seconds:,.0f} s"
 
     def _write(self, text: str, end: str) -> None:
-        _write_stderr(f"\r\x1b[K{text}" if self._terminal else text, end)
+        rewrite_line = "\r\x1b[K" if self._is_terminal else ""
+        _write_stderr(rewrite_line + text, end)
 
 
 class Stdout:
@@ -352,61 +389,119 @@ class Stdout:
             if not isinstance(error, BrokenPipeError):
                 _write_stderr(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
             # At exit, the interpreter would flush stdout and report the error again.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+            null_device = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_device, sys.stdout.fileno())
+            os.close(null_device)
+
+
+class SearchReporter:
+    """Shows a search: progress on stderr, the answer or all events on stdout, events in a log."""
+
+    def __init__(self, secrets: Secrets, *, as_json: bool) -> None:
+        """
+        Args:
+            secrets: Are masked in everything that is written.
+            as_json: Print every event instead of the answer.
+        """
+        self.search: Search | None = None
+        """Is stopped if nobody reads the events any more."""
+        self.stdout = Stdout()
+        self._progress = Progress()
+        self._secrets = secrets
+        self._masking = MaskingFilter(secrets)
+        self._as_json = as_json
+        self._log: LogFile | None = None
+
+    def open_log(self, path: Path) -> None:
+        """Write all events to a file, too. Raises `OSError`."""
+        self._log = LogFile(path)
+
+    def send(self, record: Record) -> None:
+        """Show an event."""
+        masked = self._masking.mask_record(record)
+        self._progress.fold(masked)
+        if self._log is not None:
+            self._log.write(masked)
+        if self._as_json and not isinstance(masked, SearchChatStream):
+            self._print_json(masked)
+
+    def report(self, sentence: str) -> None:
+        """Print a sentence to stderr, after the program's name."""
+        _write_stderr(f"mahtab-tui: {plain(self._secrets.mask(sentence))}")
+
+    def report_error(self, error: Exception) -> None:
+        """Print an error in the place of the progress line."""
+        self._progress.fold(Notice(self._secrets.mask(f"mahtab-tui: {error}")))
+
+    def print_answer(self, answer: SearchAnswer) -> int:
+        """Print the answer, unless the events did; return the exit code."""
+        if answer.state in ("error", "stopped"):
+            if not self.stdout.failed:
+                self.report(answer.text)
+            return FAILED_CODE
+
+        if not self._as_json:
+            self.stdout.write(plain(self._secrets.mask(answer.text)))
+        is_partial = answer.state == "partial"
+        if is_partial:
+            reason = answer.why.rstrip(".") or "the search ended early"
+            self.report(f"{reason}; this answer is partial.")
+        if self.stdout.failed:
+            return FAILED_CODE
+        return PARTIAL_CODE if is_partial else ANSWERED_CODE
+
+    def close(self) -> None:
+        self._progress.close()
+        if self._log is not None:
+            self._log.close()
+            if self._log.problem:
+                self.report(self._log.problem)
+
+    def _print_json(self, record: Record) -> None:
+        self.stdout.write(_json_line(record))
+        if self.search is None or not self.stdout.failed:
+            return
+        # Nobody reads the output any more, so nobody needs the search.
+        if isinstance(record, SearchRecord):
+            self.search.stop(record.tree, "1")
 
 
 def search_once(
     query: str,
     source: str,
     settings: Settings,
-    limits: Limits,
+    limits: SearchLimits,
     *,
-    model: GivenModel,
+    model: ModelSpec,
     log: Path | None,
     as_json: bool,
     yes: bool,
 ) -> int:
-    """Search a file, a folder, or piped input ("-"); print the answer, and return the exit code.
-    yes: run large fan-outs, which are refused otherwise."""
+    """Search, print the answer, and return the exit code.
+
+    Args:
+        source: A file, a folder, or "-" for piped input.
+        log: Write the events to this file.
+        as_json: Print every event instead of the answer.
+        yes: Run large fan-outs, which are refused otherwise.
+    """
     secrets = Secrets(settings.secrets)
-    progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
-    receivers: list[Callable[[Record], None]] = [progress.fold]
-    log_file: Log | None = None
-    search: Search | None = None
-
-    def send(record: Record) -> None:
-        masked = masking.mask_record(record)
-        for receive in receivers:
-            receive(masked)
-
-    def print_json(record: Record) -> None:
-        if not isinstance(record, SearchChatStream):
-            stdout.write(_json_line(record))
-            if search is not None and stdout.failed and isinstance(record, SearchRecord):
-                search.stop(record.tree, "1")  # nobody reads the output
-
-    def report(sentence: str) -> None:
-        _write_stderr(f"mahtab-tui: {plain(secrets.mask(sentence))}")
-
+    reporter = SearchReporter(secrets, as_json=as_json)
     try:
         if log is not None:
             try:
-                log_file = Log(log)
+                reporter.open_log(log)
             except OSError as error:
-                report(f"{log} cannot be written: {error.strerror}.")
-                return WRONG_ARGUMENTS
-            receivers.append(log_file.write)
-        search = Search(
-            send,
+                reporter.report(f"{log} cannot be written: {error.strerror}.")
+                return WRONG_ARGUMENTS_CODE
+
+        reporter.search = Search(
+            reporter.send,
             model_options=lambda: {"timeout": settings.model_timeout, **settings.model_access()},
             secrets=secrets,
         )
-        if as_json:
-            receivers.append(print_json)
-        context: Any = _read_stdin() if source == "-" else Path(source)
-        answer = search.run(
+        context = _read_stdin() if source == "-" else Path(source)
+        answer = reporter.search.run(
             query,
             context,
             model=model,
@@ -416,28 +511,18 @@ def search_once(
             by_code=needs_code(query, None, ()),
         )
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except (ContextError, ModelError, SandboxError) as error:
-        progress.fold(Notice(secrets.mask(f"mahtab-tui: {error}")))
-        return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
+        return INTERRUPTED_CODE
+    except (ContextError, ModelError) as error:
+        reporter.report_error(error)
+        return WRONG_ARGUMENTS_CODE
+    except SandboxError as error:
+        reporter.report_error(error)
+        return FAILED_CODE
     finally:
-        if search is not None:
-            search.close()
-        progress.close()
-        if log_file is not None:
-            log_file.close()
-            if log_file.trouble:
-                report(log_file.trouble)
-    if answer.state in ("error", "stopped"):
-        if not stdout.failed:
-            report(answer.text)
-        return FAILED
-    if not as_json:
-        stdout.write(plain(secrets.mask(answer.text)))
-    if is_partial := answer.state == "partial":
-        why = answer.why.rstrip(".") or "the search ended early"
-        report(f"{why}; this answer is partial.")
-    return FAILED if stdout.failed else PARTIAL if is_partial else ANSWERED
+        if reporter.search is not None:
+            reporter.search.close()
+        reporter.close()
+    return reporter.print_answer(answer)
 
 
 def _write_stderr(text: str, end: str = "\n") -> None:

@@ -9,16 +9,16 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import (
     Approval,
@@ -39,13 +39,15 @@ from mahtab_tui.cli.options import (
     warn,
 )
 from mahtab_tui.system import Lazy
+from mahtab_tui.version import __version__
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.export.reading import LoadedNotebook
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.settings.model import Settings
+    from mahtab_tui.tui.terminal_app import Collector
 
 COMMANDS = {
     "ask": "mahtab_tui.cli.main:ask",
@@ -60,34 +62,41 @@ COMMANDS = {
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
-_CELLS = (".ipynb", ".py", ".md")
-_LATEST = "latest"
-_DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
+CELL_FILE_SUFFIXES = (".ipynb", ".py", ".md")
+LATEST_SESSION = "latest"
+OPTION_DEFAULTS = {"--resume": LATEST_SESSION, "--attach": "."}
+"""Values of options that may be given without one."""
 
-
-_REFUSALS = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
+RESOURCE_ERRNOS = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
 }
 """System limits and full disks: errors that a single sentence describes."""
 
 
 class Commands(TyperGroup):
-    """The group of all commands. If the first word is none, all words are files and folders for the
-    screen, which finds them in the context's `args`."""
+    """The group of all commands. If the first word is not a command, all words are treated as paths
+    to open: `screen` gets them as the context's `args`."""
 
+    # Typer contains a copy of click in some versions, so click's types cannot be named here.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        args = _with_optional_value(args)
-        with _sentence_about_unknown_option():
+        args = _add_option_defaults(args)
+        with _explain_unknown_option():
             _, words, _ = self.make_parser(ctx).parse_args(list(args))
             if not words or words[0] in COMMANDS:
                 return super().parse_args(ctx, args)
             ctx.allow_interspersed_args = True
-            # Not the group's own, which would take the first word for a command.
+            # Skip the group's own parser, which would take the first word for a command.
             return super(TyperGroup, self).parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with _sentence_about_unknown_option():
+        with _explain_unknown_option():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -99,38 +108,45 @@ class Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
-def _with_optional_value(words: list[str]) -> list[str]:
-    """Give ``--resume`` and ``--attach`` their default values; Typer has no optional values."""
+def _add_option_defaults(words: list[str]) -> list[str]:
+    """Insert the value of the first option that has a default and was given without a value; Typer
+    has no options with optional values."""
     for index, word in enumerate(words):
-        following = words[index + 1 : index + 2]
-        if word in _DEFAULT_VALUES and (not following or following[0].startswith("-")):
-            return [*words[: index + 1], _DEFAULT_VALUES[word], *words[index + 1 :]]
+        if word not in OPTION_DEFAULTS:
+            continue
+        is_last = index + 1 == len(words)
+        if is_last or words[index + 1].startswith("-"):
+            return [*words[: index + 1], OPTION_DEFAULTS[word], *words[index + 1 :]]
     return words
 
 
 @contextmanager
-def _sentence_about_unknown_option() -> Iterator[None]:
+def _explain_unknown_option() -> Iterator[None]:
+    """End the command with a sentence if it was given an option that does not exist."""
     try:
         yield
     except Exception as error:
         # Typer contains a copy of click in some versions, so the class is not imported.
         if type(error).__name__ != "NoSuchOption":
             raise
-        name, known = error.option_name, error.possibilities or ()  # type: ignore[attr-defined]
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"Did you mean {near[0]}?" if near else "--help lists the options."
+        name = error.option_name  # type: ignore[attr-defined]
+        option_names = error.possibilities or ()  # type: ignore[attr-defined]
+        similar = difflib.get_close_matches(name, option_names, n=1, cutoff=0.5)
+        hint = f"Did you mean {similar[0]}?" if similar else "--help lists the options."
         fail(f"There is no option {name}. {hint}")
 
 
 def _load_command(name: str) -> Any:
     module, _, attribute = COMMANDS[name].partition(":")
-    found = getattr(import_module(module), attribute)
+    implementation = getattr(import_module(module), attribute)
+
+    # Typer makes a group of a single command only if it has a callback.
     group = typer.Typer(add_completion=False, rich_markup_mode=None)
-    group.callback()(lambda: None)  # makes even a single command a group
-    if isinstance(found, typer.Typer):
-        group.add_typer(found, name=name)
+    group.callback()(lambda: None)
+    if isinstance(implementation, typer.Typer):
+        group.add_typer(implementation, name=name)
     else:
-        group.command(name)(found)
+        group.command(name)(implementation)
     commands = typer.main.get_command(group)
     assert isinstance(commands, TyperGroup)
     return commands.commands[name]
@@ -154,8 +170,8 @@ Load = Annotated[
 ]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"mahtab-tui {__version__}")
         raise typer.Exit
 
@@ -209,7 +225,8 @@ def screen(
     max_usd: MaxUsd = None,
     assignments: Assignments = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version"),
     ] = False,
 ) -> None:
     """You and a language model work in one live Python namespace. Without a command, opens the
@@ -227,49 +244,123 @@ def screen(
         # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it so for longer.
         gc.enable()
         return
-    cells, load = _sort_paths(context.args, load)
+
+    cell_files, other_paths = _sort_paths(context.args)
+    load = [*(load or ()), *other_paths]
+
     if query is not None:
         if theme or resume or continue_ or no_share or no_store or notebook:
             fail(
                 "--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."
             )
         gc.enable()
-        load = [*load, *cells]
+        # Without a screen, the files are only loaded.
+        load += cell_files
         ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, assignments, json)
         return
+
     if no_store and (resume or continue_):
         fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
     if no_store and notebook:
         fail("--no-store saves nothing of the session: leave out --notebook.")
     if json:
         fail("--json works only with --query or a command such as ask.")
+
+    _open_screen(
+        ScreenOptions(
+            model=model,
+            approval=approval,
+            python=python,
+            kernel=kernel,
+            theme=theme,
+            resume=resume,
+            continue_session=continue_,
+            share=not no_share and not no_store,
+            store=not no_store,
+            load=load,
+            cell_files=cell_files,
+            notebook=notebook,
+            skills_dir=skills_dir,
+            code_dir=code_dir,
+            max_usd=max_usd,
+            assignments=assignments,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class ScreenOptions:
+    """The options with which the screen opens, after those that contradict each other are refused."""
+
+    model: str | None
+    approval: str | None
+    python: str | None
+    kernel: str | None
+    theme: str | None
+    resume: str | None
+    """The beginning of a session's ID, or `LATEST_SESSION`."""
+    continue_session: bool
+    """Resume the last session of this folder."""
+    share: bool
+    """Let agents join the session, if the settings do."""
+    store: bool
+    load: list[Path]
+    """Files to load as variables, and at most one folder to work in."""
+    cell_files: list[Path]
+    """Files to show as cells."""
+    notebook: Path | None
+    """A notebook to keep up to date, which need not exist."""
+    skills_dir: list[Path] | None
+    code_dir: Path | None
+    max_usd: float | None
+    assignments: list[str] | None
+    """Settings as KEY=VALUE."""
+
+    @property
+    def names_kernel(self) -> bool:
+        """Whether the kernel is chosen here, so that a resumed session's own is not used."""
+        keys = {assignment.partition("=")[0].strip() for assignment in self.assignments or ()}
+        return bool(self.python or self.kernel or keys & {"python", "kernel"})
+
+    def load_settings(self) -> Settings:
+        """Load the settings, with these options above them. Ends the command if they are invalid."""
+        return checked_settings(
+            (),
+            self.assignments,
+            model=self.model,
+            approval=self.approval,
+            python=self.python,
+            kernel=self.kernel,
+            theme=self.theme,
+            share=None if self.share else False,
+            skills_dir=self.skills_dir or None,
+            code_dir=self.code_dir,
+            max_usd=self.max_usd,
+        )
+
+
+def _open_screen(options: ScreenOptions) -> NoReturn:
+    """Check everything that could prevent the screen from opening, open it, and end the command
+    with its exit code."""
     ensure_folder()
-    opened: NotebookFile | None = None
-    if cells or notebook:
+    notebook: LoadedNotebook | None = None
+    if options.cell_files or options.notebook:
         from mahtab_tui.cli.session_setup import open_notebook
 
-        opened = open_notebook(cells, notebook)
-    files = _open_paths(load)
-    settings = checked_settings(
-        (),
-        assignments,
-        model=model,
-        approval=approval,
-        python=python,
-        kernel=kernel,
-        theme=theme,
-        share=False if no_share or no_store else None,
-        skills_dir=skills_dir or None,
-        code_dir=code_dir,
-        max_usd=max_usd,
-    )
+        notebook = open_notebook(options.cell_files, options.notebook)
+    files = _open_paths(options.load)
+    settings = options.load_settings()
     _check_reachable(files, settings.kernel)
+
     from mahtab_tui.llm.base import ModelError
-    from mahtab_tui.llm.providers import check_name, full_name
+    from mahtab_tui.llm.names import full_name
+    from mahtab_tui.llm.providers import check_name
 
     # Ask mode reports a model that cannot be reached; Python works without it.
     with fail_on(ModelError):
         check_name(full_name(settings.model or "demo", settings.provider))
+
+    # From here to the first picture, nothing is collected: imports create no garbage.
     from mahtab_tui.tui.terminal_app import Collector
 
     collector = Collector()
@@ -277,75 +368,143 @@ def screen(
 
     with fail_on(TerminalUnavailable):
         check_terminal(ASK_HINT)
-    show = partial(open_screen, settings, collector=collector)
-    if no_store:
+
+    if not options.store:
         from mahtab_tui.cli.session_setup import backend_without_store
 
         backend = Lazy.of(backend_without_store(settings))
-        closed = show(backend, files=files, notebook=opened, no_trace=True)
-        raise typer.Exit(closed.code)
-    project = Path.cwd()
-    named = {pair.partition("=")[0].strip() for pair in assignments or ()}
-    names_kernel = bool(python or kernel or named & {"python", "kernel"})
-    past: list[Record]
-    kernel_notice = ""
-    while True:  # one session after another, as the user switches between them
-        name, past = project.name or "session", []
-        if resume or continue_:
-            from mahtab_tui.cli.session_setup import resume_backend
+        result = open_screen(
+            settings, backend, collector=collector, files=files, notebook=notebook, no_trace=True
+        )
+        raise typer.Exit(result.code)
 
-            found = resume_backend(
-                settings,
-                None if resume == _LATEST else resume,
-                project if continue_ else None,
-                opened,
-                its_kernel=not names_kernel,
-            )
-            backend, name, past = Lazy.of(found.backend), found.name, found.past
-            opened = found.notebook
-            _check_reachable(files, found.kernel)
-            kernel_notice = found.problem
+    raise typer.Exit(_open_sessions(options, settings, collector, files, notebook))
+
+
+class _SessionStart(NamedTuple):
+    """Which session opens on the screen, and with what."""
+
+    is_resumed: bool
+    session: str | None = None
+    """The beginning of the ID of the resumed session; None for the last one."""
+    folder: Path | None = None
+    """The folder whose last session is resumed; None for any."""
+    keeps_kernel: bool = True
+    """Whether a resumed session continues with its own kernel."""
+    files: Sequence[DataFile] = ()
+    """Files to load as variables."""
+    notebook: LoadedNotebook | None = None
+
+
+class _ReadySession(NamedTuple):
+    """A session that the screen can open."""
+
+    backend: Lazy[SessionBackend]
+    name: str
+    past: Sequence[Record]
+    notebook: LoadedNotebook | None
+    kernel_notice: str
+    """Why it does not continue with its own kernel; empty if it does."""
+
+
+def _open_sessions(
+    options: ScreenOptions,
+    settings: Settings,
+    collector: Collector,
+    files: Sequence[DataFile],
+    notebook: LoadedNotebook | None,
+) -> int:
+    """Open one session after another, as the user switches between them; return the exit code."""
+    from mahtab_tui.tui.open import open_screen
+
+    start = _SessionStart(
+        is_resumed=bool(options.resume) or options.continue_session,
+        session=None if options.resume == LATEST_SESSION else options.resume,
+        folder=Path.cwd() if options.continue_session else None,
+        keeps_kernel=not options.names_kernel,
+        files=files,
+        notebook=notebook,
+    )
+    while True:
+        if start.is_resumed:
+            session = _resume_session(settings, start)
         else:
-            backend = Lazy(partial(_new_backend, settings, project))
-            if settings.kernel is not None:
-                backend.get()  # ends the command if the address is invalid
+            session = _new_session(settings, start)
         try:
-            closed = show(
-                backend,
-                name=name,
-                past=past,
-                kernel_notice=kernel_notice,
-                files=files,
-                notebook=opened,
+            result = open_screen(
+                settings,
+                session.backend,
+                collector=collector,
+                name=session.name,
+                past=session.past,
+                kernel_notice=session.kernel_notice,
+                files=start.files,
+                notebook=session.notebook,
             )
         finally:
-            if backend.made:
-                backend.get().release()
-        if not closed.next_session:
+            if session.backend.made:
+                session.backend.get().release()
+
+        if not result.next_session:
             break
-        resume, continue_, files, opened = closed.next_session, False, [], None
-        kernel_notice, names_kernel = "", False
-    if backend.made:
+        # The options are about the first session only.
+        start = _SessionStart(is_resumed=True, session=result.next_session)
+
+    if session.backend.made:
         from mahtab_tui.cli.session_setup import print_how_to_continue
 
-        is_old = bool(resume or continue_)
-        print_how_to_continue(backend.get(), name, resumed=is_old, cell=closed.running_cell)
-    raise typer.Exit(closed.code)
+        print_how_to_continue(
+            session.backend.get(),
+            session.name,
+            resumed=start.is_resumed,
+            cell=result.running_cell,
+        )
+    return result.code
 
 
-def _sort_paths(words: Sequence[str], load: list[Path] | None) -> tuple[list[Path], list[Path]]:
-    """Return the files that are opened as cells, and the other paths."""
-    cells, loaded = list[Path](), list(load or ())
+def _resume_session(settings: Settings, start: _SessionStart) -> _ReadySession:
+    """Reopen a saved session. Ends the command if that is impossible."""
+    from mahtab_tui.cli.session_setup import resume_backend
+
+    session = resume_backend(
+        settings,
+        start.session,
+        start.folder,
+        start.notebook,
+        its_kernel=start.keeps_kernel,
+    )
+    _check_reachable(start.files, session.kernel)
+    backend = Lazy.of(session.backend)
+    return _ReadySession(backend, session.name, session.past, session.notebook, session.problem)
+
+
+def _new_session(settings: Settings, start: _SessionStart) -> _ReadySession:
+    """Prepare a session in this folder. Its kernel starts when the first picture is on the screen.
+    Ends the command if the kernel's address is invalid."""
+    project = Path.cwd()
+    backend = Lazy(partial(_new_backend, settings, project))
+    if settings.kernel is not None:
+        backend.get()
+    return _ReadySession(backend, project.name or "session", (), start.notebook, "")
+
+
+def _sort_paths(words: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Return the files that are opened as cells, and the other paths. Ends the command if there is
+    no such path."""
+    cell_files: list[Path] = []
+    other_paths: list[Path] = []
     for word in words:
         if not os.path.lexists(word):
-            near = difflib.get_close_matches(word, COMMANDS, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            similar = difflib.get_close_matches(word, COMMANDS, n=1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
             fail(
                 f"There is no file, folder or command {word}.{hint} mahtab-tui --help lists the commands."
             )
-        is_cells = word.lower().endswith(_CELLS) and not os.path.isdir(word)
-        (cells if is_cells else loaded).append(Path(word))
-    return cells, loaded
+        if word.lower().endswith(CELL_FILE_SUFFIXES) and not os.path.isdir(word):
+            cell_files.append(Path(word))
+        else:
+            other_paths.append(Path(word))
+    return cell_files, other_paths
 
 
 def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
@@ -356,6 +515,7 @@ def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
 
 
 def _new_backend(settings: Settings, project: Path) -> SessionBackend:
+    # Imported late, because this runs while the screen is already visible.
     from mahtab_tui.cli.session_setup import new_backend
 
     return new_backend(settings, project)
@@ -398,7 +558,7 @@ def ask(
 
 
 def watch(
-    what: Annotated[
+    session: Annotated[
         str | None,
         typer.Argument(
             metavar="[SESSION]", help="Its name or process id  [default: this folder's]"
@@ -410,7 +570,7 @@ def watch(
 
     ensure_folder()
     with fail_on(TerminalUnavailable):
-        raise typer.Exit(watch_live(what))
+        raise typer.Exit(watch_live(session))
 
 
 def help_(
@@ -442,10 +602,11 @@ def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     from mahtab_tui.session.loading import CannotLoad, inspect_files
 
     folders = [path for path in paths if path.is_dir()]
+    file_paths = [path for path in paths if path not in folders]
     if len(folders) > 1:
         fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
     try:
-        files = inspect_files([path for path in paths if path not in folders])
+        files = inspect_files(file_paths)
         for folder in folders:
             os.chdir(folder)
     except CannotLoad as error:
@@ -456,6 +617,7 @@ def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
 
 
 def main() -> None:
+    """Run the command line."""
     # An encoding that lacks a character must not lose the answer.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -463,9 +625,10 @@ def main() -> None:
     try:
         app(prog_name="mahtab-tui")
     except OSError as error:
-        if error.errno not in _REFUSALS:
+        if error.errno not in RESOURCE_ERRNOS:
             raise
-        named = f": {error.filename}" if error.filename else ""
-        why = f"{error.strerror}{named}"
-        warn(one_line(f"The system refused a resource: {why}. See ulimit -a and df."))
+        reason = error.strerror
+        if error.filename:
+            reason = f"{reason}: {error.filename}"
+        warn(one_line(f"The system refused a resource: {reason}. See ulimit -a and df."))
         raise SystemExit(1) from None

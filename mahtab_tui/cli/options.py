@@ -16,7 +16,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 
-_ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
+ALLOWED_SEQUENCES = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 """Rewriting a line, colours and styles."""
 
 
@@ -35,12 +35,15 @@ class _FilteredStream(TextIOWrapper):
         self._stream = stream  # its destruction would close the file
 
     def write(self, text: str, /) -> int:
-        pieces = _ALLOWED.split(text)
-        super().write("".join(each if _ALLOWED.fullmatch(each) else plain(each) for each in pieces))
+        # A split at a group yields plain pieces and sequences in turn.
+        pieces = ALLOWED_SEQUENCES.split(text)
+        pieces[::2] = map(plain, pieces[::2])
+        super().write("".join(pieces))
         return len(text)
 
 
 def guard_terminal() -> None:
+    """Filter what is written to stderr, and to stdout if it is a terminal."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
@@ -53,15 +56,18 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def warn(sentence: str) -> None:
+    """Print a sentence to stderr, after the program's name."""
     echo(f"mahtab-tui: {sentence}", err=True)
 
 
 def ensure_folder() -> None:
+    """End the command if the working directory cannot be used, for example after its deletion."""
     with fail_on(SettingsError):
         project_folder()
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
+    """End the command with a sentence and an exit code."""
     warn(sentence)
     raise typer.Exit(code)
 
@@ -143,8 +149,14 @@ Assignments = Annotated[
 def checked_settings(
     models: Sequence[Literal["model", "sub_model"]], assignments: list[str] | None, **values: object
 ) -> Settings:
-    """Load the settings. Ends the command if they are invalid or one of `models` is unavailable.
-    assignments: the arguments of ``--set``."""
+    """Load the settings. Ends the command if they are invalid or a model is unavailable.
+
+    Args:
+        models: The settings whose models must be available.
+        assignments: The arguments of ``--set``.
+        **values: Settings given as options, which override `assignments`; None if not given.
+    """
+    # Imported late: these packages are slow, and `--help` does not need them.
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
@@ -157,11 +169,12 @@ def checked_settings(
         settings = load_settings(**options)
     for sentence in settings.untrusted:
         warn(sentence)
-    for which in models:
-        name = getattr(settings, which)
+
+    for setting in models:
+        model_name = getattr(settings, setting)
         try:
-            if name is not None:
-                check_model(name, **settings.model_access())
+            if model_name is not None:
+                check_model(model_name, **settings.model_access())
         except ModelError as error:
-            fail(str(error) if which == "model" else f"{which}: {error}")
+            fail(str(error) if setting == "model" else f"{setting}: {error}")
     return settings

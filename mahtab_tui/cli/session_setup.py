@@ -12,71 +12,89 @@ from typing import Any, NamedTuple
 
 import typer
 
-from mahtab_tui.bus.records import Kernel, NotebookWritten, Notice, Record
-from mahtab_tui.bus.records import NotebookFile as NotebookOpened
+from mahtab_tui.bus.records import Kernel, NotebookFile, NotebookWritten, Notice, Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.sessions import attach, resume
-from mahtab_tui.export.reading import NotebookError, NotebookFile, read_notebook
-from mahtab_tui.kernel import base
+from mahtab_tui.export.reading import LoadedNotebook, NotebookError, read_notebook
+from mahtab_tui.kernel.base import Kernel as KernelBase
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_interpreter
-from mahtab_tui.llm.providers import check_name, full_name
+from mahtab_tui.llm.names import full_name
+from mahtab_tui.llm.providers import check_name
 from mahtab_tui.session.info import SessionBackend
-from mahtab_tui.session.kernel import DetachedKernel, process_kernel
+from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
 from mahtab_tui.system import Lazy, disable_langsmith
 
-LONGEST_NAME = 255
+MAX_FILE_NAME_BYTES = 255
+
+LOOP_IS_RUNNING = (
+    "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
+    "Use create_repl_agent(...) and `await agent.ask(...)` here, or call run_repl() from a plain Python prompt or script."
+)
 
 
-def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
-    """Read the file whose cells are shown. Ends the command if that is impossible. opened: the file
-    that is kept up to date, which need not exist."""
-    if len(paths) + (opened is not None) > 1:
-        first, second, *_ = [*paths, *([] if opened is None else [opened])]
+def open_notebook(cell_files: Sequence[Path], notebook: Path | None) -> LoadedNotebook | None:
+    """Read the file whose cells are shown. Ends the command if that is impossible.
+
+    Args:
+        cell_files: Files given to be shown, of which there may be only one.
+        notebook: The file that is kept up to date, which need not exist.
+    """
+    paths = [*cell_files, *([notebook] if notebook is not None else [])]
+    if len(paths) > 1:
         fail(
-            f"Only one file can be opened as cells: {first} or {second}. --load FILE loads the other as a variable."
+            f"Only one file can be opened as cells: {paths[0]} or {paths[1]}. --load FILE loads the other as a variable."
         )
     try:
-        if opened is not None:
-            return _opened_notebook(opened)
+        if notebook is not None:
+            return _open_rewritable_notebook(notebook)
         return read_notebook(paths[0]) if paths else None
     except NotebookError as error:
         fail(str(error))
 
 
-def _opened_notebook(path: Path) -> NotebookFile:
+def _open_rewritable_notebook(path: Path) -> LoadedNotebook:
+    """Read a notebook that is kept up to date, or begin a new one. Raises `NotebookError`; ends the
+    command if the file could not be written."""
     if path.suffix.lower() != ".ipynb":
         fail(f"--notebook writes a notebook: {path} must end in .ipynb.")
     if os.path.lexists(path):
         return replace(read_notebook(path), rewritable=True)
+
     if not os.path.isdir(path.parent):
         fail(f"There is no folder {path.parent} for {path.name}.")
-    if len(os.fsencode(path.name)) > LONGEST_NAME:
+    if len(os.fsencode(path.name)) > MAX_FILE_NAME_BYTES:
         fail(f"The file name {path.name} is too long.")
     from mahtab_tui.export.writing import new_notebook
 
     return replace(new_notebook(path), rewritable=True)
 
 
-def reopen_notebook(past: list[Record]) -> NotebookFile | None:
-    """Return the notebook that a resumed session opened, in its current state; None if there is
-    none, or if it cannot be read, which a notice reports."""
-    opened = next((each for each in reversed(past) if isinstance(each, NotebookOpened)), None)
+def reopen_notebook(past: list[Record]) -> LoadedNotebook | None:
+    """Return the notebook that a resumed session had opened, in its current state.
+
+    Returns:
+        None if the session opened none, or if it cannot be read, which a notice in `past` reports.
+    """
+    opened: NotebookFile | None = None
+    last_file = ""
+    for record in past:
+        if isinstance(record, NotebookFile):
+            opened = record
+            last_file = record.file
+        elif isinstance(record, NotebookWritten) and record.file:
+            # The session may have saved it under another name since.
+            last_file = record.file
     if opened is None:
         return None
-    written = [
-        each.file
-        for each in past
-        if isinstance(each, NotebookWritten) and each.time >= opened.time and each.file
-    ]
+
     try:
-        found = read_notebook(Path([opened.file, *written][-1]))
-        return replace(found, rewritable=opened.rewritable)
+        return replace(read_notebook(Path(last_file)), rewritable=opened.rewritable)
     except NotebookError as error:
         text = f"The session's notebook cannot be opened. {error}"
         past.append(Notice(text, level="warning", time=time.time()))
@@ -87,16 +105,20 @@ class ResumedSession(NamedTuple):
     backend: SessionBackend
     name: str
     past: list[Record]
-    notebook: NotebookFile | None
+    notebook: LoadedNotebook | None
     kernel: str = ""
+    """The kernel's address; empty on this machine."""
     problem: str = ""
+    """Why the session does not continue with its own kernel; empty if it does."""
 
 
 def new_backend(settings: Settings, project: Path) -> SessionBackend:
-    return _make_backend(settings, new_store(project)[0])
+    """Return the kernel and store of a new session in a folder."""
+    return _make_backend(settings, new_store(project).store)
 
 
 def backend_without_store(settings: Settings) -> SessionBackend:
+    """Return a kernel and a store in memory, for a session of which nothing is saved."""
     disable_langsmith()
     with fail_on(KernelError):
         return SessionBackend(process_kernel(settings), MemoryStore())
@@ -106,81 +128,107 @@ def resume_backend(
     settings: Settings,
     session: str | None,
     project: Path | None,
-    notebook: NotebookFile | None,
+    notebook: LoadedNotebook | None,
     *,
     its_kernel: bool = True,
 ) -> ResumedSession:
     """Resume a session, reattaching its kernel if that is waiting. Ends the command if this is
-    impossible. its_kernel: use the session's own kernel address and interpreter."""
+    impossible.
+
+    Args:
+        session: The beginning of its ID; None is the last one.
+        project: Resume the last session of this folder.
+        notebook: The notebook to show; None is the one that the session had opened.
+        its_kernel: Use the session's own kernel address and interpreter.
+    """
     with fail_on(SessionNotFound):
         store, name, past = resume(session, project, variables=settings.keep_namespace)
     if notebook is None and past:
         notebook = reopen_notebook(past)
-    waiting, past = attach(store, past, settings)
-    settings, problem = _use_last_kernel(settings, past) if its_kernel else (settings, "")
-    backend = _make_backend(settings, store, waiting)
+    waiting_kernel, past = attach(store, past, settings)
+
+    problem = ""
+    if its_kernel:
+        settings, problem = _use_last_kernel(settings, past)
+    backend = _make_backend(settings, store, waiting_kernel)
     return ResumedSession(backend, name, past, notebook, settings.kernel or "", problem)
 
 
 def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
-    kernels = (each for each in reversed(past) if isinstance(each, Kernel))
-    last = next((each for each in kernels if each.pid and each.executable), None)
-    # From a version that did not save addresses.
-    if last is None or (last.host and not last.address):
+    """Return the settings with the kernel that the session last used; if it is gone, the settings
+    unchanged and a sentence about that."""
+    last_kernel: Kernel | None = None
+    for record in reversed(past):
+        if isinstance(record, Kernel) and record.pid and record.executable:
+            last_kernel = record
+            break
+    if last_kernel is None:
         return settings, ""
-    update = {"kernel": None, "python": last.executable}
-    if last.address:
-        update = {"kernel": last.address}
-    changed = settings.model_copy(update=update)
+    # Sessions from a version that did not save addresses have only the host's name.
+    if last_kernel.host and not last_kernel.address:
+        return settings, ""
+
+    update: dict[str, str | None] = {"kernel": None, "python": last_kernel.executable}
+    if last_kernel.address:
+        update = {"kernel": last_kernel.address}
+    changed_settings = settings.model_copy(update=update)
+
     try:
-        if changed.kernel:
-            process_kernel(changed)  # this starts nothing
+        if changed_settings.kernel:
+            process_kernel(changed_settings)  # this starts nothing
         else:
-            find_interpreter(changed.python)
+            find_interpreter(changed_settings.python)
     except KernelError as error:
-        had = f"interpreter, {last.executable}, is gone"
-        if last.address:
-            had = f"kernel, {last.address}, is gone ({str(error).rstrip('.')})"
-        text = f"This session's {had}; it continues with another one. /kernel lists others."
+        if last_kernel.address:
+            reason = str(error).rstrip(".")
+            problem = f"kernel, {last_kernel.address}, is gone ({reason})"
+        else:
+            problem = f"interpreter, {last_kernel.executable}, is gone"
+        text = f"This session's {problem}; it continues with another one. /kernel lists others."
         return settings, one_line(text)
-    return changed, ""
+    return changed_settings, ""
 
 
 def _make_backend(
-    settings: Settings, store: SqliteStore, waiting: DetachedKernel | None = None
+    settings: Settings, store: SqliteStore, waiting_kernel: ReattachedKernel | None = None
 ) -> SessionBackend:
-    keep = None
+    """Return the kernel, not started yet, and the store of a session. Ends the command if the
+    settings name a kernel that cannot exist."""
+    namespace_target = None
     if settings.keep_namespace:
-        keep = save_target(store.session, settings.keep_namespace_mb)
-    session = store.session if store.claim is not None else ""
+        namespace_target = save_target(store.session, settings.keep_namespace_mb)
+    # Only a session that this process may write can be found by its kernel again.
+    session_id = store.session if store.claim is not None else ""
     try:
-        kernel = process_kernel(settings, keep, session=session, waiting=waiting)
+        kernel = process_kernel(
+            settings, namespace_target, session=session_id, reattached=waiting_kernel
+        )
     except KernelError as error:
         if store.claim is not None:
             store.claim.release()
         fail(str(error))
 
-    def make_kernel(address: str) -> base.Kernel:
-        elsewhere = settings.model_copy(update={"kernel": address or None})
-        return process_kernel(elsewhere, keep, session=session)
+    def make_kernel(address: str) -> KernelBase:
+        changed_settings = settings.model_copy(update={"kernel": address or None})
+        return process_kernel(changed_settings, namespace_target, session=session_id)
 
     return SessionBackend(kernel, store, store.claim, make_kernel)
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
+    """Print the commands that continue a saved session. cell: the number of the cell that is still
+    running in the background; 0 if none is."""
     store = backend.store
-    if isinstance(store, SqliteStore) and (resumed or store.has_written):
-        typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
-        typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
-        if cell:
-            typer.echo(f"Session {store.session} is still running cell {cell} in the background.")
-            typer.echo(f"To stop it: mahtab-tui sessions stop {store.session}")
+    if not isinstance(store, SqliteStore):
+        return
+    if not resumed and not store.has_written:
+        return
 
-
-_LOOP_RUNS = (
-    "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
-    "Use create_repl_agent(...) and `await agent.ask(...)` here, or call run_repl() from a plain Python prompt or script."
-)
+    typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
+    typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
+    if cell:
+        typer.echo(f"Session {store.session} is still running cell {cell} in the background.")
+        typer.echo(f"To stop it: mahtab-tui sessions stop {store.session}")
 
 
 def run_repl(
@@ -189,22 +237,29 @@ def run_repl(
     """Open the full screen over a live namespace, by default a new one; returns when the user
     quits.
 
-    ns: a dict of names, such as ``globals()``. Cells run in this process on a separate thread, and
-    bind names in `ns`. Operations that need the main thread (signal handlers, a caller's sqlite
-    connection) fail there with Python's own error.
+    Cells run in this process on a separate thread, and bind names in `ns`. Operations that need the
+    main thread (signal handlers, a caller's sqlite connection) fail there with Python's own error.
 
-    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for
-    invalid settings, `ModelError` for an unknown model.
+    Args:
+        ns: A dict of names, such as ``globals()``.
+        model: A model's name, such as "claude" or "ollama:NAME"; None is that of the settings.
+        approval: "ask", "review" or "auto"; None is that of the settings.
+
+    Raises:
+        RuntimeError: Inside a running event loop, or without a terminal.
+        SettingsError: Invalid settings.
+        ModelError: An unknown model.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         pass
     else:
-        raise RuntimeError(_LOOP_RUNS)
+        raise RuntimeError(LOOP_IS_RUNNING)
     from mahtab_tui.tui.open import TerminalUnavailable, open_screen
 
-    kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)
+    namespace = {"__name__": "__main__"} if ns is None else ns
+    kernel = InProcessKernel(namespace)
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))

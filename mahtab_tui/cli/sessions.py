@@ -27,18 +27,18 @@ from mahtab_tui.cli.options import (
 )
 from mahtab_tui.export.entries import NothingToExport
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
+from mahtab_tui.kernel.detached import DetachedKernel, detached_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.session.kernel import (
-    DetachedKernel,
+    ReattachedKernel,
     add_recovered_output,
     describe_kernel,
     foreign_folder,
     local_detached_kernels,
-    waiting_remote_kernels,
+    remote_detached_kernels,
 )
 from mahtab_tui.session.sharing import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
@@ -58,11 +58,15 @@ from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel
 
+MAX_LISTED_SESSIONS = 50
+INDEX_TIMEOUT_S = 0.3
+"""How long a search first reads sessions that are not indexed yet."""
+
 
 def list_detached_kernels() -> Iterator[str]:
     """Yield a heading and a line for each kernel that waits for a screen, longest wait first."""
-    waiting: list[WaitingKernel | KernelNote] = [*local_detached_kernels()]
-    waiting += reversed(waiting_remote_kernels())
+    waiting: list[DetachedKernel | KernelNote] = [*local_detached_kernels()]
+    waiting += reversed(remote_detached_kernels())
     if waiting:
         yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
     for kernel in waiting:
@@ -82,30 +86,40 @@ def _stop_remote(kernel: KernelNote) -> None:
     echo(f"Stopped the kernel of session {kernel.session} on {address}.")
 
 
-def _stop_local(kernel: WaitingKernel) -> None:
-    what = f"The kernel of session {kernel.session}"
+def _stop_local(kernel: DetachedKernel) -> None:
+    name = f"The kernel of session {kernel.session}"
     try:
         if not end_kernel(kernel):
-            fail(f"{what} (process {kernel.pid}) has not stopped yet.", 1)
+            fail(f"{name} (process {kernel.pid}) has not stopped yet.", 1)
     except OSError as error:
-        fail(f"{what} cannot be reached: {error.strerror or error}.", 1)
+        fail(f"{name} cannot be reached: {error.strerror or error}.", 1)
     echo(f"Stopped the kernel of session {kernel.session}.")
 
 
 def resume(
     session: str | None, project: Path | None, *, variables: bool
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records. Raises `SessionNotFound`; ends
-    the command if the user declines."""
+    """Return the store of a session, its name, and its past records. If another terminal has it,
+    ask whether to fork or to watch it. Raises `SessionNotFound`; ends the command if the user
+    declines.
+
+    Args:
+        session: The beginning of its ID; None is the last one.
+        project: Only sessions of this folder.
+        variables: Restore its variables, too.
+    """
     row = find_session(session, project)
     try:
         return resumed_store(row, variables=variables)
     except LockedElsewhere as error:
         holder = error.holder
+
     running = None
     with suppress(SharingError):
-        running = next((each for each in running_sessions() if each.pid == holder.pid), None)
-    choice = _choice(row, holder, can_watch=running is not None)
+        for candidate in running_sessions():
+            if candidate.pid == holder.pid:
+                running = candidate
+    choice = _ask_fork_or_watch(row, holder, can_watch=running is not None)
     if choice == "f":
         return forked_store(row, variables=variables)
     if choice == "w" and running is not None:
@@ -118,37 +132,48 @@ def resume(
 
 def attach(
     store: SqliteStore, past: list[Record], settings: Settings
-) -> tuple[DetachedKernel, list[Record]]:
-    """Attach to the session's waiting kernel, unless the settings name another address; returns it,
+) -> tuple[ReattachedKernel, list[Record]]:
+    """Attach to the session's waiting kernel, unless the settings name another address; return it
     with the past records. Ends the command if its machine cannot be reached."""
     if store.claim is None or not settings.keep_kernel:
-        return DetachedKernel(), past
+        return ReattachedKernel(), past
 
-    if settings.kernel is None and (local := attach_to(store.session)) is not None:
-        return DetachedKernel(local=local), reattach(store, past, local.cell)
-    for noted in noted_kernels(store.session):
-        is_wanted = settings.kernel in (None, noted.station.address)
-        if is_wanted and (remote := _attach_remote(noted)) is not None:
-            return DetachedKernel(remote=remote), reattach(store, past, remote.cell)
+    if settings.kernel is None:
+        local = attach_to(store.session)
+        if local is not None:
+            return ReattachedKernel(local=local), reattach(store, past, local.cell)
+
+    for note in noted_kernels(store.session):
+        if settings.kernel not in (None, note.station.address):
+            continue
+        remote = _attach_remote(note)
+        if remote is not None:
+            return ReattachedKernel(remote=remote), reattach(store, past, remote.cell)
+
+    # No kernel waits, but one may have left output before it ended.
     with fail_on(StoreError, code=1):
-        return DetachedKernel(), add_recovered_output(store, past, Secrets(settings.secrets))
+        return ReattachedKernel(), add_recovered_output(store, past, Secrets(settings.secrets))
 
 
-def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
-    label = one_line(noted.station.label)
+def _attach_remote(note: KernelNote) -> ConnectedKernel | None:
+    """Attach to a kernel on another machine; None if it has ended. Ends the command if the machine
+    cannot be reached."""
+    label = one_line(note.station.label)
     echo(f"Connecting to {label}, where the session's kernel is running …", err=True)
     try:
-        return attach_remote(noted, prompt_answer)
+        return attach_remote(note, prompt_answer)
     except KernelGone:
-        noted.forget()
+        note.forget()
         return None
     except KernelError as error:
         warn(one_line(str(error)))
-        give_up = f"mahtab-tui sessions stop {noted.session}"
-        fail(f"Try again later, or give up that kernel: {give_up}", 1)
+        stop_command = f"mahtab-tui sessions stop {note.session}"
+        fail(f"Try again later, or give up that kernel: {stop_command}", 1)
 
 
-def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
+def _ask_fork_or_watch(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
+    """Ask what to do with a session that another terminal has open; return "f", "w", or an empty
+    text to quit."""
     echo(
         f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
     )
@@ -171,15 +196,14 @@ sessions_app = typer.Typer(
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
 
-NEWEST = 50
-_CATCH_UP = 0.3
-
 
 @sessions_app.callback(invoke_without_command=True)
 def list_all(
     context: typer.Context,
     all_projects: AllProjects = False,
-    limit: Annotated[int, typer.Option(metavar="N", help="List only the newest N", min=1)] = NEWEST,
+    limit: Annotated[int, typer.Option(metavar="N", help="List only the newest N", min=1)] = (
+        MAX_LISTED_SESSIONS
+    ),
 ) -> None:
     """List open sessions and those that can be resumed; search, stop or delete them."""
     if context.invoked_subcommand is not None:
@@ -188,18 +212,24 @@ def list_all(
     ensure_folder()
     with fail_on(SharingError):
         running = running_sessions()
-    lines = ["Running (mahtab-tui mcp --attach NAME joins one):"] if running else []
-    lines += (f"  {session.sentence()}" for session in running)
+    lines: list[str] = []
+    if running:
+        lines.append("Running (mahtab-tui mcp --attach NAME joins one):")
+        lines += (f"  {session.sentence()}" for session in running)
     try:
         lines += list_detached_kernels()
     except StoreError as error:  # the session file was damaged, and was set aside
         warn(str(error))
-    saved = _saved_rows(None if all_projects else Path.cwd(), limit)
-    for line in chain(lines, ["Saved:"] if lines else (), saved):
+    if lines:
+        lines.append("Saved:")
+
+    saved = _list_saved(None if all_projects else Path.cwd(), limit)
+    for line in chain(lines, saved):
         echo(line)
 
 
-def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
+def _list_saved(project: Path | None, limit: int) -> Iterator[str]:
+    """Yield a line for each saved session of a folder, or of all, newest first."""
     folder = None if project is None else str(project)
     with fail_on(StoreError, code=1):
         rows = list_sessions(database(), folder, limit=limit + 1)
@@ -207,17 +237,20 @@ def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
         yield "No sessions yet."
     elif not rows:
         yield "No sessions in this folder yet. --all lists those of every folder."
-    open_now = locked_sessions()
+
+    holders = locked_sessions()
     for row in rows[:limit]:
-        holder = open_now.get(row.id)
-        yield _line(row) + ("" if holder is None else f"  (open: {holder.sentence_part()})")
+        line = _line(row)
+        if holder := holders.get(row.id):
+            line += f"  (open: {holder.sentence_part()})"
+        yield line
     if len(rows) > limit:
         yield "Older ones are not listed: --limit N lists more."
 
 
 def _line(row: SessionRow) -> str:
-    about = f"{row.records:>6} records"
-    return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
+    size = f"{row.records:>6} records"
+    return one_line(f"{row.id}  {day(row)}  {size}  {row.name}  {row.heading}")
 
 
 @sessions_app.command()
@@ -232,7 +265,7 @@ def search(
     all_projects: AllProjects = False,
     limit: Annotated[
         int, typer.Option(metavar="N", help="Print only the newest N", min=1)
-    ] = NEWEST,
+    ] = MAX_LISTED_SESSIONS,
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
     ensure_folder()
@@ -241,32 +274,39 @@ def search(
         fail("A search needs a word: letters or digits.")
     folder = None if all_projects else str(Path.cwd())
     with fail_on(SessionNotFound, StoreError, code=1):
-        behind = catch_up(database(), _CATCH_UP)
-        found = find_sessions(database(), typed, folder, limit=limit)
-    for hit in found.hits:
+        unread_count = catch_up(database(), INDEX_TIMEOUT_S)
+        result = find_sessions(database(), typed, folder, limit=limit)
+
+    for hit in result.hits:
         echo(_line(hit.session))
         if hit.excerpt:
             echo(f"          {one_line(hit.excerpt)}")
-    if found.more:
+    if result.more:
         echo("There are more results: add words, or give a larger --limit.")
-    if behind:
-        echo(f"Not everything was searched yet. Sessions left: {behind:,}. Search again later.")
-    if not found.hits:
-        elsewhere = " in this folder's sessions. --all searches those of every folder."
-        fail(f"Nothing was found{'.' if all_projects else elsewhere}", 1)
+    if unread_count:
+        echo(
+            f"Not everything was searched yet. Sessions left: {unread_count:,}. Search again later."
+        )
+    if not result.hits and all_projects:
+        fail("Nothing was found.", 1)
+    if not result.hits:
+        fail(
+            "Nothing was found in this folder's sessions. --all searches those of every folder.", 1
+        )
 
 
 @sessions_app.command()
 def stop(session: SessionId) -> None:
     """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not
     stopped."""
-    kernels: list[WaitingKernel | KernelNote] = [*waiting_kernels(), *noted_kernels()]
-    found = [kernel for kernel in kernels if kernel.session.startswith(session)]
-    if len({kernel.session for kernel in found}) != 1:
-        count = f"are {len(found)} kernels" if found else "is no kernel"
+    kernels: list[DetachedKernel | KernelNote] = [*detached_kernels(), *noted_kernels()]
+    matches = [kernel for kernel in kernels if kernel.session.startswith(session)]
+    if len({kernel.session for kernel in matches}) != 1:
+        count = f"are {len(matches):,} kernels" if matches else "is no kernel"
         fail(f"There {count} whose session ID begins with {session!r}.", 1)
-    for kernel in found:
-        has_host = isinstance(kernel, WaitingKernel) and kernel.has_host
+
+    for kernel in matches:
+        has_host = isinstance(kernel, DetachedKernel) and kernel.has_host
         if has_host or kernel.session in locked_sessions():
             fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
         if isinstance(kernel, KernelNote):

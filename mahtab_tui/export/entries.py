@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
-from mahtab_tui.bus import conversation, records
+from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart
 from mahtab_tui.bus.conversation import (
+    NOT_RUN,
     Cell,
+    Conversation,
     Entry,
     Note,
     Question,
@@ -23,21 +25,25 @@ from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 
-LONGEST = 1_000_000
+MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of one output."""
-_TITLE = 300
+MAX_TITLE_CHARS = 300
 
-
-def to_title(text: str) -> str:
-    line = one_line(text).strip()
-    return line if len(line) <= _TITLE else f"{line[:_TITLE]}…"
-
-
-_TEXTS = ("text/markdown", "text/html")
+ANNOTATIONS = ToolUse | Note
+"""Entries that are exported only beside others."""
+RICH_TEXT_MIMES = ("text/markdown", "text/html")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
 
 
-class Output(NamedTuple):
+def to_title(text: str) -> str:
+    """Return a text on one line, cut if it is long."""
+    line = one_line(text).strip()
+    if len(line) <= MAX_TITLE_CHARS:
+        return line
+    return f"{line[:MAX_TITLE_CHARS]}…"
+
+
+class OutputPart(NamedTuple):
     """A part of a cell's output."""
 
     kind: str
@@ -47,15 +53,17 @@ class Output(NamedTuple):
     """Empty if it is only text."""
     data: str = ""
 
-    def masked(self, mask: Callable[[str], str]) -> Output:
+    def with_mask(self, mask: Callable[[str], str]) -> OutputPart:
         data = self.data if self.mime.startswith("image/") else mask(self.data)
         return self._replace(text=mask(self.text), data=data)
 
 
 class WholeOutput(OutputBuffer):
+    """All output of a cell; the screen's buffer keeps only its start and end."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.parts: list[Output] = []
+        self.parts: list[OutputPart] = []
 
     def clear(self) -> None:
         self.received = 0
@@ -64,47 +72,65 @@ class WholeOutput(OutputBuffer):
     def feed(self, kind: str, text: str) -> None:
         if text:
             self.received += len(text)
-            self.parts.append(Output(kind, text))
+            self.parts.append(OutputPart(kind, text))
 
     def show(self, text: str, mime: str, data: str, value: str = "") -> None:
         self.received += len(text)
-        known = mime in _TEXTS or (mime in records.PICTURES and BASE64.fullmatch(data))
-        self.parts.append(Output("display", text, *((mime, data) if known else ())))
+        is_rich_text = mime in RICH_TEXT_MIMES
+        is_picture = mime in records.PICTURES and BASE64.fullmatch(data)
+        if is_rich_text or is_picture:
+            self.parts.append(OutputPart("display", text, mime, data))
+        else:
+            self.parts.append(OutputPart("display", text))
 
     def replace_display(self, old: DisplayedValue, new: DisplayedValue) -> None:
         """Do nothing: only cells that have ended are exported."""
 
 
-def outputs(cell: Cell) -> list[Output]:
-    buffers = (cell.output, cell.late_output)
-    parts = (part for each in buffers if isinstance(each, WholeOutput) for part in each.parts)
+def outputs(cell: Cell) -> list[OutputPart]:
+    """Return the outputs of a cell, without the middle of long ones."""
+    parts: list[OutputPart] = []
+    for buffer in (cell.output, cell.late_output):
+        if isinstance(buffer, WholeOutput):
+            parts += buffer.parts
     return [part._replace(text=shorten(part.text)) for part in parts]
 
 
-ANNOTATIONS = ToolUse | Note
-
-
 def has_run(entry: Entry) -> TypeGuard[Cell]:
+    """Whether an entry is a cell that was run."""
     return isinstance(entry, Cell) and entry.number is not None
 
 
-class Conversation(conversation.Conversation):
+class ExportedConversation(Conversation):
+    """The entries of a session with all their output, without what only the screen shows."""
+
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.hidden_entries = HiddenEntries()
+        self._folds[records.Approval] = self._approval
         self.fold(past)
 
     def fold(self, new_records: Iterable[Record]) -> None:
         for record in new_records:
             self.hidden_entries.fold(record)
-            if not isinstance(record, records.ReplIn) or record.cell is not None:
+            # Only cells that have a number are exported as code.
+            is_unnumbered_input = isinstance(record, records.ReplIn) and record.cell is None
+            if not is_unnumbered_input:
                 super().fold((record,))
 
     def append(self, entry: Entry) -> None:
         if isinstance(entry, Cell):
             entry.output = WholeOutput()
-        if not isinstance(entry, Note) or entry.level in ("warning", "error"):
+        # Other notes are about the screen, or markers.
+        is_minor_note = isinstance(entry, Note) and entry.level not in ("warning", "error")
+        if not is_minor_note:
             super().append(entry)
+
+    def _approval(self, record: records.Approval) -> None:
+        """Note which code was not run, for the steps of a plan."""
+        cell = self._block(record) if record.guest is None else None
+        if cell is not None and record.state in NOT_RUN:
+            cell.approval = record.state
 
     def _drop(self, piece: Words | Cell) -> None:
         self.entries.remove(piece)
@@ -118,10 +144,14 @@ class Conversation(conversation.Conversation):
 
     @property
     def title(self) -> str:
+        """The first line of the first question, or else of the first cell."""
         questions = (entry.text for entry in self.entries if isinstance(entry, Question))
         codes = (entry.code for entry in self.entries if has_run(entry))
-        first = next(questions, None) or next(codes, "")
-        return next((line.strip()[:100] for line in first.splitlines() if line.strip()), "")
+        first_text = next(questions, None) or next(codes, "")
+        for line in first_text.splitlines():
+            if line.strip():
+                return line.strip()[:100]
+        return ""
 
     def private(self, entry: Entry) -> bool:
         """Return whether a cell uses a private variable."""
@@ -133,59 +163,71 @@ class Conversation(conversation.Conversation):
             if not isinstance(cell, Cell) or not self.private(cell):
                 continue
             tree = parse_plain_python(cell.code)
-            for node in ast.walk(tree) if tree is not None else ():
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+            if tree is not None:
+                for node in ast.walk(tree):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield node.value
+            # A text is displayed in quotes, and printed without them.
             for output in outputs(cell):
                 if output.kind != "traceback":
-                    yield from (output.text, output.text.strip().strip("'\""))
+                    yield output.text
+                    yield output.text.strip().strip("'\"")
 
     def mask_texts(self, mask: Callable[[str], str]) -> None:
+        """Mask the texts of all entries and outputs."""
         for entry in self.entries:
             for name in entry.texts:
                 setattr(entry, name, mask(getattr(entry, name)))
             if isinstance(entry, Cell):
                 for output in (entry.output, entry.late_output):
                     if isinstance(output, WholeOutput):
-                        output.parts = [part.masked(mask) for part in output.parts]
+                        output.parts = [part.with_mask(mask) for part in output.parts]
             elif isinstance(entry, Question):
                 entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
+                for step in entry.plan:
+                    step.text = mask(step.text)
 
 
 class NothingToExport(Exception):
     """There is nothing to export; the message is a sentence."""
 
 
-class Selected(NamedTuple):
+class ExportedEntries(NamedTuple):
+    """What is exported of a session."""
+
     entries: Sequence[Entry]
     title: str
     is_private: Callable[[Entry], bool]
 
     def sentence(self, file: str) -> str:
-        cells = sum(map(has_run, self.entries))
-        private = sum(map(self.is_private, self.entries))
-        text = f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."
-        if private:
-            text += f" Left out: {private:,} that use{'s' * (private == 1)} a private variable."
+        """Return what was exported to a file, as a sentence."""
+        cell_count = sum(map(has_run, self.entries))
+        private_count = sum(map(self.is_private, self.entries))
+        cells = "cell" if cell_count == 1 else "cells"
+        text = f"Exported {cell_count:,} {cells} to {one_line(file)}."
+        if private_count:
+            use = "uses" if private_count == 1 else "use"
+            text += f" Left out: {private_count:,} that {use} a private variable."
         return text
 
 
 def shorten(text: str) -> str:
-    if len(text) <= LONGEST:
+    """Return an output without its middle if it is too long."""
+    if len(text) <= MAX_OUTPUT_CHARS:
         return text
-    half = LONGEST // 2
-    note = f"… {len(text) - LONGEST:,} characters are left out here …"
+    half = MAX_OUTPUT_CHARS // 2
+    note = f"… {len(text) - MAX_OUTPUT_CHARS:,} characters are left out here …"
     return f"{text[:half]}\n{note}\n{text[-half:]}"
 
 
-def select(conversation: Conversation) -> Selected:
+def select(conversation: ExportedConversation) -> ExportedEntries:
     """Choose what to export: all but hidden, replaced and undone entries. Raises
     `NothingToExport`."""
-    entries = [
-        entry
-        for entry in conversation.entries
-        if not (entry.removed or (isinstance(entry, Cell) and entry.undone))
-    ]
+    entries: list[Entry] = []
+    for entry in conversation.entries:
+        is_undone = isinstance(entry, Cell) and entry.undone
+        if not entry.removed and not is_undone:
+            entries.append(entry)
     if all(isinstance(entry, ANNOTATIONS) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
-    return Selected(entries, plain(conversation.title), conversation.private)
+    return ExportedEntries(entries, plain(conversation.title), conversation.private)

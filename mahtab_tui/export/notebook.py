@@ -15,65 +15,31 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import Output, Selected, has_run, outputs, shorten, to_title
+from mahtab_tui.export.entries import (
+    ExportedEntries,
+    OutputPart,
+    has_run,
+    outputs,
+    shorten,
+    to_title,
+)
 from mahtab_tui.export.reading import Node
 
-SCHEMES = ("http", "https", "mailto")
+SAFE_SCHEMES = ("http", "https", "mailto")
 """Schemes of links that lead to a page."""
-_AFTER = "what follows"
-_LONG = 200_000
+FOLLOWING_TEXT = "what follows"
+"""A paragraph after a text, which a block that the text leaves open would swallow."""
+MAX_PARSED_CHARS = 200_000
 """With more characters, the parser would take many seconds."""
-_MARKUP = re.compile("[<[]|```|~~~")
-"""Text without it has no tag, picture, link or open code block."""
-_DEEP = 20
-_HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
-_HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
+MAX_MARKDOWN_DEPTH = 20
+MAX_ID_CHARS = 40
 
-
-def escape_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]>#&~|!])", r"\\\1", one_line(text)).replace("<", "&lt;")
-
-
-def code_block(text: str, language: str = "") -> str:
-    """Return a text as a Markdown code block that nothing in the text can close."""
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
-
-
-def make_inert(text: str) -> str:
-    """Return Markdown; as a code block unless it has no tag and picture, links only to pages, and
-    leaves no block open."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
-    if _MARKUP.search(text) and (len(text) > _LONG or not _is_inert(text)):
-        return code_block(text, "text")
-    return text
-
-
-def _is_inert(made: str) -> bool:
-    tokens = _HTML_PARSER.parse(f"{made}\n\n{_AFTER}")
-    after = tokens[-2] if len(tokens) > 1 else None
-    if after is None or after.type != "inline" or after.content != _AFTER or after.level != 1:
-        return False
-    return all(map(_is_harmless, chain(tokens, *(token.children or () for token in tokens))))
-
-
-def _is_harmless(token: Token) -> bool:
-    try:
-        address = urlsplit(str(token.attrGet("href") or "").strip())
-    except ValueError:
-        return False
-    is_safe = address.scheme.lower() in SCHEMES or not (address.scheme or address.netloc)
-    has_tag = token.type in ("html_block", "html_inline", "image")
-    return token.level < _DEEP - 1 and not has_tag and is_safe
-
-
-METADATA = "mahtab"
+AUTHOR_METADATA = "mahtab"
 """Metadata that notebooks do not have: who wrote a cell."""
-_ID = re.compile(r"[^a-zA-Z0-9-]+")
-_OMITTED = "# This cell uses a private variable, so it is left out."
-METADATA_OF_NEW: Node = {
+PRIVATE_CELL_TEXT = "# This cell uses a private variable, so it is left out."
+NEW_METADATA: Node = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
     "language_info": {
         "name": "python",
@@ -83,39 +49,103 @@ METADATA_OF_NEW: Node = {
     },
 }
 
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9-]+")
+_MARKUP = re.compile("[<[]|```|~~~")
+"""Text without it has no tag, picture, link or open code block."""
+_ERROR_LINE = re.compile(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$")
+_HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_MARKDOWN_DEPTH})
+_HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
 
-def notebook(selected: Selected) -> Any:
+
+def escape_markdown(text: str) -> str:
+    """Return a text on one line whose characters have no meaning in Markdown."""
+    return re.sub(r"([\\`*_\[\]>#&~|!])", r"\\\1", one_line(text)).replace("<", "&lt;")
+
+
+def code_block(text: str, language: str = "") -> str:
+    """Return a text as a Markdown code block that nothing in the text can close."""
+    longest_run = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest_run + 1)
+    code = text.rstrip("\n")
+    return f"{fence}{language}\n{code}\n{fence}"
+
+
+def make_inert(text: str) -> str:
+    """Return Markdown; as a code block unless it has no tag and picture, links only to pages, and
+    leaves no block open."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
+    if not _MARKUP.search(text):
+        return text
+    if len(text) > MAX_PARSED_CHARS or not _is_inert(text):
+        return code_block(text, "text")
+    return text
+
+
+def _is_inert(text: str) -> bool:
+    tokens = _HTML_PARSER.parse(f"{text}\n\n{FOLLOWING_TEXT}")
+    if len(tokens) < 2:
+        return False
+    # The last token ends the paragraph that follows, the one before is its content.
+    following = tokens[-2]
+    is_paragraph = following.type == "inline" and following.level == 1
+    if not is_paragraph or following.content != FOLLOWING_TEXT:
+        return False
+    inline_tokens = chain.from_iterable(token.children or () for token in tokens)
+    return all(map(_is_harmless, chain(tokens, inline_tokens)))
+
+
+def _is_harmless(token: Token) -> bool:
+    if token.type in ("html_block", "html_inline", "image"):
+        return False
+    # The parser stops at its depth, and would leave what is deeper unparsed.
+    if token.level >= MAX_MARKDOWN_DEPTH - 1:
+        return False
+    try:
+        address = urlsplit(str(token.attrGet("href") or "").strip())
+    except ValueError:
+        return False
+    is_relative = not address.scheme and not address.netloc
+    return is_relative or address.scheme.lower() in SAFE_SCHEMES
+
+
+def build_notebook(selected: ExportedEntries) -> Any:
     """Return an nbformat 4.5 `NotebookNode` with stable cell ids."""
-    metadata, made_cells = METADATA_OF_NEW, list(cells(selected))
-    made = nbformat.from_dict(
-        {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made_cells}
-    )
-    nbformat.validate(made)
-    return made
+    content = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": NEW_METADATA,
+        "cells": list(build_cells(selected)),
+    }
+    node = nbformat.from_dict(content)
+    nbformat.validate(node)
+    return node
 
 
-def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
-    """Yield a cell for each entry. used: ids of other cells."""
-    ids: dict[str, int] = {}
+def build_cells(selected: ExportedEntries, used_ids: Collection[str] = ()) -> Iterator[Node]:
+    """Yield a cell for each entry. used_ids: ids of other cells."""
+    last_numbers: dict[str, int] = {}
     for entry in selected.entries:
-        name = _ID.sub("-", entry.key)[:40] or "text"
-        number = ids.get(name, 0) + 1
-        while _numbered(name, number) in used:
+        name = _NOT_IN_ID.sub("-", entry.key)[:MAX_ID_CHARS] or "text"
+        number = last_numbers.get(name, 0) + 1
+        while _numbered_id(name, number) in used_ids:
             number += 1
-        ids[name] = number
+        last_numbers[name] = number
+
+        author = {"by": author_name(entry), "name": entry.author}
+        cell: Node = {"id": _numbered_id(name, number), "metadata": {AUTHOR_METADATA: author}}
         if has_run(entry):
-            cell = code_cell(entry, selected)
+            cell |= code_cell(entry, selected)
         else:
-            cell = {"cell_type": "markdown", "source": render_text_entry(entry)}
-        about = {METADATA: {"by": author_name(entry), "name": entry.author}}
-        yield {"id": _numbered(name, number), "metadata": about, **cell}
+            cell |= {"cell_type": "markdown", "source": render_text_entry(entry)}
+        yield cell
 
 
-def _numbered(name: str, number: int) -> str:
+def _numbered_id(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
 def author_name(entry: Entry) -> str:
+    """Return who wrote an entry: "user", "model", "agent" or "program"."""
     match entry:
         case Question() | Cell(person=True):
             return "user"
@@ -127,52 +157,86 @@ def author_name(entry: Entry) -> str:
 
 
 def render_text_entry(entry: Entry) -> str:
+    """Return an entry as Markdown."""
     match entry:
         case Note():
             return f"*{escape_markdown(to_title(entry.text))}*"
         case Cell():
-            return f"*This code of {escape_markdown(entry.author)} did not run:*\n\n{code_block(entry.code, 'python')}"
+            code = code_block(entry.code, "python")
+            return f"*This code of {escape_markdown(entry.author)} did not run:*\n\n{code}"
+        case ToolUse():
+            return _render_tool_use(entry)
         case Question():
             labels = ", ".join(chip.label for chip in entry.attached if not chip.problem)
-            who, text = f"Question (with {labels})" if labels else "Question", entry.text
-        case ToolUse():
-            result = code_block(shorten(entry.text), "text") if entry.text else ""
-            ended = "" if entry.state in ("ok", "running") else f" · {entry.state}"
-            summary = html.escape(to_title(f"{entry.name} {entry.arguments}") + ended)
-            return f"<details><summary>{summary}</summary>\n\n{result}\n\n</details>"
+            heading = f"Question (with {labels})" if labels else "Question"
+            text = _question_text(entry)
         case _:
-            who = entry.author[:1].upper() + entry.author[1:]
+            heading = entry.author[:1].upper() + entry.author[1:]
             text = entry.source if isinstance(entry, Words) else entry.plain_text
-    return f"**{escape_markdown(who)}**\n\n{make_inert(text)}"
+    return f"**{escape_markdown(heading)}**\n\n{make_inert(text)}"
 
 
-def code_cell(cell: Cell, selected: Selected) -> Node:
+def _question_text(question: Question) -> str:
+    """Return a question; the steps of a plan with their states."""
+    if not question.plan:
+        return question.text
+    steps = [
+        f"{number}. {step.text} · {step.state}" for number, step in enumerate(question.plan, 1)
+    ]
+    return "\n".join([PLAN_HEADING, "", *steps])
+
+
+def _render_tool_use(entry: ToolUse) -> str:
+    result = code_block(shorten(entry.text), "text") if entry.text else ""
+    summary = to_title(f"{entry.name} {entry.arguments}")
+    if entry.state not in ("ok", "running"):
+        summary += f" · {entry.state}"
+    return f"<details><summary>{html.escape(summary)}</summary>\n\n{result}\n\n</details>"
+
+
+def code_cell(cell: Cell, selected: ExportedEntries) -> Node:
+    """Return a cell that has run, without its id and metadata."""
     if selected.is_private(cell):
-        return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
+        return {
+            "cell_type": "code",
+            "source": PRIVATE_CELL_TEXT,
+            "execution_count": None,
+            "outputs": [],
+        }
     # From another program's session, or a damaged one; notebooks count from 0.
     number = cell.number if (cell.number or 0) >= 0 else None
-    shown = [_output(output, number) for output in outputs(cell)]
-    return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": shown}
+    return {
+        "cell_type": "code",
+        "source": cell.code,
+        "execution_count": number,
+        "outputs": [_output_node(output, number) for output in outputs(cell)],
+    }
 
 
-def _output(output: Output, number: int | None) -> Node:
+def _output_node(output: OutputPart, execution_count: int | None) -> Node:
     if output.kind == "traceback":
-        name, value = parse_error(output.text)
+        name, message = parse_error(output.text)
         lines = output.text.rstrip("\n").split("\n")
-        return {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
+        return {"output_type": "error", "ename": name, "evalue": message, "traceback": lines}
     if output.kind not in ("value", "display"):
         return {"output_type": "stream", "name": "stdout", "text": output.text}
-    bundle = {"text/plain": output.text.removesuffix("\n")}
+
+    data = {"text/plain": output.text.removesuffix("\n")}
     if output.mime and output.mime != "text/plain":
-        bundle[output.mime] = output.data
-    shown = {"data": bundle, "metadata": {}}
-    if output.kind == "value":
-        return {"output_type": "execute_result", **shown, "execution_count": number}
-    return {"output_type": "display_data", **shown}
+        data[output.mime] = output.data
+    if output.kind == "display":
+        return {"output_type": "display_data", "data": data, "metadata": {}}
+    return {
+        "output_type": "execute_result",
+        "data": data,
+        "metadata": {},
+        "execution_count": execution_count,
+    }
 
 
 def parse_error(traceback: str) -> tuple[str, str]:
+    """Return the name and the message of the error in a traceback."""
     for line in reversed(traceback.strip().split("\n")):
-        if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
-            return found[1], found[2] or ""
+        if match := _ERROR_LINE.match(line):
+            return match[1], match[2] or ""
     return "Error", ""

@@ -17,21 +17,26 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import BASE64, LONGEST, Output, shorten
+from mahtab_tui.export.entries import BASE64, MAX_OUTPUT_CHARS, OutputPart, shorten
 
 ENDINGS = (".ipynb", ".py", ".md")
-MOST_BYTES = 200_000_000
-_MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
-_LARGEST = 20_000_000
-_OUTPUTS = 200
+MAX_FILE_BYTES = 200_000_000
+MAX_TEXT_CHARS = 2_000_000
+MAX_TEXT_CELLS = 5_000
+"""Characters and cells of a script or Markdown file."""
+MAX_PICTURE_CHARS = 20_000_000
+MAX_CELL_OUTPUTS = 200
+MAX_DECLARATION_BYTES = 10_000
+"""Bytes in which a script may declare its encoding."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
 """Interpreter, encoding and metadata of a script or Markdown file."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
-KINDS = ("code", "markdown", "raw")
+CELL_TYPES = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
+"""An object of a notebook's JSON, which may have any keys."""
 
 
 class NotebookError(Exception):
@@ -44,7 +49,9 @@ class Style(NamedTuple):
     indent: str | None = " "
     """Indentation of the JSON; None if it is a single line."""
     windows: bool = False
+    """Whether lines end with ``\\r\\n``."""
     ends: bool = True
+    """Whether the last line ends, too."""
     encoding: str = "utf-8"
     """Declared by a script."""
 
@@ -53,7 +60,7 @@ AS_JUPYTER = Style()
 
 
 @dataclass(frozen=True)
-class NotebookFile:
+class LoadedNotebook:
     """A file as read."""
 
     path: Path
@@ -66,190 +73,244 @@ class NotebookFile:
     style: Style = AS_JUPYTER
     rewritable: bool = False
     header: str = ""
+    """What precedes the cells of a script or Markdown file."""
     text: str = ""
+    """A script or Markdown file without its header."""
 
     @property
     def language(self) -> str:
         """In lower case; empty for Python, or if none is declared."""
         metadata = self.content.get("metadata")
-        for key, name in (("kernelspec", "language"), ("language_info", "name")):
-            about = metadata.get(key) if isinstance(metadata, dict) else None
-            named = about.get(name) if isinstance(about, dict) else None
-            if isinstance(named, str) and (language := named.strip().lower()):
+        if not isinstance(metadata, dict):
+            return ""
+        for section, key in (("kernelspec", "language"), ("language_info", "name")):
+            fields = metadata.get(section)
+            value = fields.get(key) if isinstance(fields, dict) else None
+            language = value.strip().lower() if isinstance(value, str) else ""
+            if language:
                 is_python = language in ("python", "ipython", "python3")
                 return "" if is_python else one_line(language)
         return ""
 
     @property
     def cells(self) -> list[Node]:
-        found: list[Node] = self.content["cells"]
-        return found
+        cells: list[Node] = self.content["cells"]
+        return cells
 
 
 def content_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_notebook(path: Path) -> NotebookFile:
+def read_notebook(path: Path) -> LoadedNotebook:
     """Read a file whose suffix is one of `ENDINGS`. Raises `NotebookError`."""
-    shown = one_line(str(path))
+    name = one_line(str(path))
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise NotebookError(f"{shown} is not a regular file.")
-        if status.st_size > MOST_BYTES:
-            size, most = (f"{each / 1e6:,.0f} MB" for each in (status.st_size, MOST_BYTES))
-            raise NotebookError(f"{shown} has {size}; a notebook may have at most {most}.")
-        content = path.read_bytes()
+            raise NotebookError(f"{name} is not a regular file.")
+        if status.st_size > MAX_FILE_BYTES:
+            size = f"{status.st_size / 1e6:,.0f} MB"
+            max_size = f"{MAX_FILE_BYTES / 1e6:,.0f} MB"
+            raise NotebookError(f"{name} has {size}; a notebook may have at most {max_size}.")
+        data = path.read_bytes()
     except FileNotFoundError:
-        raise NotebookError(f"There is no file {shown}.") from None
+        raise NotebookError(f"There is no file {name}.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise NotebookError(f"{shown} cannot be read: {reason}.") from None
-    if path.suffix.lower() != ".ipynb":
-        return _text_file(path, content, shown)
-    return _file(path, content, _notebook(content, shown))
+        raise NotebookError(f"{name} cannot be read: {reason}.") from None
+
+    if path.suffix.lower() == ".ipynb":
+        return _make_file(path, data, _parse_notebook(data, name))
+    return _read_text_file(path, data, name)
 
 
 def cell_source(cell: Node) -> str:
-    return _text(cell.get("source")) or ""
+    """Return the source of a cell, which may be stored as a list of lines."""
+    return _join_lines(cell.get("source")) or ""
 
 
-def cell_outputs(cell: Node) -> Iterator[Output]:
+def cell_outputs(cell: Node) -> Iterator[OutputPart]:
     """Yield the outputs that the session shows."""
-    outputs = cell.get("outputs")
-    if not isinstance(outputs, list):
+    nodes = cell.get("outputs")
+    if not isinstance(nodes, list):
         return
-    shown = (_output(output if isinstance(output, dict) else {}) for output in outputs[:_OUTPUTS])
-    for kind, same in groupby(shown, key=lambda output: output.kind):
+    outputs = (
+        _read_output(node if isinstance(node, dict) else {}) for node in nodes[:MAX_CELL_OUTPUTS]
+    )
+    for kind, same_kind in groupby(outputs, key=lambda output: output.kind):
         if kind == "stdout":  # some programs store each line as an output of its own
-            yield Output(kind, shorten("".join(output.text for output in same)))
+            yield OutputPart(kind, shorten("".join(output.text for output in same_kind)))
         else:
-            yield from same
-    if (more := len(outputs) - _OUTPUTS) > 0:
-        yield Output("stdout", f"… {more:,} more outputs are in the file\n")
+            yield from same_kind
+    omitted_count = len(nodes) - MAX_CELL_OUTPUTS
+    if omitted_count > 0:
+        yield OutputPart("stdout", f"… {omitted_count:,} more outputs are in the file\n")
 
 
-def _notebook(content: bytes, shown: str) -> Node:
+def _parse_notebook(data: bytes, name: str) -> Node:
+    """Parse and check an ``.ipynb`` file. Raises `NotebookError`."""
     try:
-        read = json.loads(content)
+        content: Any = json.loads(data)
     except (ValueError, RecursionError):
-        raise NotebookError(f"{shown} is not a notebook: it is not valid JSON.") from None
-    if not json.detect_encoding(content).startswith("utf-8"):
-        raise NotebookError(f"{shown} is not UTF-8 text.")
-    if (
-        not isinstance(read, dict)
-        or read.get("nbformat") != 4
-        or not isinstance(cells := read.get("cells"), list)
-    ):
-        raise NotebookError(f"{shown} is not a notebook of version 4 of the format.")
+        raise NotebookError(f"{name} is not a notebook: it is not valid JSON.") from None
+    if not json.detect_encoding(data).startswith("utf-8"):
+        raise NotebookError(f"{name} is not UTF-8 text.")
+
+    is_version_4 = isinstance(content, dict) and content.get("nbformat") == 4
+    cells = content.get("cells") if is_version_4 else None
+    if not isinstance(cells, list):
+        raise NotebookError(f"{name} is not a notebook of version 4 of the format.")
     for number, cell in enumerate(cells, 1):
-        is_known = isinstance(cell, dict) and cell.get("cell_type") in KINDS
-        if not is_known or _text(cell.get("source")) is None:
-            why = f"its cell {number} has no known type or no source."
-            raise NotebookError(f"{shown} is not a valid notebook: {why}")
-    return read
+        has_type = isinstance(cell, dict) and cell.get("cell_type") in CELL_TYPES
+        if not has_type or _join_lines(cell.get("source")) is None:
+            problem = f"its cell {number} has no known type or no source."
+            raise NotebookError(f"{name} is not a valid notebook: {problem}")
+    notebook: Node = content
+    return notebook
 
 
-def _file(
+def _make_file(
     path: Path,
-    content: bytes,
-    read: Node,
+    data: bytes,
+    content: Node,
     form: str = "ipynb",
     header: str = "",
     text: str = "",
     encoding: str = "utf-8-sig",
-) -> NotebookFile:
-    start = content[:1000].decode("utf-8-sig", "replace")
-    indent, ends = _INDENT.match(start), content.endswith(b"\n")
-    encoding = encoding.removesuffix("-sig")
-    style = Style(indent[1] if indent else None, "\r\n" in start, ends, encoding)
-    return NotebookFile(
-        path.absolute(), content_digest(content), read, form, style, header=header, text=text
+) -> LoadedNotebook:
+    """Return a file as read, with its formatting."""
+    start = data[:1000].decode("utf-8-sig", "replace")
+    indent = _INDENT.match(start)
+    style = Style(
+        indent=indent[1] if indent else None,
+        windows="\r\n" in start,
+        ends=data.endswith(b"\n"),
+        encoding=encoding.removesuffix("-sig"),
+    )
+    return LoadedNotebook(
+        path.absolute(), content_digest(data), content, form, style, header=header, text=text
     )
 
 
-def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
+def _read_text_file(path: Path, data: bytes, name: str) -> LoadedNotebook:
+    """Read a script or Markdown file. Raises `NotebookError`."""
+    is_python = path.suffix.lower() == ".py"
+    encoding = _declared_encoding(data) if is_python else "utf-8-sig"
+    try:
+        text = data.decode(encoding).replace("\r\n", "\n")
+    except ValueError:
+        encoding_name = encoding.removesuffix("-sig").upper()
+        raise NotebookError(f"{name} is not {encoding_name} text.") from None
+    if "\0" in text:
+        raise NotebookError(f"{name} is not a text file.")
+    if is_python and not _PERCENT.search(text):
+        return _make_file(path, data, _single_cell(text), "script", encoding=encoding)
+
+    cell_count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
+    if len(text) > MAX_TEXT_CHARS or cell_count > MAX_TEXT_CELLS:
+        advice = f"--load={name} loads it as a variable."
+        raise NotebookError(f"{name} is too large to be shown as cells. {advice}")
+    match = HEADER.match(text)
+    header = match[0] if match else ""
+    body = text.removeprefix(header)
+    form = "py:percent" if is_python else "md"
+    content = _parse_cells(body, form, name)
+    return _make_file(path, data, content, form, header, body, encoding)
+
+
+def _single_cell(text: str) -> Node:
+    """Return a script without cells as a notebook of one cell, or none if it is blank."""
+    cell: Node = {
+        "cell_type": "code",
+        "source": text,
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
+    cells = [cell] if text.strip() else []
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _parse_cells(body: str, form: str, name: str) -> Node:
+    """Parse the cells of a script or Markdown file without its header. Raises `NotebookError`."""
     import jupytext
 
-    python = path.suffix.lower() == ".py"
-    encoding = _declared_encoding(content) if python else "utf-8-sig"
-    try:
-        text = content.decode(encoding).replace("\r\n", "\n")
-    except ValueError:
-        name = encoding.removesuffix("-sig").upper()
-        raise NotebookError(f"{shown} is not {name} text.") from None
-    if "\0" in text:
-        raise NotebookError(f"{shown} is not a text file.")
-    if python and not _PERCENT.search(text):
-        cell = {"cell_type": "code", "source": text, "metadata": {}}
-        cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
-        whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        return _file(path, content, whole, "script", encoding=encoding)
-    form = "py:percent" if python else "md"
-    count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
-    if len(text) > _MOST_TEXT or count > _MOST_CELLS:
-        how = f"--load={shown} loads it as a variable."
-        raise NotebookError(f"{shown} is too large to be shown as cells. {how}")
-    found = HEADER.match(text)
-    header = found[0] if found else ""
-    body = text.removeprefix(header)
     # Below a cell that we insert, jupytext finds no header. It would parse one as YAML, in which a
     # few lines can expand without limit.
-    above = "x\n\n\n"
-    if python:
-        above = "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
+    first_cell = "x\n\n\n"
+    if form == "py:percent":
+        first_cell = "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
     try:
-        read = json.loads(json.dumps(jupytext.reads(above + body, fmt=form)))
+        content: Node = json.loads(json.dumps(jupytext.reads(first_cell + body, fmt=form)))
     except Exception as error:  # a library reading an untrusted file
-        raise NotebookError(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
-    del read["cells"][0]
-    return _file(path, content, read, form, header, body, encoding)
+        raise NotebookError(f"{name} cannot be read as cells: {one_line(str(error))}.") from None
+    del content["cells"][0]
+    return content
 
 
-def _declared_encoding(content: bytes) -> str:
+def _declared_encoding(data: bytes) -> str:
     """Return the encoding that a script declares; UTF-8 if Python does not know it, or if it does
     not keep ASCII, such as "hex"."""
     ascii_text = "".join(map(chr, range(128)))
     with suppress(SyntaxError, LookupError, ValueError):
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content[:10_000]).readline)
+        start = io.BytesIO(data[:MAX_DECLARATION_BYTES])
+        encoding, _ = tokenize.detect_encoding(start.readline)
         if encoding != "utf-8" and ascii_text.encode(encoding).decode("ascii") == ascii_text:
             return encoding
     return "utf-8-sig"
 
 
-def _text(value: object) -> str | None:
+def _join_lines(value: object) -> str | None:
+    """Return a text that may be stored as a list of lines; None if it is neither."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
     return value if isinstance(value, str) else None
 
 
-def _output(output: Node) -> Output:
-    kind = output.get("output_type")
-    if kind == "stream" and (text := _text(output.get("text"))) is not None:
-        return Output("stdout", shorten(text))
-    if kind == "error":
-        traceback = output.get("traceback")
-        lines = traceback if isinstance(traceback, list) else []
-        lines = [line for line in lines if isinstance(line, str)]
-        lines = lines or [f"{output.get('ename')}: {output.get('evalue')}"]
-        return Output("traceback", shorten("\n".join(lines) + "\n"))
-    data, is_value = output.get("data"), kind == "execute_result"
-    if isinstance(data, dict) and (is_value or kind in ("display_data", "update_display_data")):
-        return _value(data, "value" if is_value else "stdout")
-    return Output("stdout", "[an output that cannot be shown]\n")
+def _read_output(node: Node) -> OutputPart:
+    """Return an output of a notebook, whatever it contains."""
+    output_type = node.get("output_type")
+    if output_type == "stream":
+        text = _join_lines(node.get("text"))
+        if text is not None:
+            return OutputPart("stdout", shorten(text))
+    if output_type == "error":
+        return _read_traceback(node)
+    data = node.get("data")
+    if isinstance(data, dict):
+        if output_type == "execute_result":
+            return _read_data(data, "value")
+        if output_type in ("display_data", "update_display_data"):
+            return _read_data(data, "stdout")
+    return OutputPart("stdout", "[an output that cannot be shown]\n")
 
 
-def _value(data: Node, kind: str) -> Output:
-    plain = _text(data.get("text/plain"))
-    text = f"[{', '.join(map(one_line, list(data)[:5]))}]\n"
-    if plain is not None:
-        text = shorten(plain.rstrip("\n")) + "\n"
+def _read_traceback(node: Node) -> OutputPart:
+    traceback = node.get("traceback")
+    lines: list[str] = []
+    if isinstance(traceback, list):
+        lines = [line for line in traceback if isinstance(line, str)]
+    if not lines:
+        lines = [f"{node.get('ename')}: {node.get('evalue')}"]
+    return OutputPart("traceback", shorten("\n".join(lines) + "\n"))
+
+
+def _read_data(data: Node, kind: str) -> OutputPart:
+    """Return the richest form of a value that the session shows. kind: of a value that is only
+    text."""
+    plain_text = _join_lines(data.get("text/plain"))
+    if plain_text is not None:
+        text = shorten(plain_text.rstrip("\n")) + "\n"
+    else:
+        text = f"[{', '.join(map(one_line, list(data)[:5]))}]\n"
+
     for mime in sorted(PICTURES):
-        picture = _text(data.get(mime)) or ""
-        if picture and len(picture) <= _LARGEST and BASE64.fullmatch(picture):
-            return Output("display", text, mime, "".join(picture.split()))
+        picture = _join_lines(data.get(mime)) or ""
+        if picture and len(picture) <= MAX_PICTURE_CHARS and BASE64.fullmatch(picture):
+            return OutputPart("display", text, mime, "".join(picture.split()))
     for mime in ("text/html", "text/markdown"):
-        if (rich := _text(data.get(mime))) and len(rich) <= LONGEST:
-            return Output("display", text, mime, rich)
-    return Output(kind, text)
+        rich_text = _join_lines(data.get(mime))
+        if rich_text and len(rich_text) <= MAX_OUTPUT_CHARS:
+            return OutputPart("display", text, mime, rich_text)
+    return OutputPart(kind, text)

@@ -17,24 +17,29 @@ from nbformat.v4.rwbase import split_lines
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.entries import ANNOTATIONS, NothingToExport, Selected
+from mahtab_tui.export.entries import ANNOTATIONS, ExportedEntries, NothingToExport
 from mahtab_tui.export.notebook import (
-    METADATA_OF_NEW,
-    SCHEMES,
-    cells,
+    NEW_METADATA,
+    SAFE_SCHEMES,
+    build_cells,
+    build_notebook,
     code_block,
     code_cell,
     make_inert,
-    notebook,
 )
-from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, content_digest
+from mahtab_tui.export.reading import HEADER, LoadedNotebook, Node, cell_source, content_digest
 from mahtab_tui.system import replace_file
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
-_MOST_TAGS, _LONGEST = 5_000, 200_000
-"""Nested tags take quadratic time."""
-_PAGE = """{%- extends 'lab/index.html.j2' -%}
+MAX_TAGS = 5_000
+MAX_MARKUP_CHARS = 200_000
+"""Longer values are left out of pages: nested tags take quadratic time."""
+MAX_COMPARED_LINES = 3_000
+ALLOWED_TAGS = frozenset(
+    "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr i li ol p pre span strong summary table tbody td tfoot th thead tr ul".split()
+)
+PAGE_TEMPLATE = """{%- extends 'lab/index.html.j2' -%}
 {% block html_head_js %}<meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 <meta name="referrer" content="no-referrer">{% endblock %}
@@ -44,35 +49,48 @@ _PAGE = """{%- extends 'lab/index.html.j2' -%}
 """
 """JupyterLab's template without its scripts."""
 _STYLES = re.compile(r"<style\b.*?(?:</style\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_TAGS = frozenset(
-    "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr i li ol p pre span strong summary table tbody td tfoot th thead tr ul".split()
-)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def render(selected: Selected, ending: str) -> str:
+def render(selected: ExportedEntries, ending: str) -> str:
     """Return the content of a file with this suffix, one of `ENDINGS`. Raises `NothingToExport`."""
     if ending == ".ipynb":
         # A notebook is for others to run; what the program said here does not concern them.
         entries = [entry for entry in selected.entries if not isinstance(entry, Note)]
-        return str(nbformat.writes(notebook(selected._replace(entries=entries)))) + "\n"
+        node = build_notebook(selected._replace(entries=entries))
+        return str(nbformat.writes(node)) + "\n"
     if ending == ".html":
-        return _page(_without_controls(notebook(selected)), selected.title)
+        return _render_page(_without_controls(build_notebook(selected)), selected.title)
+    if ending == ".md":
+        return _render_markdown(selected)
+    return _render_script(selected)
+
+
+def _render_markdown(selected: ExportedEntries) -> str:
     import jupytext
 
-    if ending == ".md":
-        made = _without_controls(notebook(selected))
-        made.cells = [each for cell in made.cells for each in _with_outputs(cell)]
-        filters = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
-        made.metadata = {"jupytext": filters}
-        return str(jupytext.writes(made, fmt="md"))
+    node = _without_controls(build_notebook(selected))
+    cells: list[Any] = []
+    for cell in node.cells:
+        cells.append(cell)
+        cells += _output_cells(cell)
+    node.cells = cells
+    filters = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
+    node.metadata = {"jupytext": filters}
+    return str(jupytext.writes(node, fmt="md"))
+
+
+def _render_script(selected: ExportedEntries) -> str:
+    import jupytext
+
     entries = [entry for entry in selected.entries if not isinstance(entry, ANNOTATIONS)]
-    made = notebook(selected._replace(entries=entries))
-    made.metadata = {"kernelspec": made.metadata.kernelspec}
-    for cell in made.cells:
+    node = build_notebook(selected._replace(entries=entries))
+    node.metadata = {"kernelspec": node.metadata.kernelspec}
+    for cell in node.cells:
         cell.metadata = {}
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source)  # Python reads no file that contains a NUL
-    return str(jupytext.writes(made, fmt="py:percent"))
+    return str(jupytext.writes(node, fmt="py:percent"))
 
 
 def _without_controls(node: Any) -> Any:
@@ -83,37 +101,36 @@ def _without_controls(node: Any) -> Any:
     return plain(node) if isinstance(node, str) else node
 
 
-def _with_outputs(cell: Any) -> Iterator[Any]:
+def _output_cells(cell: Any) -> Iterator[Any]:
+    """Yield a Markdown cell for each output of a cell."""
     from nbformat.v4 import new_markdown_cell
 
-    yield cell
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
         traceback = "\n".join(output.get("traceback", ()))
         text = data.get("text/plain") or output.get("text") or traceback
-        picture = next((mime for mime in data if mime.startswith("image/")), "")
-        if picture:
-            yield new_markdown_cell(f"![picture](data:{picture};base64,{data[picture]})")
+        picture_mime = next((mime for mime in data if mime.startswith("image/")), "")
+        if picture_mime:
+            address = f"data:{picture_mime};base64,{data[picture_mime]}"
+            yield new_markdown_cell(f"![picture]({address})")
         elif "text/markdown" in data:
             yield new_markdown_cell(make_inert(data["text/markdown"]))
         elif text.strip():
             yield new_markdown_cell(code_block(text, "text"))
 
 
-def _page(notebook: Any, title: str) -> str:
+def _render_page(notebook: Any, title: str) -> str:
+    """Return a web page that loads and runs nothing. Raises `NothingToExport`."""
     try:
         from nbconvert import HTMLExporter
     except ImportError:
         raise NothingToExport("A web page needs nbconvert: install mahtab-tui[html].") from None
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
-        data = output.get("data", {})
-        for mime in ("text/html", "text/markdown"):
-            if mime in data and (data[mime].count("<") > _MOST_TAGS or len(data[mime]) > _LONGEST):
-                del data[mime]
-        if "text/markdown" in data:
-            data["text/markdown"] = make_inert(data["text/markdown"])
+
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            _make_data_inert(output.get("data", {}))
     exporter = HTMLExporter(
-        raw_template=_PAGE,
+        raw_template=PAGE_TEMPLATE,
         sanitize_html=True,
         exclude_anchor_links=True,
         filters={"clean_html": _sanitize_html},
@@ -122,19 +139,42 @@ def _page(notebook: Any, title: str) -> str:
     return str(page)
 
 
+def _make_data_inert(data: dict[str, str]) -> None:
+    """Remove long markup from the forms of a value, and make its Markdown inert."""
+    for mime in ("text/html", "text/markdown"):
+        markup = data.get(mime, "")
+        if markup.count("<") > MAX_TAGS or len(markup) > MAX_MARKUP_CHARS:
+            del data[mime]
+    if "text/markdown" in data:
+        data["text/markdown"] = make_inert(data["text/markdown"])
+
+
 def _sanitize_html(html: object) -> str:
     """Remove all that a browser would load or run; nbconvert's filter shows most tags as text."""
     import bleach
 
-    spans = ["colspan", "rowspan"]
-    attributes = {"*": ["class"], "a": ["href"], "td": spans, "th": spans}
-    text = _STYLES.sub("", str(html))
-    return str(bleach.clean(text, tags=_TAGS, attributes=attributes, protocols=SCHEMES))
+    cell_spans = ["colspan", "rowspan"]
+    attributes = {"*": ["class"], "a": ["href"], "td": cell_spans, "th": cell_spans}
+    return str(
+        bleach.clean(
+            _STYLES.sub("", str(html)),
+            tags=ALLOWED_TAGS,
+            attributes=attributes,
+            protocols=SAFE_SCHEMES,
+        )
+    )
 
 
-def write(selected: Selected, path: Path, *, over: bool = False) -> None:
-    """Write the file atomically. Raises `OSError`; `FileExistsError` if it exists and `over` is
-    False."""
+def write(selected: ExportedEntries, path: Path, *, over: bool = False) -> None:
+    """Write a file atomically, in the format that its suffix names.
+
+    Args:
+        over: Replace the file if it exists.
+
+    Raises:
+        OSError: It cannot be written; `FileExistsError` if it exists.
+        NothingToExport: A package for the format is missing.
+    """
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     text = render(selected, path.suffix.lower())
@@ -143,46 +183,55 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     replace_file(path, text)
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_MOST = 3_000
-
-
-def new_notebook(path: Path) -> NotebookFile:
-    content = {"cells": [], "metadata": METADATA_OF_NEW, "nbformat": 4, "nbformat_minor": 5}
-    return NotebookFile(path.absolute(), "", content)
+def new_notebook(path: Path) -> LoadedNotebook:
+    """Return a notebook without cells, which is not written yet."""
+    content = {"cells": [], "metadata": NEW_METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return LoadedNotebook(path.absolute(), "", content)
 
 
 def merge_content(
-    file: NotebookFile,
+    file: LoadedNotebook,
     ran: Mapping[int, Cell],
     additions: Sequence[Entry],
-    selected: Selected,
+    selected: ExportedEntries,
     mask: Callable[[str], str],
 ) -> Node:
-    """Return the notebook with the cells that ran (by index), and the rest of the session at its
-    end."""
-    made = [
-        _updated_cell(cell, ran[index], selected, mask) if index in ran else cell
-        for index, cell in enumerate(file.cells)
-    ]
-    ids = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
-    new = _split(list(cells(selected._replace(entries=additions), ids)))
+    """Return the content of a notebook after a session.
+
+    Args:
+        ran: The cells of the file that ran, by their index.
+        additions: The rest of the session, which becomes new cells at the end.
+        mask: Masks secrets; a source that differs only by them stays as it is.
+    """
+    merged_cells: list[Node] = []
+    for index, cell in enumerate(file.cells):
+        if index in ran:
+            cell = _updated_cell(cell, ran[index], selected, mask)
+        merged_cells.append(cell)
+
+    used_ids = {cell["id"] for cell in file.cells if isinstance(cell.get("id"), str)}
+    new_cells = list(build_cells(selected._replace(entries=additions), used_ids))
+    new_cells = _split_lines(new_cells)
+    minor_version = file.content.get("nbformat_minor")
     if file.form != "ipynb":
-        new = [{**cell, "metadata": {}} for cell in new]
-    elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):
-        # Its cells have no ids.
-        new = [{name: value for name, value in cell.items() if name != "id"} for cell in new]
-    return {**file.content, "cells": [*made, *new]}
+        new_cells = [{**cell, "metadata": {}} for cell in new_cells]
+    elif not isinstance(minor_version, int) or minor_version < 5:
+        for cell in new_cells:
+            del cell["id"]  # cells of earlier versions have none
+    return {**file.content, "cells": [*merged_cells, *new_cells]}
 
 
-def render_text(file: NotebookFile, content: Node) -> str:
+def render_text(file: LoadedNotebook, content: Node) -> str:
+    """Return a file's text with new content, in the file's own style."""
     if file.form != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
     else:
         text = json.dumps(content, ensure_ascii=False, indent=file.style.indent)
+        # UTF-8 has no lone surrogates; JSON writes them as escapes.
         if _SURROGATE.search(text):
             text = json.dumps(content, indent=file.style.indent)
-        text += "\n" * file.style.ends
+        if file.style.ends:
+            text += "\n"
     return text.replace("\n", "\r\n") if file.style.windows else text
 
 
@@ -196,9 +245,12 @@ def file_digest(path: Path) -> str:
 
 
 def free_name(path: Path) -> Path:
-    count = itertools.count(2)
-    names = (path.with_name(f"{path.stem} ({number}){path.suffix}") for number in count)
-    return next(name for name in names if not os.path.lexists(name))
+    """Return a path beside another at which there is no file: ``name (2).ipynb``."""
+    for number in itertools.count(2):
+        candidate = path.with_name(f"{path.stem} ({number}){path.suffix}")
+        if not os.path.lexists(candidate):
+            return candidate
+    raise AssertionError  # there is always a larger number
 
 
 def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
@@ -209,71 +261,93 @@ def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
     return content_digest(text.encode(encoding, "replace"))
 
 
-def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:
-    new = _split([code_cell(run, selected)])[0]
+def _updated_cell(
+    cell: Node, run: Cell, selected: ExportedEntries, mask: Callable[[str], str]
+) -> Node:
+    """Return a cell of the file as it was last run."""
+    (updated,) = _split_lines([code_cell(run, selected)])
     source = cell_source(cell)
     if mask(source).strip("\n") == run.code.strip("\n"):
-        new["source"] = cell["source"]
+        updated["source"] = cell["source"]
     else:
-        code = run.code.rstrip("\n") + source[len(source.rstrip("\n")) :]
-        new["source"] = code if isinstance(cell["source"], str) else code.splitlines(keepends=True)
-    return {**cell, **new}
+        # Keep the line ends at the end, and the form: a text or a list of lines.
+        line_ends = source[len(source.rstrip("\n")) :]
+        code = run.code.rstrip("\n") + line_ends
+        is_text = isinstance(cell["source"], str)
+        updated["source"] = code if is_text else code.splitlines(keepends=True)
+    return {**cell, **updated}
 
 
-def _split(new: list[Node]) -> list[Node]:
-    notebook = split_lines(nbformat.from_dict({"cells": new}))
-    split: list[Node] = json.loads(json.dumps(notebook.cells, sort_keys=True))
-    return split
+def _split_lines(new_cells: list[Node]) -> list[Node]:
+    """Return cells with their texts as lists of lines, as Jupyter stores them."""
+    node = split_lines(nbformat.from_dict({"cells": new_cells}))
+    cells: list[Node] = json.loads(json.dumps(node.cells, sort_keys=True))
+    return cells
 
 
-def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
-    form, texts = file.form, (content, file.content)
-    if form == "script":
-        return _as_text(form, content)
-    now, read = (HEADER.sub("", _as_text(form, each), count=1) for each in texts)
-    return preserve_lines(file.text, read, now)
+def _preserve_file_lines(file: LoadedNotebook, content: Node) -> str:
+    """Return new content as text, with the lines of the file where nothing has changed."""
+    if file.form == "script":
+        return _render_cells(file.form, content)
+    new_text = HEADER.sub("", _render_cells(file.form, content), count=1)
+    read_text = HEADER.sub("", _render_cells(file.form, file.content), count=1)
+    return preserve_lines(file.text, read_text, new_text)
 
 
-def _as_text(form: str, content: Node) -> str:
+def _render_cells(form: str, content: Node) -> str:
+    """Return the cells of a notebook in a text format. Raises `OSError`."""
     import jupytext
 
-    made = content["cells"]
-    if form == "script" and len(made) <= 1:
-        return cell_source(made[0]) if made else ""
+    cells = content["cells"]
     metadata = content["metadata"]
+    if form == "script" and len(cells) <= 1:
+        return cell_source(cells[0]) if cells else ""
+    # A script that got more cells needs marks between them.
     if form == "script":
-        form, metadata = "py:percent", {"jupytext": {"notebook_metadata_filter": "-all"}}
-    cells = [{**cell, "source": cell_source(cell)} for cell in made]
-    notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": cells})
+        form = "py:percent"
+        metadata = {"jupytext": {"notebook_metadata_filter": "-all"}}
+    text_cells = [{**cell, "source": cell_source(cell)} for cell in cells]
+    node = nbformat.from_dict({**content, "metadata": metadata, "cells": text_cells})
     try:
-        return str(jupytext.writes(notebook, fmt=form))
+        return str(jupytext.writes(node, fmt=form))
     except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 
 
 def preserve_lines(original: str, read: str, now: str) -> str:
-    """Return `now` with the lines of `original` where nothing has changed. read: the original as
-    the library writes it."""
+    """Return a new text with the lines of the original where nothing has changed.
+
+    Args:
+        original: The file's text, which the user has formatted.
+        read: The same content, as the library writes it.
+        now: The new content, as the library writes it.
+    """
     if now == read:
         return original
-    source, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
-    if source == before or max(len(source), len(before), len(after)) > _MOST:
+    original_lines = original.splitlines(keepends=True)
+    read_lines = read.splitlines(keepends=True)
+    new_lines = now.splitlines(keepends=True)
+    line_count = max(len(original_lines), len(read_lines), len(new_lines))
+    if original_lines == read_lines or line_count > MAX_COMPARED_LINES:
         return now
-    opcodes = SequenceMatcher(None, before, source, autojunk=False).get_opcodes()
 
-    def source_lines(start: int, end: int) -> list[str]:
-        lines: list[str] = []
-        for tag, first, last, source_first, source_last in opcodes:
-            within = start <= first and last <= end and (first < end or first == len(before))
-            if tag != "equal" and within:
-                lines += source[source_first:source_last]
+    formatting = SequenceMatcher(None, read_lines, original_lines, autojunk=False).get_opcodes()
+
+    def lines_as_formatted(start: int, end: int) -> Iterator[str]:
+        """Yield unchanged lines, as the user has formatted them."""
+        for tag, first, last, original_first, original_last in formatting:
+            # Lines that only the original has lie between two others: they belong to the later.
+            is_within = start <= first and last <= end and (first < end or first == len(read_lines))
+            if tag != "equal" and is_within:
+                yield from original_lines[original_first:original_last]
             else:
-                lines += before[max(start, first) : min(end, last)]
-        return lines
+                yield from read_lines[max(start, first) : min(end, last)]
 
-    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return "".join(
-        line
-        for tag, start, end, first, last in changes
-        for line in (source_lines(start, end) if tag == "equal" else after[first:last])
-    )
+    pieces: list[str] = []
+    changes = SequenceMatcher(None, read_lines, new_lines, autojunk=False).get_opcodes()
+    for tag, start, end, new_start, new_end in changes:
+        if tag == "equal":
+            pieces += lines_as_formatted(start, end)
+        else:
+            pieces += new_lines[new_start:new_end]
+    return "".join(pieces)

@@ -10,53 +10,78 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from typing import Any, cast, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
+from mahtab_tui.bus.records import Display
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Change,
-    ChangeKind,
-    Display,
-    Kernel,
-    Mime,
-    OnDisplay,
-    OnOutput,
-    OutputKind,
-    Restoration,
-    Status,
-    TracebackFrame,
-)
+from mahtab_tui.bus.values import Change, ChangeKind, Status
+from mahtab_tui.kernel.base import Kernel, OnDisplay, OnOutput
 from mahtab_tui.kernel.requests import CellEnd
+from mahtab_tui.kernel.values import CellResult, Mime, OutputKind, Restoration
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.capture import omission
+from mahtab_tui.worker.cells.capture import omission
 
-MOST = 8
+MAX_PICTURES = 8
+"""Pictures of a cell that agents get."""
+MAX_CHUNK_CHARS = 8192
+"""Characters of output after which a chunk is passed on."""
+CHUNK_DELAY_S = 0.05
+"""Seconds between chunks, unless the output is fast."""
+MAX_HEAD_CHARS = 25_000_000
+"""Characters to keep of the beginning of the output, and of its end."""
+MAX_REACHABLE_CHARS = 128_000
+"""Characters at the end of plain text that the cursor may still reach."""
+MIN_BULK_CHARS = 4_000
+"""Characters of plain text for which it pays to leave the simulated screen."""
+MAX_DISPLAY_CHARS = 100_000_000
+"""Characters of rich display to keep per cell."""
+INTERRUPT_GRACE_S = 2.0
+"""Seconds that a cell may take to end after its interrupt."""
+INTERRUPT_RETRY_S = 0.01
+"""Seconds between attempts to interrupt a cell that has not started."""
+
+_OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
+_VALUE_KEY = re.compile(r"[0-9a-f]{16}")
+_DISPLAY_NAME = re.compile(r"[\w.-]{1,100}")
+
+Kinds = tuple[tuple[OutputKind, int], ...]
+"""The kinds of the pieces of an output, with the characters of each."""
 
 
 def pictures(result: CellResult) -> list[str]:
-    return [display.data for display in result.displays if display.mime == "image/png"][:MOST]
+    """Return the first pictures of a cell, as base64."""
+    png_data = [display.data for display in result.displays if display.mime == "image/png"]
+    return png_data[:MAX_PICTURES]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
+    """Return the pieces of a cell's output, with the kind of each."""
+    # Line breaks stay as they are.
     output = io.StringIO(result.output, newline="")
     return [(kind, output.read(count)) for kind, count in result.kinds]
 
 
-_OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
-
-
-def inverted_changes(restoration: Restoration) -> list[Change]:
-    return [
-        Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable)
-        for each in restoration.changes
-    ]
+def inverted_changes(restoration: Restoration) -> tuple[Change, ...]:
+    """Return the changes that an undo reverses."""
+    return tuple(
+        Change(
+            change.name,
+            _OPPOSITES.get(change.change, change.change),
+            change.before,
+            change.variable,
+        )
+        for change in restoration.changes
+    )
 
 
 def describe_restoration(restoration: Restoration, moment: str) -> str:
-    """Return a sentence about the restored state, followed by what was not restored. moment: that of
-    the state, such as ``before cell 2 ran``."""
+    """Return a sentence about the restored state, followed by what was not restored.
+
+    Args:
+        restoration: What an undo or a redo has restored.
+        moment: That of the state, such as ``before cell 2 ran``.
+    """
     if restoration.exact:
         return f"The namespace is as it was {moment}."
     return f"All but the following is as it was {moment}. {not_restored(restoration)}"
@@ -65,28 +90,23 @@ def describe_restoration(restoration: Restoration, moment: str) -> str:
 def not_restored(restoration: Restoration) -> str:
     """Return what an undo could not restore, with reasons; empty if it restored everything."""
     reasons = [
-        f"{entry.name}: {entry.reason}".removeprefix(": ") for entry in restoration.not_restored
+        f"{value.name}: {value.reason}".removeprefix(": ") for value in restoration.not_restored
     ]
-    return f"Not restored: {'; '.join(reasons)}" if reasons else ""
-
-
-CHUNK = 8192
-"""Characters after which a chunk is passed on; or after `DELAY` seconds."""
-DELAY = 0.05
-
-KEEP = 25_000_000
-"""Characters to keep of the output's head, and of its tail."""
-
-Kinds = tuple[tuple[OutputKind, int], ...]
+    if not reasons:
+        return ""
+    return f"Not restored: {'; '.join(reasons)}"
 
 
 class Chunks:
+    """Decodes output and joins small pieces, so that a listener is not called for each."""
+
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self._on_text = on_text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending: list[str] = []
-        self._size = 0
-        self._last = 0.0
+        self._pending_chars = 0
+        self._flushed_at = 0.0
+        """Monotonic time."""
 
     def feed(self, data: bytes) -> None:
         if text := self._decoder.decode(data):
@@ -94,35 +114,34 @@ class Chunks:
 
     def add(self, text: str) -> None:
         self._pending.append(text)
-        self._size += len(text)
-        if self._size >= CHUNK or self.wait() == 0:
+        self._pending_chars += len(text)
+        if self._pending_chars >= MAX_CHUNK_CHARS or self.wait() == 0:
             self.flush()
 
     def wait(self) -> float | None:
+        """Return the seconds after which to call `flush`; None if nothing is pending."""
         if not self._pending:
             return None
-        return max(0.0, self._last + DELAY - time.monotonic())
+        return max(0.0, self._flushed_at + CHUNK_DELAY_S - time.monotonic())
 
     def flush(self) -> None:
         text = "".join(self._pending)
         self._pending.clear()
-        self._size = 0
+        self._pending_chars = 0
         if text:
             self._on_text(text)
-            self._last = time.monotonic()
+            self._flushed_at = time.monotonic()
 
     def end(self) -> None:
+        """Pass on everything, even an incomplete character."""
         self._pending.append(self._decoder.decode(b"", final=True))
         self.flush()
 
 
-_RECENT = 128_000
-"""Characters at the end of plain text that the cursor may still reach."""
-_BULK = 4_000
-
-
 @dataclass(slots=True)
 class _Piece:
+    """A piece of output; the text of a display may be replaced."""
+
     kind: OutputKind
     text: str
 
@@ -134,15 +153,19 @@ class TerminalOutput:
         self.rewritten = rewritten
         """Whether output that was passed on has been replaced since."""
         self._screen: Screen | None = None
-        self._recent: list[str] = []
-        self._size = 0
+        """Simulates a terminal since the output has moved its cursor; None before that."""
+        self._recent_texts: list[str] = []
+        """Plain text that the cursor may still reach."""
+        self._recent_chars = 0
         self._unfinished = ""
+        """The beginning of an escape sequence."""
         self._head: list[_Piece] = []
         self._tail: deque[_Piece] = deque()
-        self._free_head_chars = KEEP
-        self._tail_size = 0
-        self._omitted = 0
+        self._free_head_chars = MAX_HEAD_CHARS
+        self._tail_chars = 0
+        self._omitted_chars = 0
         self._named_displays: dict[str, _Piece] = {}
+        """Displays in the head that can be updated."""
 
     def add(self, kind: OutputKind, text: str, name: str = "") -> None:
         """Add a piece. name: that of a display, by which it is updated."""
@@ -150,7 +173,7 @@ class TerminalOutput:
             self._print(text)
             return
         self._end_prints()
-        piece = self._keep(kind, text)
+        piece = self._store(kind, text)
         if name and piece is not None:
             self._named_displays[name] = piece
 
@@ -159,45 +182,68 @@ class TerminalOutput:
         piece = self._named_displays.get(name)
         if piece is None:
             return
-        old_size = len(piece.text)
-        piece.text = text[: old_size + self._free_head_chars]
+        old_length = len(piece.text)
+        piece.text = text[: old_length + self._free_head_chars]
         # Space of a shorter text stays unused, because later output may already be in the tail.
-        self._free_head_chars -= max(0, len(piece.text) - old_size)
+        self._free_head_chars -= max(0, len(piece.text) - old_length)
         self.rewritten = True
 
     def _print(self, text: str) -> None:
+        """Add printed text: to a simulated screen if it moves the cursor, else as it is."""
         text, self._unfinished = split_unfinished(self._unfinished + text)
-        moves = rewrites(text)
-        if self._screen is not None and not moves and len(text) >= _BULK and self._screen.at_end:
-            self._recent, self._size, self._screen = [self._screen.text()], 0, None
-        if self._screen is None and not moves:
-            self._recent.append(text)
-            self._size += len(text)
-            if self._size > 2 * _RECENT:
-                text = "".join(self._recent)
-                cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
-                self._keep("stdout", text[:cut])
-                self._recent, self._size = [text[cut:]], len(text) - cut
+        moves_cursor = rewrites(text)
+
+        # Much plain text at the end of the screen makes the simulation unnecessary again.
+        is_bulk = not moves_cursor and len(text) >= MIN_BULK_CHARS
+        if self._screen is not None and is_bulk and self._screen.at_end:
+            self._recent_texts = [self._screen.text()]
+            self._recent_chars = 0
+            self._screen = None
+
+        if self._screen is None and not moves_cursor:
+            self._recent_texts.append(text)
+            self._recent_chars += len(text)
+            if self._recent_chars > 2 * MAX_REACHABLE_CHARS:
+                self._store_unreachable()
             return
+
         if self._screen is None:
             self._screen = Screen()
-            self._screen.feed("".join(self._recent))
-            self._recent, self._size = [], 0
+            self._screen.feed("".join(self._recent_texts))
+            self._recent_texts = []
+            self._recent_chars = 0
             self.rewritten = True
         self._screen.feed(text)
-        self._keep("stdout", self._screen.pop_above())
+        self._store("stdout", self._screen.pop_above())
+
+    def _store_unreachable(self) -> None:
+        """Store the plain text that the cursor cannot reach any more, if possible whole lines."""
+        text = "".join(self._recent_texts)
+        min_end = len(text) - MAX_REACHABLE_CHARS
+        line_end = text.find("\n", min_end) + 1
+        end = line_end or min_end
+        self._store("stdout", text[:end])
+        self._recent_texts = [text[end:]]
+        self._recent_chars = len(text) - end
 
     def _end_prints(self) -> None:
+        """Store all printed text, because something else follows it."""
         if self._screen is None:
-            self._recent.append(self._unfinished)
+            self._recent_texts.append(self._unfinished)
         else:
             self._screen.feed(self._unfinished)
             text = self._screen.text()
-            self._recent = [text if not self._screen.above or text.endswith("\n") else text + "\n"]
-        self._keep("stdout", "".join(self._recent))
-        self._screen, self._recent, self._size, self._unfinished = None, [], 0, ""
+            # What follows must not continue the last line of a screen that has scrolled.
+            if self._screen.above and not text.endswith("\n"):
+                text += "\n"
+            self._recent_texts = [text]
+        self._store("stdout", "".join(self._recent_texts))
+        self._screen = None
+        self._recent_texts = []
+        self._recent_chars = 0
+        self._unfinished = ""
 
-    def _keep(self, kind: OutputKind, text: str) -> _Piece | None:
+    def _store(self, kind: OutputKind, text: str) -> _Piece | None:
         """Add a piece, and return it; None if it is empty or in two parts."""
         if not text:
             return None
@@ -210,61 +256,75 @@ class TerminalOutput:
                 return piece
 
         self._tail.append(_Piece(kind, text))
-        self._tail_size += len(text)
-        while (surplus := self._tail_size - KEEP) > 0:
-            first = self._tail.popleft()
-            omitted = min(surplus, len(first.text))
-            if omitted < len(first.text):
-                self._tail.appendleft(_Piece(first.kind, first.text[omitted:]))
-            self._tail_size -= omitted
-            self._omitted += omitted
+        self._tail_chars += len(text)
+        while self._tail_chars > MAX_HEAD_CHARS:
+            surplus_chars = self._tail_chars - MAX_HEAD_CHARS
+            piece = self._tail.popleft()
+            omitted_chars = min(surplus_chars, len(piece.text))
+            if omitted_chars < len(piece.text):
+                self._tail.appendleft(_Piece(piece.kind, piece.text[omitted_chars:]))
+            self._tail_chars -= omitted_chars
+            self._omitted_chars += omitted_chars
         return None
 
     def text(self) -> tuple[str, Kinds]:
+        """Return the whole output, and the kinds of its pieces."""
         self._end_prints()
         pieces = list(self._head)
-        if self._omitted:
-            pieces.append(_Piece("stdout", omission(self._omitted)))
+        if self._omitted_chars:
+            pieces.append(_Piece("stdout", omission(self._omitted_chars)))
         pieces += self._tail
+
+        # Pieces of the same kind are joined, but each display is a piece of its own.
         kinds: list[tuple[OutputKind, int]] = []
         for piece in pieces:
-            if kinds and kinds[-1][0] == piece.kind != "display":
-                kinds[-1] = (piece.kind, kinds[-1][1] + len(piece.text))
-            else:
-                kinds.append((piece.kind, len(piece.text)))
+            chars = len(piece.text)
+            if kinds and kinds[-1][0] == piece.kind and piece.kind != "display":
+                chars += kinds.pop()[1]
+            kinds.append((piece.kind, chars))
         return "".join(piece.text for piece in pieces), tuple(kinds)
 
 
-GRACE = 2.0
-"""Seconds that a cell may take to end after its interrupt."""
-
-_AGAIN = 0.01
-
-
 class BoundedCell:
+    """Runs a cell that ends when its time is over, or when it is stopped."""
+
     def __init__(
         self,
         kernel: Kernel,
         timeout: float | None,
         *,
         may_kill: bool,
-        grace: float = GRACE,
+        grace: float = INTERRUPT_GRACE_S,
         on_unresponsive: Callable[[], None] = lambda: None,
     ) -> None:
-        """may_kill: whether to kill the kernel if the cell does not end within `grace` seconds
-        after its interrupt; otherwise `on_unresponsive` is called."""
+        """Bound a cell.
+
+        Args:
+            kernel: The kernel that runs it.
+            timeout: Seconds until it is interrupted; None for no limit.
+            may_kill: Whether the kernel is killed if the cell does not end after its interrupt.
+            grace: Seconds that it may take for that.
+            on_unresponsive: Called then instead, if `may_kill` is False.
+        """
         self._kernel = kernel
         self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         self._may_kill = may_kill
         self._grace = grace
         self._lock = threading.Lock()
+        self._has_begun = False
         self._ended = threading.Event()
         self._stop = threading.Event()
+        self._limiter: threading.Thread | None = None
         self.timed_out = False
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        start_thread("cell-limit", self._bound)
+        """Run the cell. execute: runs it, and returns its result."""
+        with self._lock:
+            self._has_begun = True
+            # Without a limit, a thread is needed only once the cell is stopped.
+            if self._timeout is not None or self._stop.is_set():
+                self._start_limiter()
         try:
             return execute()
         finally:
@@ -275,9 +335,17 @@ class BoundedCell:
     def stop(self) -> None:
         """Interrupt the cell and return immediately. A cell that has not started is interrupted
         when it does."""
-        self._stop.set()
+        with self._lock:
+            self._stop.set()
+            if self._has_begun:
+                self._start_limiter()
+
+    def _start_limiter(self) -> None:
+        if self._limiter is None and not self._ended.is_set():
+            self._limiter = start_thread("cell-limit", self._bound)
 
     def _bound(self) -> None:
+        """End the cell once its time is over. Runs on a thread."""
         timed_out = not self._stop.wait(self._timeout)
         if not self._interrupt(timed_out) or self._ended.wait(self._grace):
             return
@@ -287,6 +355,7 @@ class BoundedCell:
             self._on_unresponsive()
 
     def _interrupt(self, timed_out: bool) -> bool:
+        """Interrupt the cell, also one that has not started; returns False if it has ended."""
         while True:
             with self._lock:
                 if self._ended.is_set():
@@ -294,17 +363,12 @@ class BoundedCell:
                 self.timed_out = timed_out
                 if self._kernel.interrupt():
                     return True
-            self._ended.wait(_AGAIN)
-
-
-_KEY = re.compile(r"[0-9a-f]{16}")
-_DISPLAY_NAME = re.compile(r"[\w.-]{1,100}")
-
-MAX_DISPLAY_CHARS = 100_000_000
-"""Characters of rich display to keep per cell."""
+            self._ended.wait(INTERRUPT_RETRY_S)
 
 
 class RunningCell:
+    """The output and the result of a running cell, and its listeners."""
+
     def __init__(
         self,
         cell: int,
@@ -319,12 +383,14 @@ class RunningCell:
         self._on_output = on_output
         self._on_display = on_display
         self._lock = threading.RLock()
-        self._unsent: list[Callable[[OnOutput], object]] = []
+        self._unsent_events: list[Callable[[OnOutput], object]] = []
+        """What has happened before there was a listener."""
         self._displays: list[Display] = []
         self._free_display_chars = MAX_DISPLAY_CHARS
         self._output = TerminalOutput()
-        self._start = time.monotonic()
+        self._started_at = time.monotonic()
         self._listener_error: BaseException | None = None
+        """The first exception that a listener has raised; it becomes the result."""
         self._clears_before_next = False
         """Whether the next output replaces all output so far."""
 
@@ -354,59 +420,78 @@ class RunningCell:
         """Return None for a display of an unknown form, and if the cell has displayed too much."""
         mime = frame.get("mime")
         data = frame.get("data")
-        if mime not in get_args(Mime) or not isinstance(data, str):
+        if not isinstance(mime, str) or mime not in get_args(Mime):
+            return None
+        if not isinstance(data, str):
             return None
         self._free_display_chars -= len(data)
         if self._free_display_chars < 0:
             return None
 
-        key = str(frame.get("value"))
-        value = key if _KEY.fullmatch(key) else ""
+        value_key = str(frame.get("value"))
+        if not _VALUE_KEY.fullmatch(value_key):
+            value_key = ""
         name = frame.get("name")
         if not isinstance(name, str) or not _DISPLAY_NAME.fullmatch(name):
             name = ""
-        return Display(cast(Mime, mime), data, str(frame.get("text")), value, name)
+        text = str(frame.get("text"))
+        return Display(text, mime=mime, data=data, value=value_key, name=name)
 
     def _replace_display(self, display: Display) -> bool:
         """Put a display in the place of the one with its name; False if the cell has none."""
-        names = [shown_display.name for shown_display in self._displays]
+        names = [earlier_display.name for earlier_display in self._displays]
         if not display.name or display.name not in names:
             return False
         self._displays[names.index(display.name)] = display
         self._output.update_display(display.name, display.text)
-        self._send_display(replace(display, action="update"))
+        self._send_display(display.changed(action="update"))
         return True
 
     def _clear_if_asked(self) -> None:
+        """Remove all output so far, if the cell has asked for that."""
         if not self._clears_before_next:
             return
         self._clears_before_next = False
         self._output = TerminalOutput(rewritten=True)
         self._displays.clear()
         self._free_display_chars = MAX_DISPLAY_CHARS
-        self._send_display(Display("text/plain", "", "", action="clear"))
+        self._send_display(Display(mime="text/plain", data="", action="clear"))
 
     def _send_display(self, display: Display) -> None:
-        self._send(lambda _: self._on_display and self._on_display(display))
+        def send_to_listener(on_output: OnOutput) -> None:
+            if self._on_display is not None:
+                self._on_display(display)
+
+        self._send(send_to_listener)
 
     def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
+        """Set the listeners of a cell that began without; they get what has happened since."""
         with self._lock:
-            self._on_output, self._on_display = on_output, on_display
-            for send in self._unsent:
+            self._on_output = on_output
+            self._on_display = on_display
+            for send in self._unsent_events:
                 self._send(send)
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._start
+        """Seconds since the cell began."""
+        return time.monotonic() - self._started_at
 
-    def done(self, done: CellEnd) -> None:
-        for kind, text in done.pieces:
+    def done(self, cell_end: CellEnd) -> None:
+        """Set the result."""
+        for kind, text in cell_end.pieces:
             self._add(kind, text)
-        frames = tuple(TracebackFrame(*fields) for fields in done.frames)
-        self._finish(done.status, done.duration, done.changes, frames=frames, needs=done.needs)
+        self._finish(
+            cell_end.status,
+            cell_end.duration,
+            cell_end.changes,
+            frames=cell_end.frames,
+            needs=cell_end.needs,
+        )
 
-    def lost(self, status: Status, how: str) -> None:
-        self._finish(status, self.seconds, (), detail=how)
+    def lost(self, status: Status, sentence: str) -> None:
+        """Set the result of a cell that the kernel cannot finish. sentence: why."""
+        self._finish(status, self.seconds, (), detail=sentence)
 
     def _add(self, kind: OutputKind, text: str, name: str = "") -> None:
         if not text:
@@ -418,7 +503,7 @@ class RunningCell:
     def _send(self, send: Callable[[OnOutput], object]) -> None:
         with self._lock:
             if self._on_output is None:
-                self._unsent.append(send)
+                self._unsent_events.append(send)
             elif self._listener_error is None:
                 try:
                     send(self._on_output)
@@ -432,10 +517,18 @@ class RunningCell:
             self.result.set_exception(self._listener_error)
             return
         text, kinds = self._output.text()
-        fields |= {"displays": tuple(self._displays), "rewritten": self._output.rewritten}
-        self.result.set_result(
-            CellResult(self.cell, status, text, kinds, duration, changes, **fields)
+        result = CellResult(
+            self.cell,
+            status,
+            text,
+            kinds,
+            duration,
+            changes,
+            displays=tuple(self._displays),
+            rewritten=self._output.rewritten,
+            **fields,
         )
+        self.result.set_result(result)
 
 
 class RunningCells:
@@ -452,15 +545,22 @@ class RunningCells:
             return iter(self._cells[:])
 
     def add(self, cell: RunningCell) -> None:
+        """Add a cell inside the others. Those of an earlier host, without a seal, come first."""
         with self._lock:
-            earlier = sum(not other.seal for other in self._cells)
-            self._cells.insert(len(self._cells) if cell.seal else earlier, cell)
+            if cell.seal:
+                self._cells.append(cell)
+            else:
+                earlier_count = sum(not other.seal for other in self._cells)
+                self._cells.insert(earlier_count, cell)
 
     def remove(self, cell: RunningCell) -> None:
         with self._lock:
             self._cells = [other for other in self._cells if other is not cell]
 
     def innermost(self) -> RunningCell | None:
+        """Return the cell to which output belongs; None if no cell runs."""
         with self._lock:
-            cells = (each for each in reversed(self._cells) if not (self.replaying and each.seal))
-            return next(cells, None)
+            for cell in reversed(self._cells):
+                if not (self.replaying and cell.seal):
+                    return cell
+            return None

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mahtab_tui.kernel.base import Kernel, VariableKind
+from mahtab_tui.bus.values import VariableKind
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.requests import checked
 
 Step = Sequence[Any]
@@ -21,11 +22,18 @@ variable is the same object."""
 ViewKind = Literal["table", "array", "tree", "text", "source", "plot", "picture", "repr"]
 ChildState = Literal["", "property", "cycle"]
 
-_screens = itertools.count(1)
+PlotKind = Literal["line", "histogram", "heat"]
+
+_client_numbers = itertools.count(1)
+
+
+# Replies of the kernel. The names of their fields are those on the wire.
 
 
 @dataclass(frozen=True, slots=True)
 class InspectedObject:
+    """An object, and the views that it has."""
+
     path: ObjectPath
     type: str
     summary: str
@@ -39,18 +47,24 @@ class InspectedObject:
     known: str = ""
     """The known class that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
     shown: tuple[DerivedObject, ...] = ()
+    """Other objects that show it."""
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedObject:
+    """An object that shows another one, such as the table behind a lazy query."""
+
     title: str
     opened: InspectedObject
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildObject:
+    """An item or an attribute of an object."""
+
     step: Step
+    """The last step of its path."""
     label: str
     type: str
     summary: str
@@ -62,13 +76,18 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
+    """The head of a table's column."""
+
     name: str
     type: str
     right: bool
+    """Whether its values are aligned at the right."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePage:
+    """Some rows and columns of a table."""
+
     rows: int
     total_rows: int
     columns: int
@@ -79,6 +98,8 @@ class TablePage:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
+    """A summary of a column's or an array's values."""
+
     missing: int
     min: str
     max: str
@@ -89,6 +110,8 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
+    """The shape and the type of an array."""
+
     shape: tuple[int, ...]
     dtype: str
     device: str
@@ -97,7 +120,9 @@ class ArrayFacts:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    kind: Literal["line", "histogram", "heat"]
+    """The points of a plot, reduced to the size of the screen."""
+
+    kind: PlotKind
     xs: tuple[float, ...] = ()
     ys: tuple[float, ...] = ()
     grid: tuple[tuple[float | None, ...], ...] = ()
@@ -105,13 +130,19 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
+    """A part of a text."""
+
     text: str
     line: int
+    """The number of its first line."""
     size: int
+    """Characters of the whole text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceCode:
+    """The source of a function, a class or a module."""
+
     signature: str
     doc: str
     where: str
@@ -121,6 +152,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TableArrangement:
+    """How the rows of a table are sorted and filtered. The sort is a column, and whether it is
+    descending."""
+
     sort: tuple[int, bool] | None = None
     filters: tuple[tuple[int, str], ...] = ()
     """Columns with conditions, such as ``> 5``, ``= berlin`` or ``missing``."""
@@ -132,21 +166,26 @@ class InspectorClient:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._client = f"{os.getpid()}-{next(_screens)}"
+        self._client = f"{os.getpid()}-{next(_client_numbers)}"
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
-        """again: accept that the variable now refers to a different object."""
+        """Open an object. again: accept that the variable now refers to a different object."""
         reply = self._ask("open", path, again=again)
-        shown = [{"title": one["title"], "opened": one} for one in reply["shown"]]
-        return checked(InspectedObject, {**reply, "shown": shown})
+        derived_objects = [
+            {"title": derived["title"], "opened": derived} for derived in reply["shown"]
+        ]
+        return checked(InspectedObject, {**reply, "shown": derived_objects})
 
-    def children(self, path: ObjectPath, start: int, stop: int) -> tuple[int, tuple[Child, ...]]:
+    def children(
+        self, path: ObjectPath, start: int, stop: int
+    ) -> tuple[int, tuple[ChildObject, ...]]:
         """Return the number of items, and some of them by position."""
         reply = self._ask("children", path, f"children {path} {start}", start=start, stop=stop)
-        return reply["count"], checked(tuple[Child, ...], reply["rows"])
+        return reply["count"], checked(tuple[ChildObject, ...], reply["rows"])
 
-    def evaluate(self, path: ObjectPath, name: str) -> Child:
-        return checked(Child, self._ask("evaluate", path, name=name))
+    def evaluate(self, path: ObjectPath, name: str) -> ChildObject:
+        """Evaluate a property, which runs the user's code."""
+        return checked(ChildObject, self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
         reply = self._ask("columns", path, columns=list(columns))
@@ -158,11 +197,17 @@ class InspectorClient:
         start: int,
         stop: int,
         columns: Sequence[int],
-        arranged: TableArrangement,
+        arrangement: TableArrangement,
     ) -> TablePage:
-        wanted = {"start": start, "stop": stop, "columns": list(columns)}
+        """Return some rows and columns, by position in the arranged table."""
         reply = self._ask(
-            "table", path, None, **wanted, sort=arranged.sort, filters=arranged.filters
+            "table",
+            path,
+            start=start,
+            stop=stop,
+            columns=list(columns),
+            sort=arrangement.sort,
+            filters=arrangement.filters,
         )
         return checked(TablePage, {**reply, "total_rows": reply["of"]})
 
@@ -175,9 +220,8 @@ class InspectorClient:
     def array_figures(self, path: ObjectPath) -> ColumnStatistics:
         return checked(ColumnStatistics, self._ask("array", path, "array figures", figures=True))
 
-    def plot(
-        self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
-    ) -> Plot:
+    def plot(self, path: ObjectPath, kind: PlotKind, width: int, height: int) -> Plot:
+        """Return a plot for an area of `width` by `height` points."""
         return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
@@ -186,31 +230,46 @@ class InspectorClient:
     def find(
         self, path: ObjectPath, words: str, start: int, *, backwards: bool
     ) -> tuple[int, int] | None:
-        found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
-        return None if found is None else (found[0], found[1])
+        """Search a text from a position; returns the start and the end of what was found."""
+        reply = self._ask("find", path, words=words, start=start, backwards=backwards)
+        match = reply["found"]
+        if match is None:
+            return None
+        return checked(tuple[int, int], match)
 
-    def source(self, path: ObjectPath) -> Source:
-        return checked(Source, self._ask("source", path))
+    def source(self, path: ObjectPath) -> SourceCode:
+        return checked(SourceCode, self._ask("source", path))
 
     def picture(self, path: ObjectPath) -> bytes:
+        """Draw a picture, and return its file."""
         return base64.b64decode(self._ask("picture", path)["picture"])
 
     def measure(self, path: ObjectPath) -> tuple[int, int] | None:
         """Return a picture's size in pixels without running user code; zeros if it must be drawn
         for that; None if it is not a picture."""
-        found = self._ask("measure", path)["size"]
-        return None if found is None else (found[0], found[1])
+        size = self._ask("measure", path)["size"]
+        if size is None:
+            return None
+        return checked(tuple[int, int], size)
 
     def representation(self, path: ObjectPath) -> tuple[str, bool]:
+        """Return the `repr` of an object, and whether it is shortened."""
         reply = self._ask("repr", path)
         return reply["text"], reply["cut"]
 
     def close(self) -> None:
+        """Let the kernel forget the objects that the screen has opened."""
         self._ask("close", (), "")
 
     def _ask(
-        self, do: str, path: ObjectPath, slot: str | None = None, **more: Any
+        self, action: str, path: ObjectPath, slot: str | None = None, **arguments: Any
     ) -> dict[str, Any]:
-        slot = do if slot is None else slot
-        request = {"client": self._client, "slot": slot, "do": do, "path": path, **more}
+        """Send a request. slot: by default one for each kind of action."""
+        request = {
+            "client": self._client,
+            "slot": action if slot is None else slot,
+            "do": action,
+            "path": path,
+            **arguments,
+        }
         return self._kernel.inspect_object(request)

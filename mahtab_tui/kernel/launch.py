@@ -18,96 +18,40 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from mahtab_tui.kernel.base import KernelError, SaveTarget
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system import find_program
-from mahtab_tui.worker.frames import CONNECTION_LOST, TOKEN_SIZE
-from mahtab_tui.worker.spool import PIECE, pending_bytes
+from mahtab_tui.worker.link.frames import CONNECTION_LOST, TOKEN_BYTES
+from mahtab_tui.worker.link.spool import PIECE_BYTES, pending_bytes
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.requests import KernelReady
-    from mahtab_tui.worker.holder import HolderSettings
+    from mahtab_tui.worker.link.holder import HolderSettings
 
 EnvironmentKind = Literal["virtual environment", "conda environment"]
 
 VENV_NAMES = (".venv", "venv")
+MIN_VERSION = (3, 9)
+"""The oldest Python in which a kernel runs."""
+TOO_OLD_CODE = 86
+"""The exit code of the bootstrap in an older Python."""
+RELEASE_SIZE = 2**20
+"""Bytes of stored output from which on their file is shortened."""
+MAX_SPECS = 100
+"""Kernels of Jupyter that are listed from a folder."""
+MAX_CONDA_ENVIRONMENTS = 100
+MAX_CONDA_LIST_BYTES = 65_536
+MAX_LAST_LINE_CHARS = 200
 
-_SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_MOST = 100
-_LIST_BYTES = 65_536
+_SPEC_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_INTERPRETER_NAME = re.compile(r"(python|pypy)[\d.]*[a-z]?")
+_PYTHON_HINT = "give a Python interpreter's file, or a virtual environment's folder"
+_WORKER_FOLDER = Path(__file__).resolve().parents[1] / "worker"
 
-
-class PythonEnvironment(NamedTuple):
-    path: str
-    prefix: Path
-
-
-def environment_kind(folder: Path) -> EnvironmentKind | None:
-    if not (folder / "bin" / "python").exists():
-        return None
-    if (folder / "pyvenv.cfg").is_file():
-        return "virtual environment"
-    return "conda environment" if (folder / "conda-meta").is_dir() else None
-
-
-def environment_prefix(python: str) -> Path | None:
-    folder = Path(python).parent.parent
-    return folder if environment_kind(folder) else None
-
-
-def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
-    used = environment_prefix(python)
-    found: dict[str, PythonEnvironment] = {}
-    for path, prefix in _folders(folder):
-        with suppress(OSError):
-            if not path.isprintable() or (used and prefix.samefile(used)):
-                continue
-            if environment_kind(prefix):
-                found.setdefault(os.path.realpath(prefix), PythonEnvironment(path, prefix))
-    return list(found.values())
-
-
-def find_kernelspecs() -> list[str]:
-    data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
-    names: dict[str, None] = {}
-    for folder in (data, *(f"{each}/share/jupyter" for each in (sys.prefix, "/usr/local", "/usr"))):
-        with suppress(OSError):
-            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))[:_MOST]
-            names.update(dict.fromkeys(file.parent.name for file in found))
-    return list(filter(_SPEC.fullmatch, names))
-
-
-def has_package(prefix: Path, name: str) -> bool:
-    try:
-        return any(
-            path.exists()
-            for lib in prefix.glob("lib/python3.*/site-packages")
-            for path in (lib / name, lib / f"{name}.py")
-        )
-    except OSError:
-        return False
-
-
-def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
-    for name in VENV_NAMES:
-        yield name, folder / name
-    for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
-        if configured := os.environ.get(variable):
-            yield configured, folder / configured
-    with suppress(OSError, RuntimeError):  # RuntimeError comes from `home`
-        with (Path.home() / ".conda" / "environments.txt").open("rb") as file:
-            listed = os.fsdecode(file.read(_LIST_BYTES))
-        for line in listed.splitlines()[:_MOST]:
-            if os.path.isabs(line):
-                yield line, Path(line)
-
-
-OLDEST = (3, 9)
-
-TOO_OLD = 86
-
-_INTERPRETER = re.compile(r"(python|pypy)[\d.]*[a-z]?")
-_WANTED = "give a Python interpreter's file, or a virtual environment's folder"
-_WORKER = Path(__file__).resolve().parents[1] / "worker"
+_SIGNAL_SENTENCES = {
+    signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
+    signal.SIGTERM: "it was terminated from outside (SIGTERM)",
+}
 
 # The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` contains
 # neither the working directory nor PYTHONPATH, so that we do not import the user's `queue.py`. The
@@ -115,8 +59,8 @@ _WORKER = Path(__file__).resolve().parents[1] / "worker"
 # cost time during imports; `main` enables it.
 BOOTSTRAP = f"""\
 import sys
-if sys.version_info < {OLDEST!r}:
-    sys.stdout.write("%d.%d.%d" % sys.version_info[:3]); sys.exit({TOO_OLD})
+if sys.version_info < {MIN_VERSION!r}:
+    sys.stdout.write("%d.%d.%d" % sys.version_info[:3]); sys.exit({TOO_OLD_CODE})
 import gc, os
 gc.disable()
 fd, folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:])
@@ -130,17 +74,110 @@ main(fd, holder)
 """
 
 
-RELEASE_SIZE = 2**20
+# Finding environments
+
+
+class PythonEnvironment(NamedTuple):
+    """An environment that the user can switch to."""
+
+    path: str
+    """As the user would type it."""
+    prefix: Path
+
+
+def environment_kind(folder: Path) -> EnvironmentKind | None:
+    """Return of which kind an environment's folder is; None if it is not an environment."""
+    if not (folder / "bin" / "python").exists():
+        return None
+    if (folder / "pyvenv.cfg").is_file():
+        return "virtual environment"
+    if (folder / "conda-meta").is_dir():
+        return "conda environment"
+    return None
+
+
+def environment_prefix(python: str) -> Path | None:
+    """Return the folder of an interpreter's environment, if it belongs to one."""
+    folder = Path(python).parent.parent
+    if environment_kind(folder) is None:
+        return None
+    return folder
+
+
+def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
+    """Find environments in a folder and those that are active or that conda lists.
+
+    Args:
+        folder: The working directory.
+        python: The kernel's interpreter, whose environment is left out.
+    """
+    current_prefix = environment_prefix(python)
+    environments: dict[str, PythonEnvironment] = {}
+    for path, prefix in _environment_candidates(folder):
+        with suppress(OSError):
+            if not path.isprintable():
+                continue
+            if current_prefix is not None and prefix.samefile(current_prefix):
+                continue
+            if environment_kind(prefix) is not None:
+                real_prefix = os.path.realpath(prefix)
+                environments.setdefault(real_prefix, PythonEnvironment(path, prefix))
+    return list(environments.values())
+
+
+def find_kernelspecs() -> list[str]:
+    """Return the names of Jupyter's kernels on this machine, without importing its libraries."""
+    user_folder = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
+    prefixes = (sys.prefix, "/usr/local", "/usr")
+    names: dict[str, None] = {}
+    for folder in (user_folder, *(f"{prefix}/share/jupyter" for prefix in prefixes)):
+        with suppress(OSError):
+            spec_files = sorted(Path(folder, "kernels").glob("*/kernel.json"))
+            for file in spec_files[:MAX_SPECS]:
+                names[file.parent.name] = None
+    return [name for name in names if _SPEC_NAME.fullmatch(name)]
+
+
+def has_package(prefix: Path, name: str) -> bool:
+    """Return whether an environment has a package or a module with this name."""
+    try:
+        return any(
+            path.exists()
+            for site_packages in prefix.glob("lib/python3.*/site-packages")
+            for path in (site_packages / name, site_packages / f"{name}.py")
+        )
+    except OSError:
+        return False
+
+
+def _environment_candidates(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield folders that may be environments, each as the user would type it and as a path."""
+    for name in VENV_NAMES:
+        yield name, folder / name
+    for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
+        if configured := os.environ.get(variable):
+            yield configured, folder / configured
+    # `Path.home` raises a RuntimeError if there is no home folder.
+    with suppress(OSError, RuntimeError):
+        with (Path.home() / ".conda" / "environments.txt").open("rb") as file:
+            conda_list = os.fsdecode(file.read(MAX_CONDA_LIST_BYTES))
+        for line in conda_list.splitlines()[:MAX_CONDA_ENVIRONMENTS]:
+            if os.path.isabs(line):
+                yield line, Path(line)
+
+
+# A kernel's process
 
 
 class Output(Protocol):
-    """`read` is called when its pipe is readable."""
+    """What a kernel prints. `read` is called when its pipe is readable."""
 
     def read(self) -> bytes | None:
         """Return the next bytes; empty at the end, None if there are none now."""
 
     def available(self) -> Iterator[bytes]:
-        """Yield what is available now, because a thread may print endlessly."""
+        """Return what is available at the time of this call, because a thread may print
+        endlessly."""
 
 
 class SeekableOutput(Output, Protocol):
@@ -158,44 +195,64 @@ class SeekableOutput(Output, Protocol):
 
 
 class PipeOutput:
+    """The output of a kernel that ends with its screen, directly from the pipe."""
+
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
     def read(self) -> bytes | None:
-        return os.read(self._pipe, PIECE)
+        return os.read(self._pipe, PIECE_BYTES)
 
     def available(self) -> Iterator[bytes]:
-        left = pending_bytes(self._pipe)
-        while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
+        return self._next(pending_bytes(self._pipe))
+
+    def _next(self, remaining_bytes: int) -> Iterator[bytes]:
+        while remaining_bytes > 0:
+            data = os.read(self._pipe, min(remaining_bytes, PIECE_BYTES))
+            if not data:
+                return
             yield data
-            left -= len(data)
+            remaining_bytes -= len(data)
 
 
 class DetachHandle(Protocol):
+    """By which a process can outlive its screen."""
+
     lifeline: socket.socket
+    """Gets a byte if another host attaches to the process."""
     was_reattached: bool
+    """Whether the process has outlived an earlier screen."""
     ready: KernelReady | None
+    """The kernel's first message, if an earlier host has received it."""
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Detach the process."""
 
-    def ended(self) -> None: ...
+    def ended(self) -> None:
+        """Remove what was needed to find the process, because it has ended."""
 
 
 class Process(Protocol):
+    """A kernel's process, on this machine or another one."""
+
     channel: socket.socket
+    """For frames in both directions."""
     output: int
+    """The descriptor of the pipe for its output."""
     reader: Output
     token: bytes
     """Part of each frame that it sends, unknown to user code."""
     shares_clock: bool
+    """Whether its monotonic clock is ours."""
     detach_handle: DetachHandle | None
+    """None if it cannot outlive its screen."""
 
     def signal(self, number: int) -> None: ...
 
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-class Child(Protocol):
+class OwnedProcess(Protocol):
     """A part of `subprocess.Popen`."""
 
     pid: int
@@ -207,7 +264,9 @@ class Child(Protocol):
 
 @dataclass
 class LocalProcess:
-    child: Child
+    """A kernel's process on this machine; implements `Process`."""
+
+    child: OwnedProcess
     channel: socket.socket
     output: int
     token: bytes
@@ -228,53 +287,83 @@ class LocalProcess:
 
 
 class ConnectionState:
-    """The connection to a remote kernel."""
+    """The connection to a remote kernel, as the user sees it."""
 
     def __init__(
         self,
         host: str,
         report: Callable[[str], None],
-        call: Callable[[str, Mapping[str, Any]], Any],
+        call: Callable[[str, Mapping[str, Any]], object],
     ) -> None:
+        """Create a state.
+
+        Args:
+            host: The other machine, for the user.
+            report: Reports the state, with a sentence that may be empty.
+            call: Calls a function of the `KernelHost`.
+        """
         self._host = host
         self._report = report
         self._call = call
         self.next_try = 0.0
+        """When the next attempt to connect follows, in seconds since the epoch; 0 if connected."""
         self.given_up = threading.Event()
         """Set once the kernel is not needed any more, so that nothing waits long."""
 
-    def lost(self, next_try: float, why: str) -> None:
-        before, self.next_try = self.next_try, next_try
-        gone = f"Lost the connection to {self._host} ({why}). The kernel keeps running, and its output is kept."
-        self._report("" if before else gone)
+    def lost(self, next_try: float, reason: str) -> None:
+        """Report that the connection is lost; the sentence is only given the first time."""
+        text = ""
+        if not self.next_try:
+            text = (
+                f"Lost the connection to {self._host} ({reason})."
+                " The kernel keeps running, and its output is kept."
+            )
+        self.next_try = next_try
+        self._report(text)
 
     def back(self) -> None:
+        """Report that the connection is there again."""
         self.next_try = 0.0
         self._report(f"Reconnected to {self._host}.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
-        """Ask the user for what the connection needs. hidden: whether it is a password. Returns
-        None if there is no answer."""
+        """Ask the user for what the connection needs.
+
+        Args:
+            prompt: What the connecting command asks.
+            hidden: Whether the answer is a password.
+
+        Returns:
+            The answer; None if there is none.
+        """
         prompt = prompt.strip()
+        # A prompt of several lines does not fit beside the input.
         if "\n" in prompt:
             self._report(prompt)
         try:
             answer = self._call("input", {"prompt": prompt, "password": hidden})
         except RuntimeError:
             return None
-        return None if answer is None else str(answer)
+        if answer is None:
+            return None
+        return str(answer)
 
 
 class Launcher(Protocol):
     """Starts a kernel's processes, on this machine or another one."""
 
     label: str
+    """The other machine, for the user; empty for this one."""
     address: str
+    """As for ``--kernel``; empty for this machine."""
     problem: str
+    """Why the last process ends with its screen, as a sentence; empty if that is meant so."""
     will_reattach: bool
     """Whether the first `start` attaches to a waiting kernel."""
 
-    def find(self, python: str | None) -> str: ...
+    def find(self, python: str | None) -> str:
+        """Find an interpreter; None for the default one. Raises `KernelError`."""
+        ...
 
     def start(
         self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
@@ -282,11 +371,17 @@ class Launcher(Protocol):
         """Start the worker, on a thread that lives as long as it does. Raises `OSError`,
         `ValueError` and `KernelError`."""
 
-    def keep_settings(self, target: SaveTarget) -> dict[str, Any]: ...
+    def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
+        """Return what the worker needs to save the namespace. Raises `KernelError`."""
+        ...
 
 
 class LocalLauncher:
-    label = address = problem = ""
+    """Launches kernels on this machine that end with their screen."""
+
+    label = ""
+    address = ""
+    problem = ""
     will_reattach = False
 
     def find(self, python: str | None) -> str:
@@ -318,37 +413,44 @@ def find_interpreter(python: str | None) -> str:
     if python is None:
         return sys.executable
     path = Path(python).expanduser()
-    if os.sep not in python and (_INTERPRETER.fullmatch(python) or not path.is_dir()):
-        found = find_program(python)
-        if found is None:
-            raise KernelError(f"There is no {python} on the PATH: {_WANTED}.")
-        path = Path(found)
+    if os.sep not in python and (_INTERPRETER_NAME.fullmatch(python) or not path.is_dir()):
+        program = find_program(python)
+        if program is None:
+            raise KernelError(f"There is no {python} on the PATH: {_PYTHON_HINT}.")
+        path = Path(program)
     elif path.is_dir():
         path = path / "bin" / "python"
     if not os.access(path, os.X_OK):
-        raise KernelError(f"There is no program {path}: {_WANTED}.")
+        raise KernelError(f"There is no program {path}: {_PYTHON_HINT}.")
     # Links are not resolved, because the python of a virtual environment is a link that only works
     # under its own name.
     return os.path.abspath(path)
 
 
 def environment(columns: int, lines: int) -> dict[str, str]:
+    """Return the environment variables of a kernel on this machine."""
     return {**os.environ, **screen_variables(columns, lines, os.environ)}
 
 
 def screen_variables(
-    columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})
+    columns: int, lines: int, user_variables: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """Return variables that describe the screen: output goes to a pipe, but colours are shown. own:
-    the user's own NO_COLOR or FORCE_COLOR, which takes precedence."""
-    env = {"COLUMNS": str(columns), "LINES": str(lines)}
-    if "NO_COLOR" in own:
-        return env
-    for name, value in {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_INTERACTIVE": "0"}.items():
-        env[name] = own.get(name, value)
-    if own.get("TERM", "dumb") == "dumb":
-        env["TERM"] = "xterm-256color"
-    return env
+    """Return variables that describe the screen: output goes to a pipe, but colours are shown.
+
+    Args:
+        columns: The width of the screen.
+        lines: Its height.
+        user_variables: The user's own NO_COLOR or FORCE_COLOR, which takes precedence.
+    """
+    variables = {"COLUMNS": str(columns), "LINES": str(lines)}
+    if "NO_COLOR" in user_variables:
+        return variables
+    defaults = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_INTERACTIVE": "0"}
+    for name, value in defaults.items():
+        variables[name] = user_variables.get(name, value)
+    if user_variables.get("TERM", "dumb") == "dumb":
+        variables["TERM"] = "xterm-256color"
+    return variables
 
 
 def spawn(
@@ -359,19 +461,31 @@ def spawn(
     pipe: tuple[int, int] | None = None,
     holder: HolderSettings | None = None,
 ) -> LocalProcess:
-    """Start the worker. Raises `OSError`. On Linux the process ends with the *thread* that called
-    this."""
-    ours, theirs = socket.socketpair()
-    token = os.urandom(TOKEN_SIZE)
-    ours.sendall(token)
+    """Start the worker. On Linux the process ends with the *thread* that called this.
+
+    Args:
+        executable: The interpreter.
+        cwd: The working directory.
+        env: All environment variables.
+        pipe: The ends of the pipe for its output, for reading and writing; by default a new one.
+        holder: What the kernel's holder needs, if the kernel can outlive its screen.
+
+    Raises:
+        OSError: The interpreter cannot be started.
+    """
+    our_socket, worker_socket = socket.socketpair()
+    token = os.urandom(TOKEN_BYTES)
+    our_socket.sendall(token)
     output, write_end = pipe or os.pipe()
-    descriptors, settings = [theirs.fileno()], ""
+    descriptors = [worker_socket.fileno()]
+    holder_settings = ""
     if holder is not None:
         descriptors += [holder.listener, holder.pipe, holder.spool, holder.lifeline]
-        settings = json.dumps(holder._asdict())
+        holder_settings = json.dumps(holder._asdict())
+    arguments = [str(worker_socket.fileno()), str(_WORKER_FOLDER), holder_settings]
     try:
         child = subprocess.Popen(
-            [executable, "-c", BOOTSTRAP, str(theirs.fileno()), str(_WORKER), settings],
+            [executable, "-c", BOOTSTRAP, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=write_end,
             stderr=write_end,
@@ -381,39 +495,44 @@ def spawn(
             start_new_session=True,
         )
     except BaseException:
-        ours.close()
+        our_socket.close()
         os.close(output)
         raise
     finally:
-        theirs.close()
+        worker_socket.close()
         os.close(write_end)
-    return LocalProcess(child, ours, output, token, PipeOutput(output))
+    return LocalProcess(child, our_socket, output, token, PipeOutput(output))
 
 
-_WORDS = {
-    signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
-    signal.SIGTERM: "it was terminated from outside (SIGTERM)",
-}
+# How a process has ended
 
 
-def describe_end(code: int) -> str:
-    if code == CONNECTION_LOST:
+def describe_end(exit_code: int) -> str:
+    """Return how a process has ended, as a clause. exit_code: negative for a signal."""
+    if exit_code == CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
-    if code >= 0:
-        return f"it exited with code {code}"
-    number = -code
+    if exit_code >= 0:
+        return f"it exited with code {exit_code}"
+    number = -exit_code
     try:
         name = signal.Signals(number)
     except ValueError:
         return f"signal {number}"
-    return _WORDS.get(name) or f"{(signal.strsignal(number) or name.name).lower()} ({name.name})"
+    if name in _SIGNAL_SENTENCES:
+        return _SIGNAL_SENTENCES[name]
+    description = signal.strsignal(number) or name.name
+    return f"{description.lower()} ({name.name})"
 
 
-def describe_failed_start(executable: str, code: int, output: str) -> str:
-    oldest = ".".join(map(str, OLDEST))
-    if code == TOO_OLD:
-        return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."
+def describe_failed_start(executable: str, exit_code: int, output: str) -> str:
+    """Return a sentence about an interpreter in which the worker did not start."""
+    min_version = ".".join(map(str, MIN_VERSION))
+    if exit_code == TOO_OLD_CODE:
+        return f"{executable} is Python {output.strip()}; a kernel needs Python {min_version} or later."
+    ending = describe_end(exit_code).removeprefix("it ")
     lines = output.strip().splitlines()
-    last_line = f", saying: {lines[-1][:200]}" if lines else ""
-    ending = describe_end(code).removeprefix("it ")
-    return f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{last_line})."
+    if lines:
+        ending += f", saying: {lines[-1][:MAX_LAST_LINE_CHARS]}"
+    return (
+        f"{executable} does not work as a Python interpreter of {min_version} or later ({ending})."
+    )

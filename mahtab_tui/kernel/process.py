@@ -10,47 +10,52 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
+from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import (
     FRESH,
     RESET,
     CellListener,
-    CellResult,
-    KeepResult,
     Kernel,
     KernelError,
-    KernelHost,
+    OnDisplay,
+    OnOutput,
+)
+from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.host import KernelHost, host_definitions
+from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
+from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
+from mahtab_tui.kernel.requests import KernelReady
+from mahtab_tui.kernel.values import (
+    CellResult,
+    KeepResult,
     KernelInfo,
     KernelState,
     Lock,
-    OnDisplay,
-    OnOutput,
-    Operation,
-    Operations,
     RestoredFile,
     SavedFile,
     SavedNamespace,
     SaveTarget,
-    Status,
-    T,
-    UndoAnswer,
-    host_definitions,
 )
-from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
-from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 
-SLOW_DISK = 20_000_000
-
-ATTEMPTS = 3
-
-STARTUP_OUTPUT = 4_000
+RESTORE_BYTES_PER_S = 20_000_000
+"""Speed of a slow disk, by which the time for restoring a file is limited."""
+MAX_START_ATTEMPTS = 3
+"""Attempts to start a kernel in place of one that has died."""
+MAX_STARTUP_OUTPUT_CHARS = 4_000
+"""Characters of the output of failed startup code that are shown."""
+DEFAULT_SCREEN_SIZE = (80, 24)
 
 CLOSED = "The session was closed."
 
 
 class ProcessKernel(Kernel):
+    """A kernel in a process of its own, on this machine or another one.
+
+    A process that dies is replaced by a new one.
+    """
+
     def __init__(
         self,
         python: str | None = None,
@@ -63,32 +68,48 @@ class ProcessKernel(Kernel):
         keep: SaveTarget | None = None,
         launcher: Launcher | None = None,
     ) -> None:
-        """startup: code that runs first in each new process. undo_memory: megabytes; the oldest
-        steps are dropped first. keep: where the namespace is saved; None for nowhere. launcher:
-        where the kernel runs; None for this machine."""
-        self._launcher = launcher = launcher or LocalLauncher()
+        """Create a kernel without a process.
+
+        Args:
+            python: The interpreter or its environment; None for our own.
+            cwd: The working directory; None for ours, or for the home folder elsewhere.
+            startup: Code that runs first in each new process.
+            reload: Whether changed modules of the project are reloaded before a cell.
+            undo_steps: Number of cells that can be undone; 0 for none.
+            undo_memory: Megabytes for that; the oldest steps are dropped first.
+            keep: Where the namespace is saved; None for nowhere.
+            launcher: Where the kernel runs; None for this machine.
+        """
+        super().__init__()
+        launcher = launcher or LocalLauncher()
+        self._launcher = launcher
         self._python = python
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
         self._startup = startup
         self._reload = reload
-        self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
+        self._undo_steps = undo_steps
+        self._undo_megabytes = undo_memory
         self._save_target = keep
         # If variables are saved, the session reports which of them are restored.
-        self._is_empty = "; its namespace is empty" if keep is None else ""
+        self._empty_note = "; its namespace is empty" if keep is None else ""
         self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
             lambda name, args: self._host.call(name, args),
         )
-        self._size = (80, 24)
-        self._turn = threading.Lock()
+        self._size = DEFAULT_SCREEN_SIZE
         self._swap = threading.Lock()
+        """Held while the process is replaced."""
         self._changed = threading.Condition()
+        """Guards the state and the process; notified when they change."""
         self._worker: WorkerProcess | None = None
-        self._starting: WorkerProcess | None = None
+        self._starting_worker: WorkerProcess | None = None
+        """A process that is not ready yet."""
         self._executable = ""
         self._failure = "The kernel was not started."
-        self._moved = ""
+        """Why there is no process, as a sentence."""
+        self._moved_note = ""
+        """That the working directory is gone, as a sentence; reported with the next state."""
         self._attached = launcher.will_reattach
         self._closed = False
 
@@ -160,23 +181,24 @@ class ProcessKernel(Kernel):
         self._replace(self._executable or self._launcher.find(self._python), RESET, FRESH)
 
     def activate(self, python: str) -> None:
-        now = f"Switched to {{executable}} (Python {{python}}){self._is_empty}."
-        self._replace(self._launcher.find(python), "The interpreter was changed.", now)
+        text = f"Switched to {{executable}} (Python {{python}}){self._empty_note}."
+        self._replace(self._launcher.find(python), "The interpreter was changed.", text)
         self._python = python
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
         if self._worker is not None:
-            self._worker.send("size", columns=columns, lines=lines)
+            self._worker.set_size(columns, lines)
 
     def set_reload(self, on: bool) -> None:
         self._reload = on
         if self._worker is not None:
-            self._worker.send("reload", on=on)
+            self._worker.set_reload(on)
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        typing = operation in (Operations.complete, Operations.explain)
-        worker = self._require(wait=not typing)
+        # While the user types, nothing waits for a process that is only starting.
+        is_for_typing = operation in (Operations.complete, Operations.explain)
+        worker = self._require(wait=not is_for_typing)
         reply = worker.ask(operation, timeout, **fields)
         if isinstance(reply, UndoAnswer):
             worker.cwd = reply.cwd or worker.cwd
@@ -190,13 +212,16 @@ class ProcessKernel(Kernel):
 
     @property
     def cannot_undo(self) -> str:
-        if not self._undo_limits["steps"]:
+        if not self._undo_steps:
             return "undo is off (undo_steps is 0)"
-        return "" if sys.platform == "linux" else "this system cannot fork the kernel safely"
+        if sys.platform != "linux":
+            return "this system cannot fork the kernel safely"
+        return ""
 
     def saved_namespace(self) -> SavedNamespace | None:
         if self._save_target is None:
             return None
+        # Raises an error if nothing can be saved.
         self._launcher.keep_settings(self._save_target)
         if not self._launcher.label and not os.path.lexists(self._save_target.folder):
             return SavedNamespace((), ())
@@ -207,10 +232,12 @@ class ProcessKernel(Kernel):
 
     def restore(self, file: SavedFile) -> RestoredFile:
         worker = self._require()
+        timeout = Operations.restore.timeout + file.size / RESTORE_BYTES_PER_S
         with self._turn:
             try:
-                return worker.restore(file.name, Operations.restore.timeout + file.size / SLOW_DISK)
+                return worker.restore(file.name, timeout)
             except KernelError:
+                # It may still be reading, which must not delay the next cell.
                 worker.interrupt()
                 raise
 
@@ -218,13 +245,16 @@ class ProcessKernel(Kernel):
         return self._info(self._worker, self._state)
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
-        self._closed, self._failure = True, CLOSED
+        self._closed = True
+        self._failure = CLOSED
         if not leave or self._worker is None:
             self._wire.given_up.set()
-        if (starting := self._starting) is not None:
-            starting.kill(CLOSED)
+        starting_worker = self._starting_worker
+        if starting_worker is not None:
+            starting_worker.kill(CLOSED)
         with self._swap:
-            worker, self._worker = self._worker, None
+            worker = self._worker
+            self._worker = None
         if worker is not None and leave:
             worker.leave(on_purpose)
         elif worker is not None:
@@ -232,11 +262,13 @@ class ProcessKernel(Kernel):
         self._report(KernelState.DEAD, "")
 
     def _ready(self) -> WorkerProcess | None:
+        """Return the process, once it has started; None if there is none."""
         with self._changed:
             self._changed.wait_for(lambda: self._state is not KernelState.STARTING)
             return self._worker
 
     def _require(self, *, wait: bool = True) -> WorkerProcess:
+        """Return the process. wait: whether to wait for one that starts. Raises `KernelError`."""
         worker = self._ready() if wait else self._worker
         if worker is None:
             raise KernelError(self._failure)
@@ -248,61 +280,89 @@ class ProcessKernel(Kernel):
             self._changed.notify_all()
         self._host.kernel_state(self.info(), text)
 
-    def _replace(self, executable: str, why: str, now: str) -> None:
+    def _replace(self, executable: str, reason: str, text: str) -> None:
+        """Replace the process.
+
+        Args:
+            executable: The new interpreter.
+            reason: A sentence for cells of the old process.
+            text: A sentence about the new process, with fields for its interpreter.
+
+        Raises:
+            KernelError: The new process could not start. The old one stays.
+        """
         with self._swap:
             if self._closed:
                 raise KernelError(self._failure)
-            old = self._worker
-            new = self._launch(executable)
-            self._set_worker(new, executable)
+            old_worker = self._worker
+            worker = self._launch(executable)
+            self._set_worker(worker, executable)
             self._state = KernelState.STARTING
-        if old is not None:
-            old.end(Status.KILLED, why)
-        self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
+        if old_worker is not None:
+            old_worker.end(Status.KILLED, reason)
+        self._begin(text.format(python=worker.hello.python, executable=worker.hello.executable))
 
     def _launch(self, executable: str) -> WorkerProcess:
+        """Start a process, and wait until it is ready. Raises `KernelError`."""
+        is_remote = bool(self._launcher.label)
         cwd = self._worker.cwd if self._worker is not None else self._cwd
-        folder = cwd if self._launcher.label else existing_folder(cwd)
+        folder = cwd if is_remote else existing_folder(cwd)
         start = partial(self._launcher.start, executable, folder, self._size, self._wire)
         worker = WorkerProcess(executable, folder, start, self._host, self._on_end)
-        self._starting = worker
+        self._starting_worker = worker
         try:
             worker.start()
         finally:
-            self._starting = None
+            self._starting_worker = None
         self._attached = worker.was_reattached
         self._wire.next_try = 0.0
-        if worker.cwd != cwd and (folder != cwd or (self._launcher.label and cwd)):
-            self._moved = moved_message(cwd, worker.cwd)
+
+        # The other machine chooses a folder itself if none was named.
+        was_named = folder != cwd or (is_remote and bool(cwd))
+        if worker.cwd != cwd and was_named:
+            self._moved_note = moved_message(cwd, worker.cwd)
         return worker
 
     def _set_worker(self, worker: WorkerProcess, executable: str) -> None:
+        """Use a process from now on. Raises `KernelError` if it has ended already."""
         with self._changed:
             if worker.claimed:
                 raise KernelError(CLAIMED)
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
-            self._worker, self._executable = worker, executable
+            self._worker = worker
+            self._executable = executable
         self.set_size(*self._size)
 
     def _begin(self, text: str) -> None:
+        """Prepare a process that has started, and report that it is idle.
+
+        Args:
+            text: A sentence for the user.
+        """
         with self._changed:
-            worker, startup = self._worker, self._startup
-            if startup:
-                self._startup = ""  # startup code that ends the process must not end the next one
+            worker = self._worker
         if worker is None:
             return
         if self._attached:
             self._report(KernelState.IDLE, "")
             return
+
+        # Startup code that ends the process must not end the next one, too.
+        startup = self._startup
+        self._startup = ""
+        # The worker handles these before anything that is sent later.
         if self._launcher.label:
-            worker.send("elsewhere")
-        for op, definitions in host_definitions(self._host):
-            worker.send(op, **{op: definitions})
+            worker.set_remote()
+        definitions = host_definitions(self._host)
+        worker.add_functions(definitions.functions)
+        if definitions.servers:
+            worker.add_servers(definitions.servers)
         if self._reload:
-            worker.send("reload", on=True)
-        if self._undo_limits["steps"]:
-            worker.send("undo_limits", **self._undo_limits)
+            worker.set_reload(True)
+        if self._undo_steps:
+            worker.set_undo_limits(self._undo_steps, self._undo_megabytes)
+
         if startup:
             result = worker.execute(startup, RunningCell(0, lambda kind, text: None))
             if result.output and result.status is Status.OK:
@@ -312,14 +372,20 @@ class ProcessKernel(Kernel):
             self._startup = startup
             if result.status is not Status.OK:
                 text = f"{text} {startup_failure(result)}".lstrip()
+
         if self._save_target is not None:
-            with suppress(KernelError):  # `saved_before` raises it
-                worker.send("keep_in", **self._launcher.keep_settings(self._save_target))
-        text, self._moved = f"{text} {self._moved} {self._launcher.problem}".strip(), ""
+            # `saved_namespace` raises the error again, for the user.
+            with suppress(KernelError):
+                worker.set_save_settings(self._launcher.keep_settings(self._save_target))
+        text = f"{text} {self._moved_note} {self._launcher.problem}".strip()
+        self._moved_note = ""
         self._report(KernelState.IDLE, text)
 
     def _info(self, worker: WorkerProcess | None, state: KernelState) -> KernelInfo:
-        hello = KernelReady("", self._executable, "", 0) if worker is None else worker.hello
+        if worker is None:
+            hello = KernelReady("", self._executable, "", 0)
+        else:
+            hello = worker.hello
         return KernelInfo(
             hello.python,
             hello.executable,
@@ -333,43 +399,49 @@ class ProcessKernel(Kernel):
 
     # Called on a process's reader thread
 
-    def _on_end(self, worker: WorkerProcess, how: str) -> None:
+    def _on_end(self, worker: WorkerProcess, sentence: str) -> None:
+        """Start a new process in place of one that has died. sentence: how it has ended."""
         with self._changed:
             if self._closed or self._worker is not worker:
                 return
             self._worker = None
             self._cwd = worker.cwd
-            self._closed = worker.claimed  # a new one would wait for the same session
+            # If another host has the process, a new one would wait for the same session.
+            self._closed = worker.claimed
             self._state = KernelState.STARTING
         if worker.claimed:
-            self._fail(how)
+            self._fail(sentence)
             return
         try:
-            self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
+            self._host.kernel_state(self._info(worker, KernelState.DEAD), sentence)
             self._restart()
         except Exception as error:  # the thread's outermost frame: cells wait for the outcome
             self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_START_ATTEMPTS + 1):
             with self._swap:
                 if self._closed or self._worker is not None:
                     return
                 try:
                     self._set_worker(self._launch(self._executable), self._executable)
                 except KernelError as error:
-                    if attempt == ATTEMPTS:
-                        why = f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
-                        self._fail(why)
+                    if attempt == MAX_START_ATTEMPTS:
+                        self._fail(
+                            f"A new kernel failed to start {MAX_START_ATTEMPTS} times in a row:"
+                            f" {error}"
+                        )
                     continue
-            self._begin(f"Started a new kernel{self._is_empty}.")
+            self._begin(f"Started a new kernel{self._empty_note}.")
             return
 
     def _fail(self, text: str) -> None:
+        """Report that there is no process any more."""
         self._failure = text
         self._report(KernelState.DEAD, text)
 
 
 def startup_failure(result: CellResult) -> str:
-    output = result.output[-STARTUP_OUTPUT:].rstrip()
+    """Return a sentence about failed startup code, with the end of its output."""
+    output = result.output[-MAX_STARTUP_OUTPUT_CHARS:].rstrip()
     return f"The code that every kernel starts with failed:\n{output}"

@@ -16,28 +16,41 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import Change, KernelError, KernelHost, Operation, OutputKind, Status
+from mahtab_tui.bus.values import Change, Status, TracebackFrame
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.host import KernelHost
+from mahtab_tui.kernel.operations import Operation
+from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.frames import Frame, encode
+from mahtab_tui.worker.link.frames import Frame, encode
 
-LIMIT = 64 * 2**20
-"""Maximum bytes in the queue. A single message may be larger."""
+MAX_QUEUED_BYTES = 64 * 2**20
+"""Maximum bytes in the queue of messages for a kernel. A single message may be larger."""
+MAX_OPEN_REQUESTS = 100
+"""Requests that wait for a reply; a further one waits until there are fewer."""
+NO_ANSWER = (
+    "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
+)
+
+T = TypeVar("T")
 
 
 class OutgoingFullError(ValueError):
-    pass
+    """The kernel does not read its messages, and too many are queued."""
 
 
 class Outbox:
     """Sends whole messages, in order. A thread sends what the socket does not accept at once."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
+        """Create a queue without a channel. give_up: called if not even a short answer fits."""
         self.channel: socket.socket | None = None
         self._give_up = give_up
         self._lock = threading.Lock()
-        self._waiting: deque[memoryview] = deque()
-        self._size = 0
+        self._queue: deque[memoryview] = deque()
+        self._queued_bytes = 0
         self._writer: threading.Thread | None = None
+        """Sends the queue; None if that is empty."""
 
     def send(self, data: bytes) -> None:
         """Send or queue an encoded frame; ignores a kernel that has ended. Raises
@@ -45,25 +58,25 @@ class Outbox:
         with self._lock:
             if self.channel is None:
                 return
-            view = memoryview(data)
-            if not self._waiting:
+            unsent = memoryview(data)
+            if not self._queue:
                 try:
-                    view = view[self.channel.send(view, socket.MSG_DONTWAIT) :]
+                    unsent = unsent[self.channel.send(unsent, socket.MSG_DONTWAIT) :]
                 except BlockingIOError:
                     pass
                 except OSError:
                     return
-                if not view:
+                if not unsent:
                     return
-            elif self._size + len(view) > LIMIT:
+            elif self._queued_bytes + len(unsent) > MAX_QUEUED_BYTES:
                 raise OutgoingFullError("the kernel does not read its messages")
-            self._waiting.append(view)
-            self._size += len(view)
+            self._queue.append(unsent)
+            self._queued_bytes += len(unsent)
             if self._writer is None:
                 self._writer = start_thread("mahtab-outgoing", self._write, self.channel)
 
     def answer(self, answer: Frame) -> None:
-        """Raises `OutgoingFullError`, after which a shorter answer can be sent."""
+        """Send an answer. Raises `OutgoingFullError`, after which a shorter one can be sent."""
         try:
             self.send(encode(answer))
         except OutgoingFullError:
@@ -72,8 +85,10 @@ class Outbox:
             self._give_up()
 
     def close(self) -> None:
+        """Close the channel; messages in the queue are lost."""
         with self._lock:
-            channel, self.channel = self.channel, None
+            channel = self.channel
+            self.channel = None
             writer = self._writer
         if channel is None:
             return
@@ -84,51 +99,70 @@ class Outbox:
         channel.close()
 
     def _write(self, channel: socket.socket) -> None:
+        """Send the queue until it is empty. Runs on a thread."""
         while True:
             with self._lock:
-                if self.channel is None or not self._waiting:
+                if self.channel is None or not self._queue:
                     self._writer = None
                     return
-                first = view = self._waiting[0]
+                # It stays in the queue while it is sent, so that later messages follow it.
+                message = self._queue[0]
+            unsent = message
             try:
-                while view:
-                    view = view[channel.send(view) :]
+                while unsent:
+                    unsent = unsent[channel.send(unsent) :]
             except OSError:
                 with self._lock:
-                    self._waiting.clear()
-                    self._size, self._writer = 0, None
+                    self._queue.clear()
+                    self._queued_bytes = 0
+                    self._writer = None
                 return
             with self._lock:
-                self._waiting.popleft()
-                self._size -= len(first)
+                self._queue.popleft()
+                self._queued_bytes -= len(message)
 
 
-T = TypeVar("T")
+# Messages of the kernel. The names of their fields are those on the wire.
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReady:
+    """The first message of a kernel."""
+
     python: str
+    """Its version."""
     executable: str
     cwd: str
     pid: int
+    locks: tuple[str, ...] = ("keep", "discard")
+    """The ways to confine a cell that the kernel knows. Kernels of version 0.1 do not say, and know
+    these two."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
+    """The message about the end of a cell: an `executor.Outcome`, checked because code of the user's
+    may have forged it. The host adds the output, and makes a `CellResult` of it."""
+
     cell: int
     status: Status
     pieces: tuple[tuple[OutputKind, str], ...]
+    """The value or the traceback, after what was printed."""
     changes: tuple[Change, ...]
-    frames: tuple[tuple[str, int, str, int], ...]
+    frames: tuple[TracebackFrame, ...]
     duration: float
+    """In seconds."""
     cwd: str
     seal: str = ""
+    """The token of the request to run the cell, which user code does not know."""
     needs: str = ""
+    """The access that a cell in a locked fork lacked."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
+    """A call of a function of the host by code in the kernel."""
+
     id: int
     name: str
     args: dict[str, Any]
@@ -139,10 +173,11 @@ def checked(kind: type[T], reply: object) -> T:
     try:
         return cast("T", _adapter(cast("Hashable", kind)).validate_python(reply))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        # The input is left out, because it may be large or a secret.
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        field = ".".join(map(str, problems[0]["loc"]))
         name = getattr(kind, "__name__", kind)
-        raise KernelError(f"{name} {field}: {first['msg']}") from None
+        raise KernelError(f"{name} {field}: {problems[0]['msg']}") from None
 
 
 @functools.cache
@@ -156,21 +191,30 @@ class Answers:
     def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send
         self._lock = threading.Lock()
-        self._open: dict[int, Callable[[], object]] = {}
+        self._cancel_functions: dict[int, Callable[[], object]] = {}
+        """By the numbers of the open calls."""
 
     def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:
+        """Answer a call on a thread.
+
+        Args:
+            number: The call's number.
+            call: Returns the answer, a JSON value. The message of an exception is sent instead.
+            cancel: Called if the other process no longer waits.
+        """
         with self._lock:
-            self._open[number] = cancel
+            self._cancel_functions[number] = cancel
         start_thread("mahtab-call", self._answer, number, call)
 
     def cancel(self, number: int) -> None:
+        """Cancel a call, if it is open. It gets no answer."""
         with self._lock:
-            cancel = self._open.pop(number, None)
+            cancel = self._cancel_functions.pop(number, None)
         if cancel is not None:
             cancel()
 
     def cancel_all(self) -> None:
-        for number in list(self._open):
+        for number in list(self._cancel_functions):
             self.cancel(number)
 
     def _answer(self, number: int, call: Callable[[], Any]) -> None:
@@ -180,14 +224,16 @@ class Answers:
         except BaseException as error:  # the thread's outermost frame; the caller raises it
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
-            self._open.pop(number, None)
+            self._cancel_functions.pop(number, None)
 
     def _send_if_open(self, answer: Frame) -> None:
-        if answer["id"] in self._open:
+        if answer["id"] in self._cancel_functions:
             self._send(answer)
 
 
 class CallAnswers(Answers):
+    """The open calls of a kernel, which its host serves."""
+
     def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
         super().__init__(send)
         self._host = host
@@ -200,51 +246,64 @@ class CallAnswers(Answers):
         )
 
 
-MOST = 100
-
-NO_ANSWER = (
-    "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
-)
-
-
 class ControlRequests:
+    """Requests to a kernel that are answered while a cell runs. Any thread may ask."""
+
     def __init__(self, send: Callable[[Frame], None]) -> None:
-        """send: raises `ValueError` if a frame cannot be sent."""
+        """Create an empty list of requests. send: raises `ValueError` if a frame cannot be sent."""
         self._send = send
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
-        self._open: dict[int, Future[Any]] = {}
-        self._ended = ""
+        """Guards the fields below; notified when they change."""
+        self._open_replies: dict[int, Future[Any]] = {}
+        self._end_reason = ""
+        """Why no request can be answered any more, as a sentence; empty while they can."""
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        """Send a request and wait for the reply. Raises `KernelError`."""
-        timeout = operation.timeout if timeout is None else timeout
-        now = time.monotonic()
+        """Send a request and wait for the reply.
+
+        Args:
+            operation: What to do.
+            timeout: In seconds; by default that of the operation.
+            fields: The arguments.
+
+        Raises:
+            KernelError: The kernel has ended or does not answer, or its answer is an error.
+        """
+        if timeout is None:
+            timeout = operation.timeout
+        deadline = time.monotonic() + timeout
+
+        def can_ask() -> bool:
+            return bool(self._end_reason) or len(self._open_replies) < MAX_OPEN_REQUESTS
+
         with self._changed:
-            free = self._changed.wait_for(lambda: self._ended or len(self._open) < MOST, timeout)
-            if self._ended:
-                raise KernelError(self._ended)
-            if not free:
+            is_free = self._changed.wait_for(can_ask, timeout)
+            if self._end_reason:
+                raise KernelError(self._end_reason)
+            if not is_free:
                 raise KernelError(NO_ANSWER)
             number = next(self._ids)
             reply: Future[Any] = Future()
-            self._open[number] = reply
+            self._open_replies[number] = reply
+
         try:
             self._send({"op": operation.name, "id": number, **fields})
         except ValueError as error:
-            self._take(number)
+            self._pop_reply(number)
             raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
+        # A reply that comes too late still counts as open: the kernel works on it.
         try:
-            value = reply.result(max(0.0, now + timeout - time.monotonic()))
+            value = reply.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
         return checked(operation.result, value)
 
     def on_reply(self, frame: Frame) -> None:
-        """Raises `KeyError`, `TypeError` if it is malformed."""
+        """Pass a reply on. Raises `KeyError` or `TypeError` if it is malformed."""
         error = frame.get("error")
         value = frame["value"] if error is None else None
-        reply = self._take(frame["id"])
+        reply = self._pop_reply(frame["id"])
         if reply is None:
             return
         if error is None:
@@ -252,16 +311,18 @@ class ControlRequests:
         else:
             reply.set_exception(KernelError(str(error)))
 
-    def end(self, how: str) -> None:
+    def end(self, reason: str) -> None:
+        """Let all requests fail. reason: a sentence."""
         with self._changed:
-            self._ended = how
-            left, self._open = self._open, {}
+            self._end_reason = reason
+            open_replies = list(self._open_replies.values())
+            self._open_replies.clear()
             self._changed.notify_all()
-        for reply in left.values():
-            reply.set_exception(KernelError(how))
+        for reply in open_replies:
+            reply.set_exception(KernelError(reason))
 
-    def _take(self, number: int) -> Future[Any] | None:
+    def _pop_reply(self, number: int) -> Future[Any] | None:
         with self._changed:
-            reply = self._open.pop(number, None)
+            reply = self._open_replies.pop(number, None)
             self._changed.notify_all()
         return reply

@@ -10,23 +10,15 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from mahtab_tui.kernel.base import (
-    CellResult,
-    KernelError,
-    KernelHost,
-    Lock,
-    OnDisplay,
-    OnOutput,
-    Operations,
-    RestoredFile,
-    Status,
-)
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
+from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.launch import (
     DetachHandle,
     Output,
@@ -35,6 +27,7 @@ from mahtab_tui.kernel.launch import (
     describe_end,
     describe_failed_start,
 )
+from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.requests import (
     NO_ANSWER,
     CallAnswers,
@@ -46,37 +39,55 @@ from mahtab_tui.kernel.requests import (
     OutgoingFullError,
     checked,
 )
+from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile
 from mahtab_tui.system import start_thread, wait_for_result
-from mahtab_tui.worker.descriptors import is_readable
-from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.link.descriptors import is_readable
+from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
-START_TIMEOUT = 20.0
-"""Seconds; the disk may be cold, or site-packages large."""
+START_TIMEOUT_S = 20.0
+"""Seconds until the worker is ready; the disk may be cold, or site-packages large."""
+END_TIMEOUT_S = 1.0
+"""Seconds for the process to end after its connection has ended."""
+BACKLOG_TIMEOUT_S = 5.0
+"""Seconds for what the kernel kept while it had no host."""
+RECEIVE_BYTES = 65_536
+SEAL_BYTES = 16
 
-END_TIMEOUT = 1.0
+CLAIMED = "The other terminal now has the kernel and its variables."
 
-_RESTORING = -1
+_RESTORE_CELL = -1
+"""The number by which restoring a file is interrupted, as if it were a cell."""
 
 
 class SavedBefore(NamedTuple):
+    """The last arguments of `Kernel.keep` on an earlier screen. The fields are those on the wire."""
+
     carried: tuple[str, ...] | None
+    """None if there were none."""
     lost: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class EventBacklog:
-    """Events to replay on attach. `at` is the offset of the output up to an event."""
+class RecordedEvents:
+    """What has happened before a host attached. The fields are those on the wire.
+
+    Each event has ``at``, the offset of the output up to it, and ``begin``, ``shown`` or ``done``.
+    """
 
     acknowledged: int
+    """The offset of the output up to which it is stored."""
     events: tuple[dict[str, Any], ...]
     calls: tuple[HostCall, ...]
+    """Calls of the host that are not answered."""
     saved: SavedBefore
 
 
-CLAIMED = "The other terminal now has the kernel and its variables."
-
-
 class WorkerProcess:
+    """A kernel's process: it runs cells, answers requests, and calls the host.
+
+    A thread of its own starts the process and reads from it. Any thread may call the methods.
+    """
+
     def __init__(
         self,
         executable: str,
@@ -85,8 +96,16 @@ class WorkerProcess:
         host: KernelHost,
         on_end: Callable[[WorkerProcess, str], None],
     ) -> None:
-        """start: starts the process, on the reader thread. on_end: called there when the process is
-        over or another host has attached to it, and its cells have their results."""
+        """Create a process that is not started.
+
+        Args:
+            executable: The interpreter.
+            cwd: The working directory.
+            start: Starts the process, on the reader thread.
+            host: Serves the calls of its code.
+            on_end: Called on the reader thread with a sentence, when the process is over or another
+                host has attached to it, and its cells have their results.
+        """
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
@@ -94,57 +113,91 @@ class WorkerProcess:
         self._host = host
         self._on_end = on_end
         self._started: Future[None] = Future()
+        """Done when there is a process."""
         self._ready: Future[None] = Future()
+        """Done when its worker has sent its first message."""
         self._lock = threading.RLock()
         self._printing = threading.Lock()
+        """Held while output that belongs to no cell is reported."""
         self._outbox = Outbox(lambda: self._break("it does not read the answers to its requests"))
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
         self.over = False
         self.claimed = False
-        self._intent: tuple[Status, str] | None = None
+        """Whether another host has attached to the process."""
+        self._intended_end: tuple[Status, str] | None = None
+        """The status and the sentence for cells, if we end the process."""
         self._cells = RunningCells()
         self._last_seal = ""
         self._restoring: RunningCell | None = None
-        self._leaving = self._left = False
+        """The file that is being restored, as if it were a cell."""
+        self._leaving = False
+        """Whether this host detaches the process."""
+        self._left = False
+        """Whether the process belongs to no host or to another one, so it gets no signals."""
         self._seekable: SeekableOutput | None = None
         """The output, if the kernel can outlive this host."""
-        self._backlog: Future[EventBacklog] = Future()
-        self._resumed: dict[int, RunningCell] = {}
-        self._ends: dict[int, int] = {}
+        self._backlog: Future[RecordedEvents] = Future()
+        self._resumed_cells: dict[int, RunningCell] = {}
+        """Cells that began under an earlier host, by number."""
+        self._output_ends: dict[int, int] = {}
         """Offset of the end of each unstored cell's output."""
         self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
-        self._chunks = Chunks(self._printed)
-        self._early: list[str] = []
+        self._chunks = Chunks(self._on_printed)
+        self._early_output: list[str] = []
+        """What was printed before the worker was ready."""
         # The thread lives as long as the process, which it also starts (see `spawn`).
         self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
     def start(self) -> None:
+        """Start the process, and wait until it is ready. Raises `KernelError`."""
         self._thread.start()
         try:
             self._started.result()
-            self._ready.result(START_TIMEOUT)
+            self._ready.result(START_TIMEOUT_S)
         except TimeoutError:
             self._signal(signal.SIGKILL)
             raise KernelError(
-                f"{self._executable} was not ready within {START_TIMEOUT:.0f} s."
+                f"{self._executable} was not ready within {START_TIMEOUT_S:.0f} s."
             ) from None
 
     def execute(
         self, code: str, running: RunningCell, nested: bool = False, lock: Lock | None = None
     ) -> CellResult:
-        """Raises any exception of the cell's listener, and `KernelError` for code too large to
-        send."""
-        running.seal = os.urandom(16).hex()
-        frame = {"op": "execute", "cell": running.cell, "code": code}
-        over = (Status.DIED, "The kernel had ended before the cell began.")
+        """Run a cell, and wait for its end.
+
+        Args:
+            code: The code.
+            running: Gets its output.
+            nested: Whether it runs while another cell waits for the host.
+            lock: How a fork confines it.
+
+        Raises:
+            KernelError: The code is too large to send, or the kernel does not know the lock.
+            Exception: Any exception of the cell's listener.
+        """
+        if lock is not None and lock not in self.hello.locks:
+            raise KernelError(
+                "The cell did not run: the kernel was started by another version of mahtab-tui, which"
+                " cannot confine the cell in this way. /reset starts a new kernel."
+            )
+        running.seal = os.urandom(SEAL_BYTES).hex()
+        frame = {
+            "op": "execute",
+            "cell": running.cell,
+            "code": code,
+            "nested": nested,
+            "lock": lock,
+            "seal": running.seal,
+        }
         try:
-            data = encode({**frame, "nested": nested, "lock": lock, "seal": running.seal})
+            data = encode(frame)
             with self._lock:
                 if self.over:
-                    running.lost(*(self._intent or over))
+                    died = (Status.DIED, "The kernel had ended before the cell began.")
+                    running.lost(*(self._intended_end or died))
                 else:
                     self._cells.add(running)
             self._outbox.send(data)
@@ -158,24 +211,27 @@ class WorkerProcess:
     ) -> CellResult | None:
         """Wait for the end of a cell that began under an earlier host; None if the kernel does not
         know it."""
+        # An error means that the kernel has ended; its cells have their results then.
         with contextlib.suppress(KernelError):
             wait_for_result(self._backlog)
-        running = self._resumed.pop(cell, None)
+        running = self._resumed_cells.pop(cell, None)
         if running is None:
             return None
         running.listen(on_output, on_display)
         return wait_for_result(running.result)
 
     def saved_before(self) -> SavedBefore:
+        """Return what an earlier host last saved. Raises `KernelError`."""
         try:
-            return self._backlog.result(Operations.saved_before.timeout).saved
+            return self._backlog.result(BACKLOG_TIMEOUT_S).saved
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 
     def acknowledge(self, cell: int) -> None:
+        """Note that a cell's result is stored, so that no other host needs it."""
         if self._seekable is not None:
-            self._seekable.release(self._ends.pop(cell, 0))
-            self.send("stored", stored=(cell,), heard=0)
+            self._seekable.release(self._output_ends.pop(cell, 0))
+            self._send("stored", stored=(cell,), heard=0)
 
     @property
     def can_detach(self) -> bool:
@@ -185,74 +241,127 @@ class WorkerProcess:
     def was_reattached(self) -> bool:
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
-    def send(self, op: str, **fields: Any) -> None:
+    # Messages without a reply. They are lost if the kernel does not read.
+
+    def set_size(self, columns: int, lines: int) -> None:
+        """Set the size of the screen."""
+        self._send("size", columns=columns, lines=lines)
+
+    def set_reload(self, on: bool) -> None:
+        """Set whether changed modules of the project are reloaded before a cell."""
+        self._send("reload", on=on)
+
+    def set_remote(self) -> None:
+        """Note that the kernel and the host exchange no files."""
+        self._send("elsewhere")
+
+    def set_undo_limits(self, steps: int, megabytes: int) -> None:
+        """Set how many cells can be undone, and the memory for that."""
+        self._send("undo_limits", steps=steps, megabytes=megabytes)
+
+    def set_save_settings(self, settings: Mapping[str, Any]) -> None:
+        """Set where and how variables are saved. settings: see `Launcher.keep_settings`."""
+        self._send("keep_in", **settings)
+
+    def add_functions(self, functions: Sequence[Mapping[str, Any]]) -> None:
+        """Define the functions of the host in the namespace."""
+        self._send("functions", functions=functions)
+
+    def add_servers(self, servers: Sequence[Mapping[str, Any]]) -> None:
+        """Define the host's MCP servers in the namespace."""
+        self._send("servers", servers=servers)
+
+    def _send(self, op: str, **fields: Any) -> None:
         with contextlib.suppress(OutgoingFullError):
             self._outbox.send(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
+        """Interrupt the innermost cell on a thread; returns False if no cell runs."""
         cell = self._cells.innermost() or self._restoring
-        if cell is not None and not cell.interrupting:
+        if cell is None:
+            return False
+        if not cell.interrupting:
             cell.interrupting = True
             start_thread("mahtab-interrupt", self._interrupt, cell, time.monotonic())
-        return cell is not None
+        return True
 
-    def _interrupt(self, cell: RunningCell, asked: float) -> None:
+    def _interrupt(self, cell: RunningCell, asked_at: float) -> None:
+        """Interrupt a cell. asked_at: monotonic time, so that code that has begun since is not
+        interrupted."""
         has_our_clock = self._process is not None and self._process.shares_clock
         try:
             self.ask(
-                Operations.interrupt_cell, cell=cell.cell, asked=asked if has_our_clock else None
+                Operations.interrupt_cell,
+                cell=cell.cell,
+                asked=asked_at if has_our_clock else None,
             )
-        except KernelError:  # the code blocks the control thread, but C code may check for signals
+        except KernelError:
+            # The code blocks the control thread, but C code may check for signals.
             with self._lock:
                 if cell in self._cells:
                     self._signal(signal.SIGINT)
         cell.interrupting = False
 
-    def restore(self, file: str, seconds: float) -> RestoredFile:
-        self._restoring = RunningCell(_RESTORING, lambda kind, text: None)
+    def restore(self, file: str, timeout: float) -> RestoredFile:
+        """Restore the variables in a file; `interrupt` stops it. Raises `KernelError`."""
+        self._restoring = RunningCell(_RESTORE_CELL, lambda kind, text: None)
         try:
-            return self.ask(Operations.restore, seconds, file=file, cell=_RESTORING)
+            return self.ask(Operations.restore, timeout, file=file, cell=_RESTORE_CELL)
         finally:
             self._restoring = None
 
-    def end(self, status: Status, how: str) -> None:
-        """End the process: at once if a cell runs, else after its exit handlers."""
+    def end(self, status: Status, sentence: str) -> None:
+        """End the process: at once if a cell runs, else after its exit handlers.
+
+        Args:
+            status: The status of its cells.
+            sentence: How they have ended.
+        """
         with self._lock:
-            self._intent = (status, how)
-            busy = any(self._cells)
-        if not busy and self._process is not None:
-            self.send("end")
+            self._intended_end = (status, sentence)
+            is_busy = any(self._cells)
+        if not is_busy and self._process is not None:
+            self._send("end")
             with contextlib.suppress(OSError):
                 self._process.channel.shutdown(socket.SHUT_WR)
-            self._thread.join(END_TIMEOUT)
+            self._thread.join(END_TIMEOUT_S)
         self._signal(signal.SIGKILL)
         self._thread.join()
 
     def leave(self, on_purpose: bool) -> None:
-        """Detach the process; its cells get no results. End it if it cannot run without a host."""
+        """Detach the process; its cells get no results. End it if it cannot run without a host.
+
+        Args:
+            on_purpose: Whether the user asked for that, so its cell has no time limit.
+        """
         process = self._process
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
         if on_purpose:
-            self.send("stay")
+            self._send("stay")
         with self._printing, self._lock:
-            self._leaving = self._left = True
+            self._leaving = True
+            self._left = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
-        self._thread.join(END_TIMEOUT)
+        self._thread.join(END_TIMEOUT_S)
 
-    def kill(self, how: str) -> None:
+    def kill(self, sentence: str) -> None:
+        """Kill the process. sentence: how its cells have ended."""
         with self._lock:
-            self._intent = (Status.KILLED, how)
+            self._intended_end = (Status.KILLED, sentence)
         self._signal(signal.SIGKILL)
 
-    def _break(self, why: str) -> None:
+    def _break(self, reason: str) -> None:
+        """Kill the process because it does not work any more. reason: a clause."""
         with self._lock:
-            self._intent = self._intent or (Status.DIED, f"The kernel died: {why}.")
+            if self._intended_end is None:
+                self._intended_end = (Status.DIED, f"The kernel died: {reason}.")
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended or is left."""
         with self._lock:
             if self._process is not None and not self.over and not self._left:
                 self._process.signal(number)
@@ -260,113 +369,143 @@ class WorkerProcess:
     # The reader thread
 
     def _run(self) -> None:
+        """Start the process, read from it until it ends or is left, and report its end."""
         try:
-            process = self._process = self._start()
+            process = self._start()
         except KernelError as error:
             self._started.set_exception(error)
             return
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
+            reason = getattr(error, "strerror", None) or error
             self._started.set_exception(
-                KernelError(f"{self._executable} cannot be started: {why}.")
+                KernelError(f"{self._executable} cannot be started: {reason}.")
             )
             return
+        self._process = process
         self._started.set_result(None)
-        handle, output = process.detach_handle, process.reader
+
+        handle = process.detach_handle
+        output = process.reader
         self._detach_handle = handle
         if handle is not None:
             self._seekable = cast("SeekableOutput", output)
         self._outbox.channel = process.channel
         if handle is not None and handle.ready is not None:
             self._on_ready(handle.ready)
-        claimed = False
+
+        is_claimed = False
         try:
-            claimed = self._read(process, output)
+            is_claimed = self._read(process, output)
         except Exception as error:  # code in the kernel may have written anything there
-            why = str(error) or type(error).__name__
-            self._break(f"something outside the session wrote to its connection ({why})")
-        if handle is not None and (claimed or self._left):
-            with self._lock:
-                self._left = True
-            self.claimed = not self._leaving
-            self._outbox.close()
-            os.close(process.output)
-            handle.leave()
-            self._over(Status.KILLED, CLAIMED)
-            return
-        code = self._reap(process)
+            reason = str(error) or type(error).__name__
+            self._break(f"something outside the session wrote to its connection ({reason})")
+        if handle is not None and (is_claimed or self._left):
+            self._finish_left(process, handle)
+        else:
+            self._finish_ended(process, output)
+
+    def _finish_left(self, process: Process, handle: DetachHandle) -> None:
+        """Close the connection to a process that continues, without a host or with another one."""
+        with self._lock:
+            self._left = True
+        self.claimed = not self._leaving
+        self._outbox.close()
+        os.close(process.output)
+        handle.leave()
+        self._report_end(Status.KILLED, CLAIMED)
+
+    def _finish_ended(self, process: Process, output: Output) -> None:
+        """Wait for the process, read the end of its output, and report its end."""
+        exit_code = self._reap(process)
         try:
             self._feed(output.available())
             self._chunks.end()
         finally:
             self._outbox.close()
             os.close(process.output)
-            if handle is not None:
-                handle.ended()
+            if process.detach_handle is not None:
+                process.detach_handle.ended()
             if self._ready.done():
-                died = Status.DIED, f"The kernel died: {describe_end(code)}."
-                self._over(*(self._intent or died))
+                died = (Status.DIED, f"The kernel died: {describe_end(exit_code)}.")
+                self._report_end(*(self._intended_end or died))
             else:
-                why = describe_failed_start(self._executable, code, "".join(self._early))
-                self._ready.set_exception(KernelError(why))
+                early_output = "".join(self._early_output)
+                sentence = describe_failed_start(self._executable, exit_code, early_output)
+                self._ready.set_exception(KernelError(sentence))
 
-    def _over(self, status: Status, how: str) -> None:
-        self._requests.end(how)
+    def _report_end(self, status: Status, sentence: str) -> None:
+        """Give cells and requests their results, and report the end."""
+        self._requests.end(sentence)
         if not self._backlog.done():
-            self._backlog.set_exception(KernelError(how))
+            self._backlog.set_exception(KernelError(sentence))
         if self._leaving:
             return
         with self._lock:
-            cells, self._cells = list(self._cells), RunningCells()
+            cells = list(self._cells)
+            self._cells = RunningCells()
+        # The innermost cell ends first.
         for cell in reversed(cells):
-            cell.lost(status, how)
+            cell.lost(status, sentence)
         try:
             self._answers.cancel_all()
         finally:
-            self._on_end(self, how)
+            self._on_end(self, sentence)
 
     def _read(self, process: Process, output: Output) -> bool:
+        """Read output and messages until the connection ends.
+
+        Returns:
+            Whether another host has attached to the process.
+        """
         frames = FrameReader(token=process.token)
-        lifeline = None if self._detach_handle is None else self._detach_handle.lifeline
+        if self._detach_handle is None:
+            lifeline = None
+        else:
+            lifeline = self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
             selector.register(process.channel, selectors.EVENT_READ)
             if lifeline is not None:
                 selector.register(lifeline, selectors.EVENT_READ)
-            reads = not self.was_reattached
-            if reads:
+            reads_output = not self.was_reattached
+            if reads_output:
                 selector.register(process.output, selectors.EVENT_READ)
             while True:
                 ready = {key.fileobj for key, _ in selector.select(self._chunks.wait())}
+
                 if lifeline is not None and lifeline in ready:
                     if lifeline.recv(1):
                         return True
                     selector.unregister(lifeline)
                     lifeline = None
+
                 if process.output in ready:
-                    data = output.read()
-                    if data:
-                        self._chunks.feed(data)
-                    elif data is not None:
+                    if not self._read_output(output):
                         selector.unregister(process.output)
                 elif self._chunks.wait() == 0:
                     self._chunks.flush()
-                if process.channel in ready:
-                    try:
-                        data = process.channel.recv(65536)
-                    except ConnectionError:
-                        data = b""
-                    if not data:
-                        return (
-                            lifeline is not None
-                            and is_readable(lifeline)
-                            and bool(lifeline.recv(1))
-                        )
-                    for frame in frames.feed(data):
-                        self._handle(output, frame)
-                    # Earlier output is read with the backlog.
-                    if not reads and self._backlog.done():
-                        reads = True
-                        selector.register(process.output, selectors.EVENT_READ)
+
+                if process.channel not in ready:
+                    continue
+                data = _receive(process.channel)
+                if not data:
+                    # The other host's byte may come together with the end.
+                    if lifeline is None or not is_readable(lifeline):
+                        return False
+                    return bool(lifeline.recv(1))
+                for frame in frames.feed(data):
+                    self._handle(output, frame)
+                # Earlier output is read with the backlog.
+                if not reads_output and self._backlog.done():
+                    reads_output = True
+                    selector.register(process.output, selectors.EVENT_READ)
+
+    def _read_output(self, output: Output) -> bool:
+        """Read what was printed; return False at its end."""
+        data = output.read()
+        if data:
+            self._chunks.feed(data)
+        # None: there is nothing to read now.
+        return data is None or bool(data)
 
     def _feed(self, output: Iterable[bytes]) -> None:
         for data in output:
@@ -376,46 +515,57 @@ class WorkerProcess:
         """Return the exit code. A process that closed its connection but lives on is killed,
         together with its children."""
         try:
-            code = process.wait(END_TIMEOUT)
+            exit_code = process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
-            code = process.wait()
+            exit_code = process.wait()
         self._signal(signal.SIGKILL)
         with self._lock:
             self.over = True
-        return code
+        return exit_code
 
-    def _printed(self, text: str) -> None:
+    def _on_printed(self, text: str) -> None:
+        """Pass output on to the innermost cell, or report that it belongs to none."""
         cell = self._cells.innermost()
         if cell is not None:
             cell.add_output(text)
         elif not self._ready.done():
-            self._early.append(text)
+            self._early_output.append(text)
         else:
             with self._printing:
                 self._host.background_output(text)
                 if self._seekable is not None:
-                    self.send("stored", stored=(), heard=self._seekable.position)
+                    self._send("stored", stored=(), heard=self._seekable.position)
 
     def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello
         self.cwd = hello.cwd or self.cwd
         self._ready.set_result(None)
 
-    def _receive(self, message: object, output: SeekableOutput) -> None:
-        """Replay the events from before this host attached, with the output of that time."""
-        backlog = checked(EventBacklog, message)
+    def _replay(self, message: object, output: SeekableOutput) -> None:
+        """Replay the events from before this host attached, with the output of that time. Raises
+        `KernelError`."""
+        backlog = checked(RecordedEvents, message)
         cells = {
             event["begin"]: RunningCell(event["begin"], None)
             for event in backlog.events
             if "begin" in event
         }
-        self._resumed = dict(cells)
+        self._resumed_cells = dict(cells)
         self._cells.replaying = True
+        # Afterwards this host may start a cell, whose output is not replayed.
+        printed_before = output.available()
         self._backlog.set_result(backlog)
-        output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
+        if backlog.events:
+            first_offset = backlog.events[0]["at"]
+        else:
+            first_offset = backlog.acknowledged
+        output.go_to(first_offset)
+
         depth = 0
+        """Number of cells that run inside each other."""
         for event in backlog.events:
+            # Output between cells is stored already, up to the acknowledged offset.
             if not depth:
                 output.go_to(min(backlog.acknowledged, event["at"]))
             self._feed(output.until(event["at"]))
@@ -425,33 +575,34 @@ class WorkerProcess:
                 depth += 1
             elif "shown" in event:
                 self._chunks.flush()
-                self._shown(event["shown"])
+                self._on_display(event["shown"])
             else:
                 self._chunks.end()
-                self._done(checked(CellEnd, event["done"]))
+                self._on_cell_end(checked(CellEnd, event["done"]))
                 depth -= 1
         if not depth:
             output.go_to(backlog.acknowledged)
-        self._feed(output.available())
+        self._feed(printed_before)
         self._cells.replaying = False
         for call in backlog.calls:
             self._answers.begin(call)
 
     def _handle(self, output: Output, frame: Frame) -> None:
+        """Handle a message of the kernel, after the output that was printed before it."""
         op = frame["op"]
         if not self._ready.done():
             self._on_ready(checked(KernelReady, frame))
         elif op == "done":
             self._feed(output.available())
             self._chunks.end()
-            self._done(checked(CellEnd, frame))
+            self._on_cell_end(checked(CellEnd, frame))
         elif op == "call" and frame["name"] == "display":
             self._feed(output.available())
             self._chunks.flush()
-            self._shown(frame["args"])
+            self._on_display(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
         elif op == "ready" and self.was_reattached and not self._backlog.done():
-            self._receive(frame["story"], cast("SeekableOutput", output))
+            self._replay(frame["story"], cast("SeekableOutput", output))
         elif op == "reply":
             self._requests.on_reply(frame)
         elif op == "call":
@@ -461,22 +612,32 @@ class WorkerProcess:
         else:
             raise FrameError(f"a message {op!r}")
 
-    def _done(self, done: CellEnd) -> None:
-        if done.seal and done.seal == self._last_seal:
-            return  # sent twice, because code of the user's raised while it was sent
-        self._last_seal = done.seal
-        cell = next(cell for cell in self._cells if cell.cell == done.cell)
-        if cell.seal and cell.seal != done.seal:
+    def _on_cell_end(self, cell_end: CellEnd) -> None:
+        """Give a cell its result. Raises `FrameError` if the message was forged."""
+        # It is sent twice if code of the user's raised an exception while it was sent.
+        if cell_end.seal and cell_end.seal == self._last_seal:
+            return
+        self._last_seal = cell_end.seal
+        cell = next(cell for cell in self._cells if cell.cell == cell_end.cell)
+        if cell.seal and cell.seal != cell_end.seal:
             raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
         if self._seekable is not None:
-            self._ends[done.cell] = self._seekable.position
-        self.cwd = done.cwd or self.cwd
-        cell.done(done)
+            self._output_ends[cell_end.cell] = self._seekable.position
+        self.cwd = cell_end.cwd or self.cwd
+        cell.done(cell_end)
 
-    def _shown(self, shown: Mapping[str, Any]) -> None:
+    def _on_display(self, display: Mapping[str, Any]) -> None:
         cell = self._cells.innermost()
         if cell is None:
-            self._host.background_output(shown["text"])
+            self._host.background_output(display["text"])
         else:
-            cell.add_display(shown)
+            cell.add_display(display)
+
+
+def _receive(channel: socket.socket) -> bytes:
+    """Return what the kernel has sent; nothing if the connection has ended."""
+    try:
+        return channel.recv(RECEIVE_BYTES)
+    except ConnectionError:
+        return b""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby, islice
@@ -30,8 +30,23 @@ from mahtab_tui.system import tie_to_parent
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-    _Levels = tuple[tuple[str, GitIgnoreSpec | None], ...]
+    IgnoreLevels = tuple[tuple[str, GitIgnoreSpec | None], ...]
     """A folder and those above it, with their rules."""
+
+FILES_BEFORE_RIPGREP = 300
+"""Files that are searched without it, because a search for a common word, or of a small folder, ends
+sooner."""
+CANCEL_CHECK_INTERVAL_S = 0.05
+MAX_RESULT_CHARS = 20_000_000
+MAX_LINE_CHARS = 500
+"""Longer lines are cut."""
+
+ENDING_SENTENCES = {
+    "limit": "There is more; narrow the pattern or raise limit.",
+    "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
+    "time": "Time is up; there may be more.",
+    "cancelled": "Cancelled.",
+}
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
@@ -39,32 +54,43 @@ def is_wanted(path: str, file_pattern: str) -> bool:
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = file_pattern.removeprefix("./")
-    return fnmatchcase(path, pattern) or (
-        "**/" in pattern and fnmatchcase(path, pattern.replace("**/", ""))
-    )
+    if fnmatchcase(path, pattern):
+        return True
+    # `*` matches slashes, too, so only the case of no folder is left.
+    return "**/" in pattern and fnmatchcase(path, pattern.replace("**/", ""))
 
 
 def source_files(folder: Path) -> Iterator[str]:
     """Yield the paths relative to the folder of files that are neither hidden nor ignored."""
     confined = ConfinedFolder(folder)
-    waiting: list[tuple[str, _Levels]] = [("", ())]
-    while waiting:  # the last one is next; the names of folders end with a slash
-        path, levels = waiting.pop()
+    # A stack, so that the paths come in order. Folders end with a slash.
+    stack: list[tuple[str, IgnoreLevels]] = [("", ())]
+    while stack:
+        path, levels = stack.pop()
         if path and not path.endswith("/"):
             yield path
             continue
-        levels = (*levels, (path, _ignore_rules(confined, path)))
+        levels = (*levels, (path, _read_ignore_rules(confined, path)))
         with suppress(OSError), os.scandir(confined.folder / path) as entries:
-            # By name without a slash, so that the order is that of the paths' parts.
-            visible = (each for each in entries if not each.name.startswith("."))
-            found = sorted(
-                (each.name, is_folder)
-                for each in visible
-                if (is_folder := each.is_dir(follow_symlinks=False))
-                or each.is_file(follow_symlinks=False)
-            )
-            inside = (path + name + "/" * is_folder for name, is_folder in reversed(found))
-            waiting += [(each, levels) for each in inside if not _is_ignored(each, levels)]
+            for name in sorted(_visible_names(entries), key=_without_slash, reverse=True):
+                if not _is_ignored(path + name, levels):
+                    stack.append((path + name, levels))
+
+
+def _visible_names(entries: Iterable[os.DirEntry[str]]) -> Iterator[str]:
+    """Yield the names of files and folders that are neither hidden nor links."""
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield f"{entry.name}/"
+        elif entry.is_file(follow_symlinks=False):
+            yield entry.name
+
+
+def _without_slash(name: str) -> str:
+    """So that the order is that of the paths' parts."""
+    return name.removesuffix("/")
 
 
 def visible_files(folder: Path, paths: Sequence[str]) -> Iterator[str]:
@@ -81,10 +107,10 @@ class _FolderLevels:
 
     def __init__(self, confined: ConfinedFolder) -> None:
         self._confined = confined
-        root_levels: _Levels = (("", _ignore_rules(confined, "")),)
-        self._levels_by_folder: dict[str, _Levels | None] = {"": root_levels}
+        root_levels: IgnoreLevels = (("", _read_ignore_rules(confined, "")),)
+        self._levels_by_folder: dict[str, IgnoreLevels | None] = {"": root_levels}
 
-    def read(self, path: str) -> _Levels | None:
+    def read(self, path: str) -> IgnoreLevels | None:
         """Return the rules for what is in a folder, whose path ends with a slash unless it is empty;
         None if the folder is ignored."""
         if path not in self._levels_by_folder:
@@ -92,12 +118,13 @@ class _FolderLevels:
             if levels is not None and _is_ignored(path, levels):
                 levels = None
             if levels is not None:
-                levels = (*levels, (path, _ignore_rules(self._confined, path)))
+                levels = (*levels, (path, _read_ignore_rules(self._confined, path)))
             self._levels_by_folder[path] = levels
         return self._levels_by_folder[path]
 
 
-def _ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
+def _read_ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
+    """Read the rules of a folder, whose path ends with a slash unless it is empty."""
     from pathspec import GitIgnoreSpec
 
     try:
@@ -107,30 +134,15 @@ def _ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
     return GitIgnoreSpec.from_lines(split_lines(data.decode("utf-8", "surrogateescape")))
 
 
-def _is_ignored(path: str, levels: _Levels) -> bool:
+def _is_ignored(path: str, levels: IgnoreLevels) -> bool:
     """Ask the nearest folder with a matching rule."""
     for folder, rules in reversed(levels):
-        ignored = None if rules is None else rules.check_file(path[len(folder) :]).include
-        if ignored is not None:
-            return ignored
+        if rules is None:
+            continue
+        is_ignored = rules.check_file(path[len(folder) :]).include
+        if is_ignored is not None:
+            return is_ignored
     return False
-
-
-FILES_BEFORE_RIPGREP = 300
-"""Files that are searched without it, because a search for a common word, or of a small folder, ends
-sooner."""
-_CHECK_CANCELLED = 0.05
-"""Seconds between checks for cancellation."""
-_MOST = 20_000_000
-"""Characters of results."""
-
-
-_ENDED = {
-    "limit": "There is more; narrow the pattern or raise limit.",
-    "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
-    "time": "Time is up; there may be more.",
-    "cancelled": "Cancelled.",
-}
 
 
 class CodeError(RuntimeError):
@@ -138,6 +150,8 @@ class CodeError(RuntimeError):
 
 
 class Match(NamedTuple):
+    """A line that matches, with the lines around it."""
+
     path: str
     """Relative to the folder, with slashes."""
     line: int
@@ -147,15 +161,17 @@ class Match(NamedTuple):
 
 
 class Matches(NamedTuple):
+    """The result of a search, and why it ended."""
+
     found: tuple[Match, ...]
     ended: Literal["all", "limit", "size", "time", "cancelled"]
 
     def as_text(self) -> str:
         parts: list[str] = []
-        for path, found in groupby(self.found, key=lambda match: match.path):
-            parts += [path, *_numbered_lines(list(found))]
+        for path, file_matches in groupby(self.found, key=lambda match: match.path):
+            parts += [path, *_numbered_lines(list(file_matches))]
         if self.ended != "all":
-            parts.append(f"[{_ENDED[self.ended]}]")
+            parts.append(f"[{ENDING_SENTENCES[self.ended]}]")
         return "\n".join(parts) or "No line matches."
 
 
@@ -178,8 +194,20 @@ class CodeSearcher:
         cancelled: threading.Event | None = None,
     ) -> Matches:
         """Find lines that match a Python regular expression in files that are not hidden, binary or
-        ignored. Raises `CodeError`. file_pattern: for names (``*.py``) or, with a slash, for paths.
-        encoding: of all files (``cp037``)."""
+        ignored.
+
+        Args:
+            pattern: The regular expression.
+            file_pattern: For names (``*.py``) or, with a slash, for paths.
+            context_lines: How many lines to return before and after each match.
+            limit: How many matches to return at most.
+            seconds: After this time, the matches so far are returned.
+            encoding: Of all files (``cp037``); None detects it.
+            cancelled: Ends the search when it is set.
+
+        Raises:
+            CodeError: The pattern, the encoding or the folder is invalid.
+        """
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -194,15 +222,18 @@ class CodeSearcher:
             "file_pattern": file_pattern,
             "context_lines": max(0, context_lines),
             "ignore_case": ignore_case,
-            "limit": max(0, limit) + 1,
+            "limit": max(0, limit) + 1,  # one more says whether there are more
             "encoding": encoding,
         }
-        lines, ended = _run(request, seconds, (cancelled or threading.Event()).is_set)
-        found = [
+        cancelled = cancelled or threading.Event()
+        results, ended = _run(request, seconds, cancelled.is_set)
+        matches = [
             Match(path, line, text, tuple(before), tuple(after))
-            for path, line, text, before, after in lines
+            for path, line, text, before, after in results
         ]
-        return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
+        if len(matches) > limit:
+            return Matches(tuple(matches[:limit]), "limit")
+        return Matches(tuple(matches), ended)
 
     def read_file(
         self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
@@ -212,29 +243,34 @@ class CodeSearcher:
             lines = split_lines(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except ConfinedFolderError as error:
             raise CodeError(str(error)) from None
-        first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
+        first = max(1, start)
+        last = len(lines) if end is None else min(end, len(lines))
         if lines and first > len(lines):
             raise CodeError(f"{path} has only {len(lines):,} lines, so there is no line {first:,}.")
         if lines and last < first:
             raise CodeError(f"The end, line {last:,}, comes before the start, line {first:,}.")
-        return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+        return "\n".join(
+            f"{line_number:>6}  {lines[line_number - 1]}" for line_number in range(first, last + 1)
+        )
 
 
 def _numbered_lines(matches: Sequence[Match]) -> Iterator[str]:
+    """Yield the lines of a file's matches once each, with ``--`` where lines are left out."""
     lines: dict[int, str] = {}
     for match in matches:
-        around = (*match.before, match.text, *match.after)
-        for number, text in enumerate(around, match.line - len(match.before)):
-            lines.setdefault(number, f"{number:>6}- {text}")
+        context = (*match.before, match.text, *match.after)
+        for line_number, text in enumerate(context, match.line - len(match.before)):
+            lines.setdefault(line_number, f"{line_number:>6}- {text}")
+    # A match may be in the context of another.
     for match in matches:
         lines[match.line] = f"{match.line:>6}: {match.text}"
     has_context = any(match.before or match.after for match in matches)
-    last = 0
-    for number in sorted(lines):
-        if has_context and last and number > last + 1:
+    previous_line_number = 0
+    for line_number in sorted(lines):
+        if has_context and previous_line_number and line_number > previous_line_number + 1:
             yield "--"
-        yield lines[number]
-        last = number
+        yield lines[line_number]
+        previous_line_number = line_number
 
 
 def search_code(
@@ -246,19 +282,27 @@ def search_code(
     limit: int = 100,
 ) -> str:
     """Return the matches as text. Raises `CodeError`."""
-    return (
-        CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
-    )
+    searcher = CodeSearcher(code_dir)
+    return searcher.search(pattern, file_pattern, context_lines, limit=limit).as_text()
 
 
 def _run(
     request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
-    """Run the search process. Raises `CodeError`."""
+    """Run the search process.
+
+    Returns:
+        The fields of each `Match`, and why the search ended.
+
+    Raises:
+        CodeError: The process failed.
+    """
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.code"])
-    until = time.monotonic() + seconds
+    request_data = json.dumps({**request, "characters": MAX_RESULT_CHARS}).encode()
+    deadline = time.monotonic() + seconds
     ended: Literal["all", "size", "time", "cancelled"] = "all"
+    output: bytes | None = None
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -267,16 +311,15 @@ def _run(
         env=environment,
         start_new_session=True,
     ) as process:
-        message, written = json.dumps({**request, "characters": _MOST}).encode(), None
         try:
-            while written is None:
+            while output is None:
                 try:
-                    written, _ = process.communicate(message, timeout=_CHECK_CANCELLED)
+                    output, _ = process.communicate(request_data, timeout=CANCEL_CHECK_INTERVAL_S)
                 except subprocess.TimeoutExpired:
-                    message = b""  # it is being sent
+                    request_data = b""  # it is being sent
                     if cancelled():
                         ended = "cancelled"
-                    elif time.monotonic() > until:
+                    elif time.monotonic() > deadline:
                         ended = "time"
                     if ended != "all":
                         process.kill()
@@ -284,36 +327,40 @@ def _run(
             process.kill()
     if ended == "all" and process.returncode != 0:
         raise CodeError("The search failed: its process ended early.")
-    *whole, _ = written.split(b"\n")
-    found = [json.loads(line) for line in whole]
-    if found and found[-1] is None:  # there is more
-        return found[:-1], "size"
-    return found, ended
 
-
-LINE_WIDTH = 500
-"""Characters of a line."""
+    # The last line may be incomplete.
+    *complete_lines, _ = output.split(b"\n")
+    results = [json.loads(line) for line in complete_lines]
+    if results and results[-1] is None:  # there is more
+        return results[:-1], "size"
+    return results, ended
 
 
 def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
     """Yield the fields of each `Match`."""
     confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
-    around, left = request["context_lines"], request["limit"]
+    context_lines = request["context_lines"]
+    remaining = request["limit"]
     for path in _files_to_search(request):
-        if left <= 0:
+        if remaining <= 0:
             return
         if not is_wanted(path, request["file_pattern"]):
             continue
         with suppress(ConfinedFolderError):  # it is binary, too large, or gone
             lines = split_lines(confined.read_text(path, encoding=request["encoding"]))
-            for number, line in enumerate(lines):
-                if left > 0 and compiled.search(line):
-                    left -= 1
-                    before = lines[max(0, number - around) : number]
-                    after = lines[number + 1 : number + 1 + around]
-                    context = [*map(_cut, before)], [*map(_cut, after)]
-                    yield [path, number + 1, _cut(line), *context]
+            for index, line in enumerate(lines):
+                if remaining > 0 and compiled.search(line):
+                    remaining -= 1
+                    lines_before = lines[max(0, index - context_lines) : index]
+                    lines_after = lines[index + 1 : index + 1 + context_lines]
+                    yield [
+                        path,
+                        index + 1,
+                        _cut(line),
+                        [_cut(context_line) for context_line in lines_before],
+                        [_cut(context_line) for context_line in lines_after],
+                    ]
 
 
 def _files_to_search(request: Mapping[str, Any]) -> Iterator[str]:
@@ -340,18 +387,22 @@ def _files_to_search(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
+    if len(line) <= MAX_LINE_CHARS:
+        return line
+    return f"{line[:MAX_LINE_CHARS]}… ({len(line):,} characters)"
 
 
 def main() -> None:
+    """Answer the request on stdin, a line for each match; ``null`` means that there is more."""
     request = json.load(sys.stdin)
-    room = request["characters"]
-    for each in matches(request):
-        line = json.dumps(each)
-        room -= len(line)
-        print(line if room > 0 else "null", flush=True)
-        if room <= 0:
+    remaining_chars = request["characters"]
+    for match_fields in matches(request):
+        line = json.dumps(match_fields)
+        remaining_chars -= len(line)
+        if remaining_chars <= 0:
+            print("null", flush=True)
             return
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

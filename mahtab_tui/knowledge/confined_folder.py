@@ -10,19 +10,34 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-_MARKS = {
+MAX_FILE_BYTES = 5_000_000
+
+BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+"""The encodings of files by their first bytes; UTF-32 starts like UTF-16, so it comes first."""
 
-
-_SPECIAL = frozenset(range(0x80, 0xA0))
+AMBIGUOUS_BYTES = frozenset(range(0x80, 0xA0))
 """Printed in Windows-1252, controls in Latin-1."""
-_UNUSED = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
+UNDEFINED_BYTES = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
 """Undefined in Windows-1252."""
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Opening a pipe must not wait for a writer, and a terminal must not become that of the process.
+_FILE_FLAGS = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
+)
+KIND_PROBLEMS = {
+    stat.S_IFDIR: "is a folder",
+    stat.S_IFIFO: "is a pipe, not a file",
+    stat.S_IFSOCK: "is a socket, not a file",
+    stat.S_IFCHR: "is a device, not a file",
+    stat.S_IFBLK: "is a device, not a file",
+}
 
 
 class BinaryFile(Exception):
@@ -30,7 +45,7 @@ class BinaryFile(Exception):
 
 
 def is_encoding(name: str) -> bool:
-    """Tell whether a codec decodes bytes to text; ``hex`` does not."""
+    """Return whether a codec decodes bytes to text; ``hex`` does not."""
     try:
         b"x".decode(name, "replace")
     except (LookupError, ValueError):
@@ -39,7 +54,11 @@ def is_encoding(name: str) -> bool:
 
 
 def marked_encoding(data: bytes) -> str | None:
-    return next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
+    """Return the encoding that a file's byte order mark names; None without a mark."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if data.startswith(mark):
+            return encoding
+    return None
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:
@@ -61,27 +80,17 @@ def decode(data: bytes, encoding: str | None = None) -> str:
 
 
 def single_byte_encoding(data: bytes) -> str:
-    special = set(data) & _SPECIAL
-    return "cp1252" if special and not special & _UNUSED else "latin-1"
+    """Return whether text that is not UTF-8 is Windows-1252 or Latin-1."""
+    ambiguous_bytes = set(data) & AMBIGUOUS_BYTES
+    if ambiguous_bytes and not ambiguous_bytes & UNDEFINED_BYTES:
+        return "cp1252"
+    return "latin-1"
 
 
 def split_lines(text: str) -> list[str]:
-    """Only a line feed ends a line, not a form feed or U+2028."""
+    """Return the lines of a text. Only a line feed ends one, not a form feed or U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
-
-
-READ_LIMIT = 5_000_000
-"""Bytes of a file."""
-
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
-_KINDS = {
-    stat.S_IFDIR: "is a folder",
-    stat.S_IFIFO: "is a pipe, not a file",
-    stat.S_IFSOCK: "is a socket, not a file",
-    **dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "is a device, not a file"),
-}
 
 
 class ConfinedFolderError(Exception):
@@ -95,34 +104,37 @@ class ConfinedFolder:
         self.folder = Path(folder)
 
     def open(self, path: str) -> int:
-        """Open a regular file. Raises `ConfinedFolderError`."""
-        relative = self._relative(path)
-        own = os.path.realpath(self.folder)
+        """Open a regular file; return its descriptor. Raises `ConfinedFolderError`."""
+        relative_path = self._relative_path(path)
+        real_folder = os.path.realpath(self.folder)
         try:
-            root = os.open(own, _FOLDER_FLAGS)
+            folder_descriptor = os.open(real_folder, _FOLDER_FLAGS)
         except OSError as error:
             raise ConfinedFolderError(
                 f"The folder {self.folder} cannot be read: {error.strerror}."
             ) from None
         try:
-            real = os.path.realpath(os.path.join(own, relative))
-            if os.path.commonpath([own, real]) != own:
+            # Links inside the folder are allowed: follow them first, then open without following.
+            real_path = os.path.realpath(os.path.join(real_folder, relative_path))
+            if os.path.commonpath([real_folder, real_path]) != real_folder:
                 raise OSError(errno.ELOOP, "")
-            opened = _open_stepwise(root, os.path.relpath(real, own).split("/"))
+            parts = os.path.relpath(real_path, real_folder).split("/")
+            descriptor = _open_stepwise(folder_descriptor, parts)
         except OSError as error:
             raise self._error(path, error) from None
         finally:
-            os.close(root)
-        try:
-            _check(path, opened)
-        except BaseException:
-            os.close(opened)
-            raise
-        os.set_blocking(opened, True)
-        return opened
+            os.close(folder_descriptor)
 
-    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """Raises `ConfinedFolderError`, also for more than `limit` bytes."""
+        try:
+            _check_kind(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.set_blocking(descriptor, True)
+        return descriptor
+
+    def read_bytes(self, path: str, limit: int = MAX_FILE_BYTES) -> bytes:
+        """Read a file. Raises `ConfinedFolderError`, also for more than `limit` bytes."""
         with open(self.open(path), "rb") as file:
             try:
                 data = file.read(limit + 1)
@@ -132,7 +144,7 @@ class ConfinedFolder:
             raise ConfinedFolderError(f"{path} is larger than {limit:,} bytes.")
         return data
 
-    def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
+    def read_text(self, path: str, limit: int = MAX_FILE_BYTES, encoding: str | None = None) -> str:
         """Read in the given or the detected encoding. Raises `ConfinedFolderError`."""
         try:
             return decode(self.read_bytes(path, limit), encoding)
@@ -141,15 +153,17 @@ class ConfinedFolder:
         except LookupError:
             raise ConfinedFolderError(f"Unknown encoding {encoding!r}.") from None
 
-    def _relative(self, path: str) -> str:
-        """An absolute path may lie in the folder."""
+    def _relative_path(self, path: str) -> str:
+        """Return a path relative to the folder; an absolute one may lie in it. Raises
+        `ConfinedFolderError`."""
         if "\0" in path or not path.strip():
             raise ConfinedFolderError(f"{path!r} is not a file name.")
         if os.path.isabs(path):
-            own = os.path.abspath(self.folder)
-            if os.path.commonpath([own, os.path.normpath(path)]) != own or ".." in path.split("/"):
-                raise ConfinedFolderError(f"{path} is outside the folder {own}.")
-            path = os.path.relpath(path, own)
+            folder = os.path.abspath(self.folder)
+            is_inside = os.path.commonpath([folder, os.path.normpath(path)]) == folder
+            if not is_inside or ".." in path.split("/"):
+                raise ConfinedFolderError(f"{path} is outside the folder {folder}.")
+            path = os.path.relpath(path, folder)
         if ".." in path.split("/"):
             raise ConfinedFolderError(f'{path} is refused: a path must not contain "..".')
         return path
@@ -165,28 +179,35 @@ class ConfinedFolder:
 
 
 def _open_stepwise(root: int, parts: list[str]) -> int:
-    here = os.dup(root)
+    """Open a file below a folder, one part of its path after the other. Raises `OSError`.
+
+    Args:
+        root: The descriptor of the folder, which stays open.
+    """
+    folder = os.dup(root)
     try:
         for part in parts[:-1]:
-            there = os.open(part, _FOLDER_FLAGS, dir_fd=here)
-            os.close(here)
-            here = there
-        return os.open(parts[-1], _FLAGS, dir_fd=here)
+            subfolder = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
+            os.close(folder)
+            folder = subfolder
+        return os.open(parts[-1], _FILE_FLAGS, dir_fd=folder)
     except NotADirectoryError:
         # O_DIRECTORY also raises this for a link.
         with suppress(OSError):
-            if stat.S_ISLNK(os.stat(part, dir_fd=here, follow_symlinks=False).st_mode):
+            if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise OSError(errno.ELOOP, "") from None
         raise
     finally:
-        os.close(here)
+        os.close(folder)
 
 
-def _check(path: str, opened: int) -> None:
-    found = os.fstat(opened)
-    if words := _KINDS.get(stat.S_IFMT(found.st_mode)):
-        raise ConfinedFolderError(f"{path} {words}.")
+def _check_kind(path: str, descriptor: int) -> None:
+    """Raise `ConfinedFolderError` unless an open file is a regular one on a disk."""
+    status = os.fstat(descriptor)
+    if problem := KIND_PROBLEMS.get(stat.S_IFMT(status.st_mode)):
+        raise ConfinedFolderError(f"{path} {problem}.")
     for folder in ("/proc", "/sys"):
         with suppress(OSError):
-            if found.st_dev == os.stat(folder).st_dev != os.stat("/").st_dev:
+            folder_device = os.stat(folder).st_dev
+            if status.st_dev == folder_device != os.stat("/").st_dev:
                 raise ConfinedFolderError(f"{path} is not a file on disk: the system generates it.")

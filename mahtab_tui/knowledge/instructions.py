@@ -12,24 +12,28 @@ from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderE
 from mahtab_tui.settings import sources
 from mahtab_tui.settings.sources import home_folder
 
-NAMES = ("AGENTS.md", "CLAUDE.md")
-LIMIT = 40_000
+FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
+MAX_INSTRUCTIONS_CHARS = 40_000
 """Characters of all files together."""
-_DEPTH = 5
-_LARGEST = 1_000_000
+MAX_IMPORT_DEPTH = 5
+MAX_FILE_BYTES = 1_000_000
+TRUST_KEY = "instructions"
+"""Key in the record of trust."""
 _IMPORT = re.compile(r"(?<!\S)@([\w./-]+)")
 _CODE = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-_TRUSTED = "instructions"
-"""Key in the record of trust."""
 
 
 class InstructionPart(NamedTuple):
+    """A file of instructions, or one that it imports."""
+
     name: str
     """Relative to the project, or with ``~``."""
     text: str
 
 
 class Instructions(NamedTuple):
+    """A file of instructions with what it imports."""
+
     path: Path
     parts: tuple[InstructionPart, ...]
     trusted: bool
@@ -41,7 +45,8 @@ class Instructions(NamedTuple):
 
     @property
     def value(self) -> dict[str, list[list[str]]]:
-        return {_TRUSTED: [list(part) for part in self.parts]}
+        """What is trusted."""
+        return {TRUST_KEY: [list(part) for part in self.parts]}
 
 
 class FoundInstructions(NamedTuple):
@@ -52,77 +57,95 @@ class FoundInstructions(NamedTuple):
 
     @property
     def untrusted(self) -> tuple[Instructions, ...]:
-        return tuple(each for each in self.files if not each.trusted)
+        return tuple(file for file in self.files if not file.trusted)
 
     def texts(self) -> dict[str, str]:
         """Return the texts by file; the nearest have precedence."""
-        room, texts = LIMIT, dict[str, str]()
-        parts = [part for each in self.files if each.trusted for part in each.parts]
+        parts = [part for file in self.files if file.trusted for part in file.parts]
+        remaining_chars = MAX_INSTRUCTIONS_CHARS
+        texts: dict[str, str] = {}
         for part in reversed(parts):
-            texts[part.name] = (
-                part.text
-                if len(part.text) <= room
-                else f"{part.text[:room]}\n[{len(part.text) - room:,} characters are left out.]"
-            )
-            room = max(0, room - len(part.text))
+            text = part.text
+            if len(text) > remaining_chars:
+                omitted_chars = len(text) - remaining_chars
+                text = f"{text[:remaining_chars]}\n[{omitted_chars:,} characters are left out.]"
+            texts[part.name] = text
+            remaining_chars = max(0, remaining_chars - len(part.text))
         return {part.name: texts[part.name] for part in parts}
 
 
 def find_instructions(folder: Path) -> FoundInstructions:
+    """Read the user's instructions, and those of the project in a folder."""
     problems: list[str] = []
-    files = list(_read(home_folder() / NAMES[0], Path.home(), problems, own=True))
-    folders = _folders(folder)
-    for name in NAMES:
-        found = [
-            each
-            for each_folder in folders
-            for each in _read(each_folder / name, folders[0], problems, own=False)
-        ]
-        if found:
-            files += found
+    home_file = home_folder() / FILE_NAMES[0]
+    files = list(_read(home_file, Path.home(), problems, own=True))
+    folders = _project_folders(folder)
+    # CLAUDE.md is only read where no folder has an AGENTS.md.
+    for name in FILE_NAMES:
+        project_files: list[Instructions] = []
+        for project_folder in folders:
+            project_files += _read(project_folder / name, folders[0], problems, own=False)
+        if project_files:
+            files += project_files
             break
     return FoundInstructions(tuple(files), tuple(problems))
 
 
-def _folders(folder: Path) -> list[Path]:
-    """Return the folders from the repository's root."""
-    above = [folder, *folder.parents]
-    root = next((index for index, each in enumerate(above) if (each / ".git").exists()), 0)
-    return above[root::-1]
+def _project_folders(folder: Path) -> list[Path]:
+    """Return the folders from the repository's root down to this one."""
+    folders = [folder, *folder.parents]
+    for index, candidate in enumerate(folders):
+        if (candidate / ".git").exists():
+            return folders[index::-1]
+    return [folder]
 
 
 def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator[Instructions]:
+    """Yield the instructions of a file, if it exists.
+
+    Args:
+        root: The folder out of which nothing is read.
+        problems: Gets a sentence if the file cannot be read.
+        own: Whether the file is the user's, which needs no trust.
+    """
     if not os.path.lexists(path):
         return
     try:
-        parts = tuple(_parts(ConfinedFolder(root), path.relative_to(root), (), own=own))
+        parts = tuple(_read_parts(ConfinedFolder(root), path.relative_to(root), (), own=own))
     except ConfinedFolderError as error:
         problems.append(f"Instructions: {error}")
         return
-    found = Instructions(
-        path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home())
-    )
-    if not found.trusted:
-        known = sources.trusted_digests(sources.read_record(), path).get(_TRUSTED)
-        found = found._replace(trusted=known == sources.value_digest(found.value[_TRUSTED]))
-    yield found
+
+    is_in_home = os.path.realpath(root) == os.path.realpath(Path.home())
+    instructions = Instructions(path, parts, trusted=own or is_in_home)
+    if not instructions.trusted:
+        trusted_digest = sources.trusted_digests(sources.read_record(), path).get(TRUST_KEY)
+        digest = sources.value_digest(instructions.value[TRUST_KEY])
+        instructions = instructions._replace(trusted=trusted_digest == digest)
+    yield instructions
 
 
-def _parts(
-    confined: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
+def _read_parts(
+    confined: ConfinedFolder, path: Path, importers: tuple[Path, ...], *, own: bool
 ) -> Iterator[InstructionPart]:
-    """Read a file and its imports. Raises `ConfinedFolderError` for the first only."""
-    text = confined.read_text(str(path), _LARGEST)
+    """Yield a file and its imports. Raises `ConfinedFolderError` for the first only.
+
+    Args:
+        importers: The files through which this one is imported.
+    """
+    text = confined.read_text(str(path), MAX_FILE_BYTES)
     yield InstructionPart(f"~/{path}" if own else str(path), text)
-    if len(above) == _DEPTH:
+    if len(importers) == MAX_IMPORT_DEPTH:
         return
-    seen = {path, *above}
+
+    seen_paths = {path, *importers}
     for name in _IMPORT.findall(_CODE.sub("", text)):
-        wanted = Path(os.path.normpath(path.parent / name.rstrip(".")))
-        if wanted in seen or wanted.is_absolute() or ".." in wanted.parts:
+        # The dot may end a sentence.
+        imported = Path(os.path.normpath(path.parent / name.rstrip(".")))
+        if imported in seen_paths or imported.is_absolute() or ".." in imported.parts:
             continue
-        seen.add(wanted)
+        seen_paths.add(imported)
         try:
-            yield from _parts(confined, wanted, (*above, path), own=own)
+            yield from _read_parts(confined, imported, (*importers, path), own=own)
         except ConfinedFolderError:  # such as @somebody
             continue

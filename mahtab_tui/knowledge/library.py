@@ -26,9 +26,14 @@ from mahtab_tui.settings.model import load_settings, resource_folder
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
 
-INDEXED = 20_000
-QUERY_WORDS = 12
+MAX_INDEXED_CHARS = 20_000
+"""Characters of a skill's content that are searched."""
+MAX_QUERY_WORDS = 12
 """Words of a query: the longest, which are the most specific."""
+RELOAD_INTERVAL_S = 1.0
+"""How long files are assumed to be unchanged."""
+MAX_SUGGESTED_NAMES = 30
+"""Up to this number, all skills are named if one is missing."""
 
 _SEARCH = "SELECT rowid, -bm25(skill, 10.0, 5.0, 1.0) AS score FROM skill WHERE skill MATCH ? ORDER BY score DESC, rowid LIMIT 500"
 _WORDS = re.compile(r"\w+")
@@ -38,7 +43,9 @@ _COMMON = frozenset(
 )
 
 
-class Hit(NamedTuple):
+class SkillHit(NamedTuple):
+    """A skill that a search found."""
+
     name: str
     description: str
     score: float
@@ -57,29 +64,37 @@ class SkillsIndex:
     def get(self, name: str) -> Skill | None:
         return self._skills.get(name)
 
-    def search(self, query: str, limit: int = 5) -> list[Hit]:
+    def search(self, query: str, limit: int = 5) -> list[SkillHit]:
         """Return the skills with words of the query, the best first; if there are none, those with a
         part of a word."""
         words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
+        # A query of common words only is searched as it is.
         words = [word for word in words if word not in _COMMON] or words
         if not words or limit < 1:
             return []
-        words = sorted(words, key=len, reverse=True)[:QUERY_WORDS]
-        wanted = " OR ".join(f'"{word}"' for word in words)
+
+        words = sorted(words, key=len, reverse=True)[:MAX_QUERY_WORDS]
+        match_query = " OR ".join(f'"{word}"' for word in words)
         with self._lock:
-            rows = self._database.execute(_SEARCH, (wanted,)).fetchall()
-        found = [(self._names[row], score) for row, score in rows] or [
-            (name, 1.0)
-            for name, skill in self._skills.items()
-            if words[0] in f"{name} {skill.description} {skill.content}".lower()
-        ]
-        best, exact = max((score for _, score in found), default=1.0), query.strip().lower()
+            rows = self._database.execute(_SEARCH, (match_query,)).fetchall()
+        scores = {self._names[row]: score for row, score in rows}
+        if not scores:
+            scores = dict.fromkeys(self._names_containing(words[0]), 1.0)
+
+        best_score = max(scores.values(), default=1.0)
         hits = [
-            Hit(name, self._skills[name].description, round(score / best, 6))
-            for name, score in found
+            SkillHit(name, self._skills[name].description, round(score / best_score, 6))
+            for name, score in scores.items()
         ]
-        hits.sort(key=lambda hit: (hit.name != exact, -hit.score, hit.name))
+        exact_name = query.strip().lower()
+        hits.sort(key=lambda hit: (hit.name != exact_name, -hit.score, hit.name))
         return hits[:limit]
+
+    def _names_containing(self, part: str) -> Iterator[str]:
+        """Yield the skills that contain a part of a word."""
+        for name, skill in self._skills.items():
+            if part in f"{name} {skill.description} {skill.content}".lower():
+                yield name
 
 
 def _create_index(skills: Iterable[Skill]) -> sqlite3.Connection:
@@ -90,16 +105,10 @@ def _create_index(skills: Iterable[Skill]) -> sqlite3.Connection:
     database.execute("BEGIN")
     insert = "INSERT INTO skill(rowid, name, description, content) VALUES (?, ?, ?, ?)"
     for row, skill in enumerate(skills):
-        values = row, skill.name, skill.description, skill.content[:INDEXED]
+        values = (row, skill.name, skill.description, skill.content[:MAX_INDEXED_CHARS])
         database.execute(insert, values)
     database.execute("COMMIT")
     return database
-
-
-FRESH = 1.0
-"""Seconds for which files are assumed to be unchanged."""
-_NAMED = 30
-"""Up to this number, all skills are named if one is missing."""
 
 
 class SkillNotFound(RuntimeError):
@@ -115,7 +124,11 @@ class SkillLibrary:
         on_problem: Callable[[str], None],
         meaning: SemanticIndex | None = None,
     ) -> None:
-        """on_problem: called once per problem. meaning: None to find by words alone."""
+        """
+        Args:
+            on_problem: Called once for each problem, with a sentence.
+            meaning: Finds skills by meaning, too; None finds them by words alone.
+        """
         self._loader = loader
         self._on_problem = on_problem
         self._meaning = meaning
@@ -131,16 +144,16 @@ class SkillLibrary:
     def skills(self) -> dict[str, Skill]:
         """Return all skills, as the files are now."""
         with self._lock:
-            if time.monotonic() - self._checked_at > FRESH:
-                found = {skill.name: skill for skill in self._loader.load_all()}
-                if found != self._skills:
-                    self._skills = found
+            if time.monotonic() - self._checked_at > RELOAD_INTERVAL_S:
+                loaded = {skill.name: skill for skill in self._loader.load_all()}
+                if loaded != self._skills:
+                    self._skills = loaded
                     self._texts = {
                         name: f"{name}: {skill.description}\n{skill.content}"
-                        for name, skill in found.items()
+                        for name, skill in loaded.items()
                     }
                 self._checked_at = time.monotonic()
-            problems = [each for each in self._loader.warnings if each not in self._reported]
+            problems = [text for text in self._loader.warnings if text not in self._reported]
             self._reported.update(problems)
             skills = self._skills
         for problem in problems:
@@ -148,6 +161,7 @@ class SkillLibrary:
         return skills
 
     def invalidate(self) -> None:
+        """Read the files again before the next use."""
         with self._lock:
             self._checked_at = float("-inf")
 
@@ -161,32 +175,35 @@ class SkillLibrary:
         return self._loader.untrusted
 
     def index(self) -> SkillsIndex:
+        """Return the full-text index of the skills as they are now."""
         with self._indexing:
             skills = self.skills()
             if self._index is None or self._indexed is not skills:
-                self._index, self._indexed = SkillsIndex(skills.values()), skills
+                self._index = SkillsIndex(skills.values())
+                self._indexed = skills
             return self._index
 
-    def search(self, query: str, limit: int = 5) -> list[Hit]:
+    def search(self, query: str, limit: int = 5) -> list[SkillHit]:
         return self.index().search(query, limit)
 
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
-        """bundled: also skills that come with the program."""
-        shipped = resource_folder("skills")
+        """Return the descriptions by name. bundled: also of skills that come with the program."""
+        bundled_folder = resource_folder("skills")
         return {
             name: skill.description
             for name, skill in self.skills().items()
-            if bundled or not skill.file.is_relative_to(shipped)
+            if bundled or not skill.file.is_relative_to(bundled_folder)
         }
 
     def get(self, name: str) -> Skill:
+        """Return a skill. Raises `SkillNotFound`."""
         skills = self.skills()
-        if name not in skills:
-            if any(skill.name == name for skill in self.untrusted):
-                problem = f"The skill {name!r} is the project's, and the user has not trusted it."
-                raise SkillNotFound(problem)
-            raise SkillNotFound(f"There is no skill {name!r}. {self._suggestion(name)}")
-        return skills[name]
+        if name in skills:
+            return skills[name]
+        if any(skill.name == name for skill in self.untrusted):
+            problem = f"The skill {name!r} is the project's, and the user has not trusted it."
+            raise SkillNotFound(problem)
+        raise SkillNotFound(f"There is no skill {name!r}. {self._suggestion(name)}")
 
     def instructions(self, name: str, args: str = "") -> str:
         """Return a skill's text, arguments and file names. Raises `SkillNotFound`."""
@@ -199,20 +216,24 @@ class SkillLibrary:
         return "\n\n".join(parts)
 
     def describe_matches(self, query: str, limit: int = 5) -> str:
+        """Return the names and descriptions of the best skills for a query, one a line."""
         skills = self.skills()
-        found = (name for name in self.nearest(query, limit) if name in skills)
-        lines = [f"{name}: {skills[name].description}" for name in found]
+        names = [name for name in self.nearest(query, limit) if name in skills]
+        lines = [f"{name}: {skills[name].description}" for name in names]
         return "\n".join(lines) or f"No skill matches {query!r}."
 
     def nearest(self, query: str, limit: int) -> list[str]:
+        """Return the names of the best skills for a query, by words and by meaning."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
         from mahtab_tui.knowledge.semantic_index import NEAREST, merge_rankings
 
         by_words = [hit.name for hit in self.search(query, max(limit, NEAREST))]
-        found = merge_rankings(by_words, self._meaning.nearest("skills", query, self._texts))
-        exact = query.strip().lower()
-        return sorted(found, key=lambda name: name != exact)[:limit]
+        by_meaning = self._meaning.nearest("skills", query, self._texts)
+        names = merge_rankings(by_words, by_meaning)
+        exact_name = query.strip().lower()
+        names.sort(key=lambda name: name != exact_name)
+        return names[:limit]
 
     def file(self, name: str, path: str) -> str:
         """Read a file in a skill's folder. Raises `SkillNotFound`."""
@@ -231,14 +252,20 @@ class SkillLibrary:
 
     def _suggestion(self, name: str) -> str:
         skills = self.skills()
-        if len(skills) <= _NAMED:
+        if len(skills) <= MAX_SUGGESTED_NAMES:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."
-        near = [hit.name for hit in self.search(name)]
-        return f"Similar: {', '.join(near)}." if near else "Find one with search_skills(query)."
+        similar = [hit.name for hit in self.search(name)]
+        if not similar:
+            return "Find one with search_skills(query)."
+        return f"Similar: {', '.join(similar)}."
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
-    """By default the skills of a session here."""
+    """Return the descriptions of skills by name.
+
+    Args:
+        skills_dir: The folder that contains them; by default, those that a session would have.
+    """
     return skill_library(skills_dir).descriptions()
 
 
@@ -246,7 +273,7 @@ def iter_skills(skills_dir: Path | str | None = None) -> Iterator[Skill]:
     """Yield skills, sorted by name.
 
     Args:
-        skills_dir: the folder that contains them; by default, those that a session would have.
+        skills_dir: The folder that contains them; by default, those that a session would have.
 
     Example:
         for skill in iter_skills():
@@ -257,21 +284,29 @@ def iter_skills(skills_dir: Path | str | None = None) -> Iterator[Skill]:
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
-    """Raises `SkillNotFound`."""
+    """Return the text of a skill, without its frontmatter.
+
+    Args:
+        name: The skill's name.
+        skills_dir: The folder that contains it; by default, those that a session would have.
+
+    Raises:
+        SkillNotFound: There is no such skill.
+    """
     return skill_library(skills_dir).get(name).content
 
 
 def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
-    """By default the skills of a session here."""
-    return SkillLibrary(_loader(skills_dir), lambda problem: None)
-
-
-def _loader(skills_dir: Path | str | None) -> SkillsLoader:
+    """Return the skills of a folder; by default, those that a session here would have."""
     if skills_dir is not None:
-        return SkillsLoader(skills_dir)
-    settings = load_settings()
-    of_project = settings.is_from_project("skills_dir")
-    return SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir, of_project=of_project))
+        loader = SkillsLoader(skills_dir)
+    else:
+        settings = load_settings()
+        is_from_project = settings.is_from_project("skills_dir")
+        loader = SkillsLoader(
+            *skill_folders(Path.cwd(), settings.skills_dir, of_project=is_from_project)
+        )
+    return SkillLibrary(loader, lambda problem: None)
 
 
 class SkillsBudgetExceeded(RuntimeError):
@@ -284,7 +319,12 @@ class LoadedSkills:
     def __init__(
         self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None
     ) -> None:
-        """budget: characters of all instructions."""
+        """
+        Args:
+            skills: Returns the library.
+            budget: Characters that the instructions of all loaded skills may have.
+            log: Gets a record whenever a skill is loaded or unloaded.
+        """
         self._skills = skills
         self._budget = budget
         self._log = log
@@ -312,24 +352,27 @@ class LoadedSkills:
             return list(self._sizes)
 
     def load(self, name: str) -> None:
-        """Raises `SkillNotFound`, `SkillsBudgetExceeded`."""
+        """Load a skill. Raises `SkillNotFound`, `SkillsBudgetExceeded`."""
         size = len(self._skills().instructions(name))
         with self._lock:
-            self._keep(name, size)
+            self._update_size(name, size)
 
-    def _keep(self, name: str, size: int) -> None:
-        if self._sizes.get(name) != size:
-            left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
-            if size > left:
-                sizes = (f"{each} ({chars:,})" for each, chars in self._sizes.items())
-                loaded = ", ".join(sizes) or "none"
-                raise SkillsBudgetExceeded(
-                    f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
-                )
-            self._report(name, size)
+    def _update_size(self, name: str, size: int) -> None:
+        """Note how many characters a loaded skill has. Raises `SkillsBudgetExceeded`."""
+        current_size = self._sizes.get(name)
+        if current_size == size:
+            return
+        remaining_chars = self._budget - sum(self._sizes.values()) + (current_size or 0)
+        if size > remaining_chars:
+            sizes = (f"{loaded_name} ({chars:,})" for loaded_name, chars in self._sizes.items())
+            loaded_names = ", ".join(sizes) or "none"
+            raise SkillsBudgetExceeded(
+                f"The skill {name} has {size:,} characters, but only {max(0, remaining_chars):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded_names}."
+            )
+        self._report(name, size)
 
     def unload(self, name: str) -> None:
-        """Raises `SkillNotFound`."""
+        """Unload a skill. Raises `SkillNotFound`."""
         with self._lock:
             if name not in self._sizes:
                 raise SkillNotFound(
@@ -345,7 +388,7 @@ class LoadedSkills:
                 text = self._skills().instructions(name)
                 with self._lock:
                     if name in self._sizes:  # it may have been unloaded meanwhile
-                        self._keep(name, len(text))
+                        self._update_size(name, len(text))
                         texts[name] = text
             except (SkillNotFound, SkillsBudgetExceeded) as error:
                 with self._lock:
@@ -356,12 +399,12 @@ class LoadedSkills:
         return texts
 
     def _report(self, name: str, size: int | None) -> None:
-        """size: None if it is unloaded."""
+        """Note that a skill was loaded with this many characters, or unloaded (None)."""
+        is_loaded = size is not None
         if size is None:
-            chars = self._sizes.pop(name, 0)
+            size = self._sizes.pop(name, 0)
         else:
-            chars = self._sizes[name] = size
+            self._sizes[name] = size
         if self._log is not None:
-            loaded = size is not None
-            record = records.Skill(name=name, loaded=loaded, chars=chars, budget=self._budget)
+            record = records.Skill(name=name, loaded=is_loaded, chars=size, budget=self._budget)
             emit(self._log, record)

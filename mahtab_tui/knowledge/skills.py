@@ -13,16 +13,27 @@ from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import home_folder, resource_folder
 
 SKILL_FILE = "SKILL.md"
-NAME_LENGTH, DESCRIPTION_LENGTH = 64, 1024
-FILE_SIZE = 1_000_000
-"""A model should not load more bytes at once."""
-_DEPTH = 20
+MAX_NAME_CHARS = 64
+MAX_DESCRIPTION_CHARS = 1024
+MAX_FILE_BYTES = 1_000_000
+"""A model should not load more at once."""
+MAX_YAML_DEPTH = 20
+MAX_SKILL_FILES = 50
+MAX_WARNED_SKILLS = 5
+"""Untrusted skills that a warning names."""
+
+TRUST_KEY = "skill"
+"""Key in the record of trust."""
+NOT_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
+"""Markdown files that lie in a folder of skills."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
 
 
 class Skill(NamedTuple):
+    """Instructions for a kind of task, and the files that belong to them."""
+
     name: str
     description: str
     folder: Path | None
@@ -39,68 +50,91 @@ class SkillError(Exception):
 
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
-    """Raises `SkillError`. project: no link is followed out of it."""
-    text = _text(path, project)
-    matched, whole = _FRONTMATTER.match(text), path.name == SKILL_FILE
-    if matched is None and (whole or text.startswith("---\n")):
+    """Read a skill: a ``SKILL.md`` with frontmatter, or a single ``NAME.md``.
+
+    Args:
+        project: The project that it belongs to: no link is followed out of it.
+
+    Raises:
+        SkillError: The file cannot be used.
+    """
+    text = _read_text(path, project)
+    match = _FRONTMATTER.match(text)
+    has_folder = path.name == SKILL_FILE
+    if match is None and (has_folder or text.startswith("---\n")):
         raise SkillError(
             f"{path}: the file does not begin with frontmatter between two lines of ---."
         )
-    fields = _fields(path, matched[1]) if matched else {}
-    content = (matched[2] if matched else text).strip()
-    expected = path.parent.name if whole else path.stem
-    name = _text_field(path, fields, "name") or ("" if whole else expected)
+    fields = _parse_fields(path, match[1]) if match else {}
+    content = (match[2] if match else text).strip()
+
+    expected_name = path.parent.name if has_folder else path.stem
+    name = _text_field(path, fields, "name")
+    if not has_folder:
+        name = name or expected_name
     if problem := name_problem(name):
         raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
-    if name != expected:
-        kind = "folder" if whole else "file"
-        raise SkillError(f"{path}: the name is {name!r}, but the {kind} is {expected!r}.")
+    if name != expected_name:
+        kind = "folder" if has_folder else "file"
+        raise SkillError(f"{path}: the name is {name!r}, but the {kind} is {expected_name!r}.")
+
     description = " ".join(_text_field(path, fields, "description").splitlines())
-    if not whole:
+    if not has_folder:
         description = description or _first_paragraph(content)
-    if not 0 < len(description) <= DESCRIPTION_LENGTH:
+    if not 0 < len(description) <= MAX_DESCRIPTION_CHARS:
         raise SkillError(
-            f"{path}: the description must have 1 to {DESCRIPTION_LENGTH:,} characters, not {len(description):,}."
+            f"{path}: the description must have 1 to {MAX_DESCRIPTION_CHARS:,} characters, not {len(description):,}."
         )
-    # In a project, the folder that was checked, not a link to it.
-    folder = path.parent if project is None else Path(os.path.realpath(path.parent))
-    return Skill(name, description, folder if whole else None, content, path, project is not None)
+
+    folder: Path | None = None
+    if has_folder and project is None:
+        folder = path.parent
+    elif has_folder:
+        # The folder that was checked, not a link to it.
+        folder = Path(os.path.realpath(path.parent))
+    return Skill(name, description, folder, content, path, project is not None)
 
 
 def _first_paragraph(content: str) -> str:
     """Return the first paragraph, or else the heading, as one line."""
     for block in re.split(r"\n\s*\n", content):
-        if words := " ".join(line for line in block.splitlines() if not line.startswith("#")):
-            return words.strip()[:DESCRIPTION_LENGTH]
-    return content.strip("# \n")[:DESCRIPTION_LENGTH]
+        text_lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if paragraph := " ".join(text_lines):
+            return paragraph.strip()[:MAX_DESCRIPTION_CHARS]
+    return content.strip("# \n")[:MAX_DESCRIPTION_CHARS]
 
 
 def name_problem(name: str) -> str:
-    """Return what is wrong, as the end of a sentence."""
-    if len(name) > NAME_LENGTH:
-        return f"a name has at most {NAME_LENGTH} characters"
+    """Return what is wrong with a skill's name, as the end of a sentence; empty if nothing is."""
+    if len(name) > MAX_NAME_CHARS:
+        return f"a name has at most {MAX_NAME_CHARS} characters"
     if not _NAME.fullmatch(name):
         return "use a-z, 0-9 and single hyphens between them"
     return ""
 
 
-def _text(path: Path, project: Path | None) -> str:
-    real = Path(os.path.realpath(path))
-    root = real.parent if project is None else Path(os.path.realpath(project))
-    folder = root if project is None else Path(os.path.realpath(path.parent))
-    if not (real.is_relative_to(root) and folder.is_relative_to(root)):
-        raise SkillError(
-            f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
-            "~/.mahtab/skills, or in a folder given with --skills-dir."
-        )
+def _read_text(path: Path, project: Path | None) -> str:
+    """Read a skill's file. Raises `SkillError`, also if it lies outside its project."""
+    real_path = Path(os.path.realpath(path))
+    root = real_path.parent
+    if project is not None:
+        root = Path(os.path.realpath(project))
+        real_folder = Path(os.path.realpath(path.parent))
+        is_inside = real_path.is_relative_to(root) and real_folder.is_relative_to(root)
+        if not is_inside:
+            raise SkillError(
+                f"{path}: not read, because a link leads out of the project, to {real_path}. Put your own links in "
+                "~/.mahtab/skills, or in a folder given with --skills-dir."
+            )
     try:
-        text = ConfinedFolder(root).read_text(str(real.relative_to(root)), FILE_SIZE)
+        text = ConfinedFolder(root).read_text(str(real_path.relative_to(root)), MAX_FILE_BYTES)
         return text.replace("\r\n", "\n")
     except ConfinedFolderError as error:
         raise SkillError(f"{path}: {error}") from None
 
 
-def _fields(path: Path, text: str) -> dict[str, Any]:
+def _parse_fields(path: Path, text: str) -> dict[str, Any]:
+    """Return the fields of the frontmatter. Raises `SkillError`."""
     import yaml
 
     # All scalars stay text, as specified: `name: 007` is not a number.
@@ -110,12 +144,18 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
         for event in yaml.parse(text, Loader=loader):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEPTH:  # PyYAML's composer recurses without a limit
-                raise SkillError(f"{path}: the frontmatter is nested more than {_DEPTH} deep.")
+            if depth > MAX_YAML_DEPTH:  # PyYAML's composer recurses without a limit
+                raise SkillError(
+                    f"{path}: the frontmatter is nested more than {MAX_YAML_DEPTH} deep."
+                )
         fields = yaml.load(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = f", line {min(mark.line, text.count(chr(10)) - 1) + 2}" if mark else ""
+        line = ""
+        if mark:
+            # Marks count from 0, and the first line of the file is not part of the text.
+            last_line = text.count("\n") - 1
+            line = f", line {min(mark.line, last_line) + 2}"
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise SkillError(f"{path}{line}: the frontmatter is not valid YAML: {problem}.") from None
     if fields in (None, ""):
@@ -132,28 +172,27 @@ def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
     return value.strip()
 
 
-_KEY = "skill"
-"""Key in the record of trust."""
-_FILES = 50
-
-
 def skill_files(skill: Skill) -> list[str]:
     """List the other files by relative path."""
-    found: list[str] = []
     if skill.folder is None:
-        return found
-    for folder, folders, names in os.walk(skill.folder):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name != "__pycache__"
+        return []
+    paths: list[str] = []
+    for folder, subfolders, names in os.walk(skill.folder):
+        # `os.walk` goes into those that stay in this list.
+        subfolders[:] = sorted(
+            name for name in subfolders if not name.startswith(".") and name != "__pycache__"
         )
-        paths = (os.path.join(folder, name) for name in sorted(names) if not name.startswith("."))
-        found += [os.path.relpath(path, skill.folder) for path in paths]
-        if len(found) > _FILES:
+        for name in sorted(names):
+            if not name.startswith("."):
+                paths.append(os.path.relpath(os.path.join(folder, name), skill.folder))
+        if len(paths) > MAX_SKILL_FILES:
             break
-    return [name for name in found if name != skill.file.name and name.isprintable()][:_FILES]
+    other_paths = [path for path in paths if path != skill.file.name and path.isprintable()]
+    return other_paths[:MAX_SKILL_FILES]
 
 
 def skill_texts(skill: Skill) -> dict[Path, str]:
+    """Return what must be trusted for a skill: its instructions and its other files, by path."""
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
         assert skill.folder is not None
@@ -165,30 +204,29 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
 
 
 def trust_texts(texts: Mapping[Path, str]) -> None:
-    """Raises `SettingsError`."""
+    """Trust the texts of skills as they are now. Raises `SettingsError`."""
     from mahtab_tui.settings.values import allow
 
-    allow({path: {_KEY: text} for path, text in texts.items()})
+    allow({path: {TRUST_KEY: text} for path, text in texts.items()})
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
-    """record: from `read_record`."""
-    return sources.trusted_digests(record, path).get(_KEY) == sources.value_digest(text)
+    """Whether a file was trusted with this text. record: from `read_record`."""
+    return sources.trusted_digests(record, path).get(TRUST_KEY) == sources.value_digest(text)
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
+    """Whether a model may read a file of a skill."""
+    if not skill.of_project:
+        return True
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
-    return not skill.of_project or is_trusted(sources.read_record(), path, text)
+    return is_trusted(sources.read_record(), path, text)
 
 
 def instructions_text(skill: Skill) -> str:
+    """Return what a model gets of a skill, and what is trusted."""
     return f"{skill.name}: {skill.description}\n\n{skill.content}"
-
-
-_NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-
-_NAMED = 5
 
 
 class ProjectFolder(NamedTuple):
@@ -201,22 +239,32 @@ class ProjectFolder(NamedTuple):
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
 ) -> tuple[Path | ProjectFolder, ...]:
-    """A later folder wins. extra: instead of the project's ``skills``. of_project: a project's file
-    names them, so those outside the project need trust."""
-    root = os.path.realpath(project)
+    """Return the folders in which a session finds skills; a later one wins.
 
-    def of(folder: Path) -> Path | ProjectFolder:
-        inside = of_project and Path(os.path.realpath(project / folder)).is_relative_to(root)
-        return ProjectFolder(project / folder, project) if inside else folder
+    Args:
+        project: The project's folder.
+        extra: Folders to search instead of the project's ``skills``.
+        of_project: A project's file names them, so that those inside the project need trust.
+    """
+    real_project = os.path.realpath(project)
+    project_folders: list[ProjectFolder] = []
+    own_folders: list[Path] = []
+    for folder in extra:
+        is_inside = Path(os.path.realpath(project / folder)).is_relative_to(real_project)
+        if of_project and is_inside:
+            project_folders.append(ProjectFolder(project / folder, project))
+        else:
+            own_folders.append(folder)
+    if not extra:
+        project_folders.append(ProjectFolder(project / "skills", project))
 
-    named = [*map(of, extra)] or [ProjectFolder(project / "skills", project)]
     return (
         resource_folder("skills"),
         ProjectFolder(project / ".mahtab" / "skills", project),
         ProjectFolder(project / ".claude" / "skills", project),
-        *(each for each in named if isinstance(each, ProjectFolder)),
+        *project_folders,
         home_folder() / "skills",
-        *(each for each in named if isinstance(each, Path)),
+        *own_folders,
     )
 
 
@@ -237,72 +285,93 @@ class SkillsLoader:
         """The problems, and which skills are held back."""
         if not self.untrusted:
             return tuple(self.problems)
-        names = [skill.name for skill in self.untrusted]
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        listed = f"{'Skill' if len(names) == 1 else 'Skills'} of this project: {', '.join(names[:_NAMED])}{more}."
+        names = ", ".join(skill.name for skill in self.untrusted[:MAX_WARNED_SKILLS])
+        unnamed_count = len(self.untrusted) - MAX_WARNED_SKILLS
+        if unnamed_count > 0:
+            names += f" and {unnamed_count:,} more"
+        noun = "Skill" if len(self.untrusted) == 1 else "Skills"
         return (
             *self.problems,
-            f"{listed} No model gets them until you trust them: /skills, or mahtab-tui config trust.",
+            f"{noun} of this project: {names}. No model gets them until you trust them: /skills, or mahtab-tui config trust.",
         )
 
     def load_all(self) -> list[Skill]:
         """Return the usable skills, by name."""
-        seen: dict[str, Skill] = {}
+        skills: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         problems: dict[str, Path | None] = {}
         for folder, project in _distinct_folders(self.folders):  # the strongest first
-            real = Path(os.path.realpath(folder))
-            if project is not None and not real.is_relative_to(os.path.realpath(project)):
-                why = f"is a link out of the project, to {real}, so it is not read"
-                problems[f"{folder}: this folder of skills {why}."] = None
-                continue
             try:
-                files = list(_skill_files(folder))
-            except OSError as error:
-                why = f"cannot be read: {error.strerror}"
-                problems[f"{folder}: this folder of skills {why}."] = None
+                paths = _list_skills(folder, project)
+            except SkillError as error:
+                problems[str(error)] = None
                 continue
+
+            # The home folder is the user's own even if it is the project.
             is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
-            record = None if is_own else sources.read_record()
-            for path in files:
+            trust_record = None if is_own else sources.read_record()
+            for path in paths:
                 try:
-                    found = read_skill(path, project)
+                    skill = read_skill(path, project)
                 except SkillError as error:
                     problems[str(error)] = path
                     continue
-                if (stronger := seen.get(found.name)) is not None:
-                    if found.of_project and not stronger.of_project:
-                        why = f"not used, because {stronger.file} has the same name"
-                        problems[f"{path}: {why}."] = None
-                elif record is not None and not is_trusted(record, path, instructions_text(found)):
-                    untrusted.append(found)
+                stronger = skills.get(skill.name)
+                if stronger is not None:
+                    if skill.of_project and not stronger.of_project:
+                        reason = f"not used, because {stronger.file} has the same name"
+                        problems[f"{path}: {reason}."] = None
+                    continue
+                text = instructions_text(skill)
+                if trust_record is not None and not is_trusted(trust_record, path, text):
+                    untrusted.append(skill)
                 else:
-                    seen[found.name] = found
+                    skills[skill.name] = skill
+
         self.problems = problems
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
-        return sorted(seen.values(), key=lambda skill: skill.name)
+        return sorted(skills.values(), key=lambda skill: skill.name)
 
 
-def _skill_files(folder: Path) -> Iterator[Path]:
+def _list_skills(folder: Path, project: Path | None) -> list[Path]:
+    """List the files of skills in a folder. Raises `SkillError`."""
+    real_folder = Path(os.path.realpath(folder))
+    if project is not None and not real_folder.is_relative_to(os.path.realpath(project)):
+        raise SkillError(
+            f"{folder}: this folder of skills is a link out of the project, to {real_folder}, so it is not read."
+        )
+    try:
+        return list(_skill_paths(folder))
+    except OSError as error:
+        raise SkillError(
+            f"{folder}: this folder of skills cannot be read: {error.strerror}."
+        ) from None
+
+
+def _skill_paths(folder: Path) -> Iterator[Path]:
     """Yield ``SKILL.md`` files, then others. Raises `OSError`."""
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
     names = [name for name in names if not name.startswith(".")]
-    whole = (folder / name / SKILL_FILE for name in names)
-    yield from (path for path in whole if os.path.lexists(path))
     for name in names:
-        is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
-        if name.endswith(".md") and not is_other and not (folder / name).is_dir():
+        path = folder / name / SKILL_FILE
+        if os.path.lexists(path):
+            yield path
+    for name in names:
+        is_skill = name.endswith(".md") and name != SKILL_FILE and name.lower() not in NOT_SKILLS
+        if is_skill and not (folder / name).is_dir():
             yield folder / name
 
 
 def _distinct_folders(
     folders: Sequence[Path | ProjectFolder],
 ) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first; the user's own have no project."""
-    owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
-    seen = set()
-    for each in reversed(folders):
-        folder, project = each if isinstance(each, ProjectFolder) else (each, None)
-        if (real := os.path.realpath(folder)) not in seen:
-            seen.add(real)
-            yield folder, None if real in owns else project
+    """Yield each real folder once, the last first, with its project; the user's own have none."""
+    own_folders = {os.path.realpath(folder) for folder in folders if isinstance(folder, Path)}
+    real_paths: set[str] = set()
+    for entry in reversed(folders):
+        folder, project = entry if isinstance(entry, ProjectFolder) else (entry, None)
+        real_folder = os.path.realpath(folder)
+        if real_folder in real_paths:
+            continue
+        real_paths.add(real_folder)
+        yield folder, None if real_folder in own_folders else project

@@ -17,10 +17,10 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
-from mahtab_tui.llm.base import MAX_ANSWER_CHARS
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS, read_share_metadata
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
-from mahtab_tui.llm.providers import OnNotice, Service
+from mahtab_tui.llm.services import OnNotice, Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -106,19 +106,24 @@ class ChatService(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         fields = ("temperature", "top_p", "seed", "max_tokens", "num_ctx")
         options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
-        if (choice := options.get("tool_choice")) is not None:
-            options["tool_choice"] = _tool_choice(choice)
+        choice = options.get("tool_choice")
+        if choice is not None:
+            options["tool_choice"] = _to_openai_tool_choice(choice)
         # LangChain needs a chunk even if the answer is stopped.
         yield ChatGenerationChunk(message=AIMessageChunk(content=""))
-        for chunk in self._client.stream([*map(_to_client_message, messages)], **options):
-            yield ChatGenerationChunk(message=self._message(chunk))
+        for chunk in self._client.stream(list(map(_to_client_message, messages)), **options):
+            yield ChatGenerationChunk(message=self._to_message(chunk))
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         return generate_from_stream(self._stream(messages, *args, **kwargs))
 
-    def _message(self, chunk: ChatChunk) -> AIMessageChunk:
+    def _to_message(self, chunk: ChatChunk) -> AIMessageChunk:
         if chunk.end is not None:
             return self._last_message(chunk.end)
+        if chunk.read_share is not None:
+            return AIMessageChunk(
+                content="", response_metadata=read_share_metadata(chunk.read_share)
+            )
         return AIMessageChunk(
             content=chunk.text,
             additional_kwargs={"reasoning_content": chunk.reasoning} if chunk.reasoning else {},
@@ -134,7 +139,8 @@ class ChatService(BaseChatModel):
         message = AIMessageChunk(content="", response_metadata=metadata | cost)
         if end.reasoning_details:
             message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
-        if (usage := end.usage) is not None:
+        usage = end.usage
+        if usage is not None:
             details = InputTokenDetails(cache_read=usage.from_cache, cache_creation=usage.to_cache)
             message.usage_metadata = {
                 "input_tokens": usage.read,
@@ -145,7 +151,8 @@ class ChatService(BaseChatModel):
         return message
 
 
-def _tool_choice(choice: Any) -> Any:
+def _to_openai_tool_choice(choice: Any) -> Any:
+    """Return LangChain's choice of a tool in the form of Chat Completions."""
     if choice in ("any", True):
         return "required"
     if isinstance(choice, str) and choice not in ("auto", "none", "required"):
@@ -154,11 +161,13 @@ def _tool_choice(choice: Any) -> Any:
 
 
 def _to_client_message(message: BaseMessage) -> dict[str, Any]:
-    sent: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
+    """Return LangChain's message in the form of Chat Completions."""
+    role = _ROLES.get(message.type, "user")
+    converted: dict[str, Any] = {"role": role, "content": _content(message)}
     if isinstance(message, ToolMessage):
-        sent["tool_call_id"] = message.tool_call_id
+        converted["tool_call_id"] = message.tool_call_id
     elif isinstance(message, AIMessage) and message.tool_calls:
-        sent["tool_calls"] = [
+        converted["tool_calls"] = [
             {
                 "id": call["id"],
                 "type": "function",
@@ -168,13 +177,15 @@ def _to_client_message(message: BaseMessage) -> dict[str, Any]:
         ]
         # Services that let their model think between calls want its thoughts back, once.
         thoughts = message.additional_kwargs
-        name = "reasoning_details" if thoughts.get("reasoning_details") else "reasoning_content"
-        if thoughts.get(name):
-            sent[name] = thoughts[name]
-    return sent
+        for name in ("reasoning_details", "reasoning_content"):
+            if thoughts.get(name):
+                converted[name] = thoughts[name]
+                break
+    return converted
 
 
 def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
+    """Return a message's text; with pictures, its blocks."""
     blocks: list[dict[str, Any]] = []
     for block in message.content if isinstance(message.content, list) else ():
         if isinstance(block, str):
@@ -184,4 +195,6 @@ def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
             blocks.append({"type": "image_url", "image_url": {"url": url}})
         elif block.get("type") in ("text", "image_url"):
             blocks.append(block)
-    return blocks if any(block["type"] == "image_url" for block in blocks) else str(message.text)
+    if any(block["type"] == "image_url" for block in blocks):
+        return blocks
+    return str(message.text)

@@ -26,7 +26,7 @@ from mahtab_tui.llm.base import (
     no_response_error,
 )
 from mahtab_tui.llm.claude_process import (
-    REACTION,
+    REACTION_TIMEOUT_S,
     ClaudeNotice,
     ClaudeProcess,
     ClaudeTurn,
@@ -39,27 +39,32 @@ from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
 """Open conversations: the user's, and that of its summaries. Each takes about 215 MB."""
-_CHECK_STOP = 0.1
+_STOP_CHECK_INTERVAL_S = 0.1
 _TURN_TAGS = ("conversation", "human", "assistant")
+_DEFAULT_WINDOW_TOKENS = 200_000
+
 _Content = str | list[dict[str, Any]]
-_USUAL_WINDOW = 200_000
+"""The content of a message: a text, or blocks of texts and pictures."""
+_MessagePart = str | tuple[str, str]
+"""A text, or a picture: its type and base64."""
 
 
 class ClaudeMessage(NamedTuple):
+    """A message of a conversation, to be compared with what a process knows."""
+
     type: str
     text: str
-    parts: tuple[str | tuple[str, str], ...]
+    parts: tuple[_MessagePart, ...]
     """Its texts and pictures (type and base64), in order."""
 
-    def is_in(self, known: ClaudeMessage) -> bool:
-        """Tell whether a process knows this message. It may know more of a stopped answer than has
-        arrived."""
-        answer = self.text.removesuffix(STOPPED_ANSWER)
-        return self == known or (
-            self.type == known.type == "ai"
-            and answer != self.text
-            and known.text.startswith(answer.rstrip())
-        )
+    def matches(self, sent: ClaudeMessage) -> bool:
+        """Return whether a process knows this message as the one that it was sent. It may know more
+        of a stopped answer than has arrived."""
+        if self == sent:
+            return True
+        is_stopped_answer = self.type == "ai" and self.text.endswith(STOPPED_ANSWER)
+        answer = self.text.removesuffix(STOPPED_ANSWER).rstrip()
+        return is_stopped_answer and sent.type == "ai" and sent.text.startswith(answer)
 
 
 class ChatClaudeCLI(BaseChatModel):
@@ -87,7 +92,7 @@ class ChatClaudeCLI(BaseChatModel):
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
     _closed: bool = PrivateAttr(default=False)
     _reported_once: set[str] = PrivateAttr(default_factory=set)
-    _window: int = PrivateAttr(default=_USUAL_WINDOW)
+    _window: int = PrivateAttr(default=_DEFAULT_WINDOW_TOKENS)
 
     @property
     def _llm_type(self) -> str:
@@ -104,8 +109,8 @@ class ChatClaudeCLI(BaseChatModel):
             return
         try:
             folder = self._folder()
-            if not self._closed and not self._matching(system, folder):
-                self._begin(system, folder)
+            if not self._closed and not self._find_matching(system, folder):
+                self._start_process(system, folder)
         finally:
             self._one_at_a_time.release()
 
@@ -128,15 +133,22 @@ class ChatClaudeCLI(BaseChatModel):
         with self._one_at_a_time:
             self._stopped.clear()
             self._closed = False
-            systems = [each for each in messages if isinstance(each, SystemMessage)]
-            system = "\n\n".join(map(message_text, systems))
-            sent = [_message(each) for each in messages if not isinstance(each, SystemMessage)]
-            process, prompt = self._process(system, sent)
+            system_messages = [
+                message for message in messages if isinstance(message, SystemMessage)
+            ]
+            system = "\n\n".join(map(message_text, system_messages))
+            conversation = [
+                _to_claude_message(message)
+                for message in messages
+                if not isinstance(message, SystemMessage)
+            ]
+
+            process, prompt = self._choose_process(system, conversation)
             turn = ClaudeTurn(process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
             try:
                 process.ask(prompt)
-                yield from self._answer(process, turn)
+                yield from self._read_answer(process, turn)
                 turn.check()
             except ModelError as error:  # its usage is still counted
                 failure = error
@@ -144,12 +156,15 @@ class ChatClaudeCLI(BaseChatModel):
                 # The process may not know the conversation.
                 self._drop(process)
                 raise
+
+            # The process may be kept only if it knows the whole conversation, with its answer.
             process.spent = turn.spent
             self._window = turn.window or self._window
             if failure or not turn.ended or not process.alive:
                 self._drop(process)
             else:  # also if it was stopped, which the process knows
-                process.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
+                process.sent = [*conversation, ClaudeMessage("ai", turn.text, (turn.text,))]
+
             if failure is None or turn.usage:
                 yield self._last_chunk(turn)
             if failure is not None:
@@ -161,31 +176,35 @@ class ChatClaudeCLI(BaseChatModel):
         message.content = message.response_metadata.get("final_text", message.content)
         return result
 
-    def _process(
-        self, system: str, sent: Sequence[ClaudeMessage]
+    def _choose_process(
+        self, system: str, conversation: Sequence[ClaudeMessage]
     ) -> tuple[ClaudeProcess, _Content]:
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
         folder = self._folder()
-        fitting = self._matching(system, folder)
-        for process in fitting:
-            known = process.sent
-            if known and len(known) == len(sent) - 1 and all(map(ClaudeMessage.is_in, sent, known)):
+        matching = self._find_matching(system, folder)
+        for process in matching:
+            if not process.sent or len(process.sent) != len(conversation) - 1:
+                continue
+            if all(map(ClaudeMessage.matches, conversation, process.sent)):
+                # The most recently used is the last.
                 self._processes.remove(process)
                 self._processes.append(process)
-                return process, _content(sent[-1].parts)
-        waiting = next((process for process in fitting if not process.sent), None)
-        return waiting or self._begin(system, folder), _flatten(sent)
+                return process, _content(conversation[-1].parts)
+
+        unused = next((process for process in matching if not process.sent), None)
+        return unused or self._start_process(system, folder), _flatten(conversation)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
-    def _matching(self, system: str, folder: str) -> list[ClaudeProcess]:
-        return [each for each in self._processes if each.matches(system, folder)]
+    def _find_matching(self, system: str, folder: str) -> list[ClaudeProcess]:
+        return [process for process in self._processes if process.matches(system, folder)]
 
-    def _begin(self, system: str, folder: str) -> ClaudeProcess:
-        for waiting in [each for each in self._processes if not each.sent]:
-            self._drop(waiting)  # it was started for another question
+    def _start_process(self, system: str, folder: str) -> ClaudeProcess:
+        for process in list(self._processes):
+            if not process.sent:  # it was started for another question
+                self._drop(process)
         while len(self._processes) >= self.processes:
             self._processes.pop(0).close()
         env = environment(self.max_tokens, use_api_key=self.use_api_key)
@@ -198,79 +217,79 @@ class ChatClaudeCLI(BaseChatModel):
             self._processes.remove(process)
         process.close()
 
-    def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
-        last_event = time.monotonic()
-        stopping = 0.0
+    def _read_answer(
+        self, process: ClaudeProcess, turn: ClaudeTurn
+    ) -> Iterator[ChatGenerationChunk]:
+        """Yield an answer's chunks, until it ends or has been stopped. Raises `ModelError`."""
+        last_event_time = time.monotonic()
+        interrupt_time: float | None = None
         answer_chars = 0
         while not turn.ended:
             try:
-                event = process.next_event(_CHECK_STOP)
+                event = process.next_event(_STOP_CHECK_INTERVAL_S)
             except queue.Empty:
                 event = {}
             now = time.monotonic()
             if event is None:
-                if stopping:
+                if interrupt_time is not None:
                     return
                 raise ModelError(
                     f"{process.describe_exit()} Ask again; the conversation is still there."
                 )
             if event:
-                last_event = now
+                last_event_time = now
+
             for piece in turn.fold(event):
                 if isinstance(piece, ClaudeNotice):
                     self._report(piece)
                     continue
-                if stopping:
+                if interrupt_time is not None:  # what still comes is only counted
                     continue
                 answer_chars += len(piece if isinstance(piece, str) else piece.text)
                 if answer_chars > self.max_answer_chars:
                     raise answer_too_long_error(self.max_answer_chars)
-                if isinstance(piece, Restart):
-                    yield _chunk(response_metadata=RESTARTED)
-                    yield _chunk(piece.text)
-                elif isinstance(piece, Thought):
-                    yield _chunk(additional_kwargs={"reasoning_content": piece.text})
-                else:
-                    yield _chunk(piece)
+                yield from _to_chunks(piece)
+
             if turn.key_source not in ("", "none"):
                 text = f"Answers are billed to a key, not to a subscription (apiKeySource: {turn.key_source})."
                 self._report(ClaudeNotice("info", text, "billing"))
+
+            # A stopped process is interrupted first, so that it still knows the conversation.
             if self._stopped.is_set():
-                if not stopping:
+                if interrupt_time is None:
                     process.interrupt()
-                    stopping = now
-                elif now - stopping > REACTION:
+                    interrupt_time = now
+                elif now - interrupt_time > REACTION_TIMEOUT_S:
                     return  # it is killed
-            elif now - last_event > self.timeout:
+            elif now - last_event_time > self.timeout:
                 raise no_response_error(self.timeout)
 
     def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}
         if turn.ended:  # otherwise the cost is unknown
             metadata["cost_usd"] = turn.cost
-        if (turn.began_anew or turn.text != turn.streamed) and not self._stopped.is_set():
+        if (turn.has_restarted or turn.text != turn.streamed) and not self._stopped.is_set():
             metadata["final_text"] = turn.text
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
         usage = turn.usage
-        from_cache, to_cache = (
-            usage["cache_read_input_tokens"],
-            usage["cache_creation_input_tokens"],
-        )
-        read, written = usage["input_tokens"] + from_cache + to_cache, usage["output_tokens"]
+        from_cache = usage["cache_read_input_tokens"]
+        to_cache = usage["cache_creation_input_tokens"]
+        read_tokens = usage["input_tokens"] + from_cache + to_cache
+        written_tokens = usage["output_tokens"]
         counts = {
-            "input_tokens": read,
-            "output_tokens": written,
-            "total_tokens": read + written,
+            "input_tokens": read_tokens,
+            "output_tokens": written_tokens,
+            "total_tokens": read_tokens + written_tokens,
             "input_token_details": {"cache_read": from_cache, "cache_creation": to_cache},
         }
         return _chunk(response_metadata=metadata, usage_metadata=counts)
 
     def _report(self, notice: ClaudeNotice) -> None:
-        if notice.once in self._reported_once:
+        if notice.once_key in self._reported_once:
             return
-        if notice.once:
-            self._reported_once.add(notice.once)
+        if notice.once_key:
+            self._reported_once.add(notice.once_key)
         if self.on_notice is not None:
             self.on_notice(notice.level, notice.text)
 
@@ -279,10 +298,20 @@ def _chunk(text: str = "", **fields: Any) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
 
 
-def _message(message: BaseMessage) -> ClaudeMessage:
+def _to_chunks(piece: str | Thought | Restart) -> Iterator[ChatGenerationChunk]:
+    if isinstance(piece, Restart):
+        yield _chunk(response_metadata=RESTARTED)
+        yield _chunk(piece.text)
+    elif isinstance(piece, Thought):
+        yield _chunk(additional_kwargs={"reasoning_content": piece.text})
+    else:
+        yield _chunk(piece)
+
+
+def _to_claude_message(message: BaseMessage) -> ClaudeMessage:
     if isinstance(message.content, str):
         return ClaudeMessage(message.type, message.content, (message.content,))
-    parts: list[str | tuple[str, str]] = []
+    parts: list[_MessagePart] = []
     for block in message.content:
         if isinstance(block, str):
             parts.append(block)
@@ -293,13 +322,14 @@ def _message(message: BaseMessage) -> ClaudeMessage:
     return ClaudeMessage(message.type, message_text(message), tuple(parts))
 
 
-def _content(parts: Sequence[str | tuple[str, str]]) -> _Content:
+def _content(parts: Sequence[_MessagePart]) -> _Content:
     if all(isinstance(part, str) for part in parts):
         return "".join(map(str, parts))
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if not isinstance(part, str):
-            source = {"type": "base64", "media_type": part[0], "data": part[1]}
+            mime, data = part
+            source = {"type": "base64", "media_type": mime, "data": data}
             blocks.append({"type": "image", "source": source})
         elif blocks and blocks[-1]["type"] == "text":
             blocks[-1]["text"] += part
@@ -312,15 +342,15 @@ def _flatten(messages: Sequence[ClaudeMessage]) -> _Content:
     """Return a conversation as one message for a new process. No text in it can forge a turn."""
     if len(messages) == 1:
         return _content(messages[0].parts)
-    parts: list[str | tuple[str, str]] = ["<conversation>"]
+    parts: list[_MessagePart] = ["<conversation>"]
     for message in messages:
-        texts = [
+        escaped_parts = [
             escape_tags(escape_for_model(part), *_TURN_TAGS) if isinstance(part, str) else part
             for part in message.parts
         ]
-        name = "assistant" if message.type == "ai" else "human"
+        tag = "assistant" if message.type == "ai" else "human"
         if message is messages[-1]:
-            parts += ["</conversation>\n\n", *texts]
+            parts += ["</conversation>\n\n", *escaped_parts]
         else:
-            parts += [f"<{name}>", *texts, f"</{name}>"]
+            parts += [f"<{tag}>", *escaped_parts, f"</{tag}>"]
     return _content(parts)

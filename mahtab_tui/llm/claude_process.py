@@ -32,8 +32,6 @@ from mahtab_tui.llm.base import (
 )
 from mahtab_tui.system import find_program, safe_path, signal_group, start_thread, tie_to_parent
 
-# The events of a turn
-
 _SYNTHETIC = "<synthetic>"
 _LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
 _WRONG_TOOL = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
@@ -46,24 +44,54 @@ _COUNTS = {
 }
 _COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
+KEY = "ANTHROPIC_API_KEY"
+_GATEWAY = "ANTHROPIC_BASE_URL"
+USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
+"""The user's settings say how to reach the service. Safe mode ignores their hooks, memory, skills
+and plug-ins."""
+_NEUTRAL_SETTINGS = json.dumps(
+    {"outputStyle": "default", "permissions": {"defaultMode": "default"}}
+)
+"""Overrides the user's settings, since their output style would affect every answer, even
+checks."""
+_LOGIN_STATUS_TIMEOUT_S = 20
+_MAX_TURNS = "3"
+"""The CLI answers a tool call with an error, and the model continues in another turn."""
+RETRIES = 4
+REACTION_TIMEOUT_S = 2.0
+"""Seconds for the process to react to an interrupt, and then to SIGTERM."""
+_MAX_ERROR_LINE_BYTES = 10_000
+_MAX_ERROR_CHARS = 300
+_MAX_ERROR_LINES = 20
+
 
 class ClaudeNotice(NamedTuple):
+    """A sentence for the user."""
+
     level: str
     text: str
-    once: str = ""
+    once_key: str = ""
     """A key for messages that are shown only once; empty for others."""
 
 
 class Restart(NamedTuple):
+    """The answer starts again."""
+
     text: str
+    """What stays of it."""
 
 
 class Thought(NamedTuple):
+    """A piece of the model's thinking."""
+
     text: str
 
 
 class ProcessTotals(NamedTuple):
+    """What a process has used in all its turns."""
+
     cost: float
+    """US dollars."""
     usage: Counter[str]
     """Tokens, by the service's names; `input_tokens` were not in the cache."""
 
@@ -74,20 +102,28 @@ NOTHING_SPENT = ProcessTotals(0.0, Counter())
 class ClaudeTurn:
     """Folds the events of one turn; unknown events are ignored."""
 
-    def __init__(self, before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
-        self.streamed = ""
-        self.began_anew = False
+    def __init__(self, totals_before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
+        """Begin a turn of a process.
+
+        Args:
+            totals_before: what the process had used before.
+            login_hint: advice if the login is not accepted.
+        """
+        self.has_restarted = False
         self.ended = False
         self.model = ""
         self.stop_reason: str | None = None
-        self.spent = before
+        self.spent = totals_before
         self.key_source = ""
         self.window: int | None = None
-        self._before = before
+        self._totals_before = totals_before
         self._login_hint = login_hint
         self._texts: list[str] = []
-        self._finished = (0, 0)
-        """How much of `streamed` and of `_texts` comes from messages that ended normally."""
+        self._streamed_pieces: list[str] = []
+        self._finished_pieces = 0
+        """How many of `_streamed_pieces` come from messages that ended normally."""
+        self._finished_texts = 0
+        """How many of `_texts` do."""
         self._cut = False
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
@@ -96,33 +132,40 @@ class ClaudeTurn:
 
     @property
     def cost(self) -> float:
-        return max(0.0, self.spent.cost - self._before.cost)
+        return max(0.0, self.spent.cost - self._totals_before.cost)
 
     @property
     def usage(self) -> Counter[str]:
-        """The result lacks calls that broke off, and the stream lacks the CLI's own calls, so the
-        greater count of both is used."""
-        sums = self.spent.usage - self._before.usage
-        return sums | (self._streamed_usage + self._message_usage)
+        """Tokens of this turn. The result lacks calls that broke off, and the stream lacks the CLI's
+        own calls, so the greater count of both is used."""
+        result_usage = self.spent.usage - self._totals_before.usage
+        return result_usage | (self._streamed_usage + self._message_usage)
+
+    @property
+    def streamed(self) -> str:
+        """The answer as it was streamed, without messages that broke off."""
+        return "".join(self._streamed_pieces)
 
     @property
     def text(self) -> str:
         return "".join(self._texts) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
-        kind = event.get("type")
-        if kind == "stream_event":
-            yield from self._stream(as_mapping(event.get("event")))
-        elif kind == "assistant":
-            self._assistant(event)
-        elif kind == "system":
-            yield from self._system(event)
-        elif kind == "rate_limit_event":
+        """Take an event, and yield what is new in the answer."""
+        event_type = event.get("type")
+        if event_type == "stream_event":
+            yield from self._take_stream_event(as_mapping(event.get("event")))
+        elif event_type == "assistant":
+            self._take_message(event)
+        elif event_type == "system":
+            yield from self._take_system_event(event)
+        elif event_type == "rate_limit_event":
             yield from _limit_notice(as_mapping(event.get("rate_limit_info")))
-        elif kind == "result":
+        elif event_type == "result":
             self._finish(event)
 
     def check(self) -> None:
+        """Raise `ModelError` if the turn has failed."""
         result = self._result
         if not result.get("is_error") or result.get("terminal_reason") == "aborted_streaming":
             return
@@ -130,50 +173,54 @@ class ClaudeTurn:
             raise ModelError(_WRONG_TOOL)
         if result.get("stop_reason") == "refusal":
             raise ModelError(REFUSED)
-        reason, kind = self._error or ("", "")
+
+        reason, error_type = self._error or ("", "")
         reason = reason or str(result.get("result") or result.get("errors") or "")
         status = result.get("api_error_status")
-        if (status or kind) in (401, "authentication_failed"):
+        if (status or error_type) in (401, "authentication_failed"):
             raise ModelError(_LOG_IN.format(hint=self._login_hint).strip())
-        failure = explain_error(ServiceError({"message": reason, "type": kind}, status))
+        failure = explain_error(ServiceError({"message": reason, "type": error_type}, status))
         # Without a pause, since the CLI has already tried again.
         raise ModelBusy(str(failure)) if isinstance(failure, ModelBusy) else failure
 
-    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
-        kind, delta = event.get("type"), as_mapping(event.get("delta"))
-        if kind == "message_start":
+    def _take_stream_event(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
+        event_type = event.get("type")
+        delta = as_mapping(event.get("delta"))
+        if event_type == "message_start":
             yield from self._begin_message(as_mapping(event.get("message")))
-        elif kind == "content_block_delta" and delta.get("type") == "text_delta":
+        elif event_type == "content_block_delta" and delta.get("type") == "text_delta":
             text = str(delta.get("text", ""))
-            self.streamed += text
+            self._streamed_pieces.append(text)
             yield text
-        elif kind == "content_block_delta" and delta.get("type") == "thinking_delta":
+        elif event_type == "content_block_delta" and delta.get("type") == "thinking_delta":
             yield Thought(str(delta.get("thinking", "")))
-        elif kind == "message_delta":
+        elif event_type == "message_delta":
             reason = delta.get("stop_reason")
             self.stop_reason = reason or self.stop_reason
             self._cut = reason == "max_tokens"
-            self._message_usage |= _usage(event.get("usage"))
+            self._message_usage |= _count_tokens(event.get("usage"))
             if reason != "refusal":
-                self._finished = (len(self.streamed), len(self._texts))
+                self._finished_pieces = len(self._streamed_pieces)
+                self._finished_texts = len(self._texts)
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
         """The last message counts only if it ended normally: the CLI repeats a broken stream and
         replaces a refused message."""
         self._streamed_usage += self._message_usage
-        self._message_usage = _usage(message.get("usage"))
-        streamed, whole = self._finished
-        del self._texts[whole:]
-        if len(self.streamed) > streamed:
-            self.streamed = self.streamed[:streamed]
-            self.began_anew = True
+        self._message_usage = _count_tokens(message.get("usage"))
+        del self._texts[self._finished_texts :]
+        broken_pieces = self._streamed_pieces[self._finished_pieces :]
+        del self._streamed_pieces[self._finished_pieces :]
+        if any(broken_pieces):
+            self.has_restarted = True
             yield Restart(self.streamed)
 
-    def _assistant(self, event: Mapping[str, Any]) -> None:
+    def _take_message(self, event: Mapping[str, Any]) -> None:
         message = as_mapping(event.get("message"))
         content = message.get("content")
         blocks = map(as_mapping, content if isinstance(content, list) else [])
-        text = "".join(str(each.get("text", "")) for each in blocks if each.get("type") == "text")
+        texts = [str(block.get("text", "")) for block in blocks if block.get("type") == "text"]
+        text = "".join(texts)
         if message.get("model") == _SYNTHETIC:
             self._error = (text, str(event.get("error") or ""))
             return
@@ -184,67 +231,70 @@ class ClaudeTurn:
                 self._texts.append("\n\n")
             self._texts.append(text)
 
-    def _system(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-        kind = event.get("subtype")
-        if kind == "init":
+    def _take_system_event(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
+        subtype = event.get("subtype")
+        if subtype == "init":
             self.key_source = str(event.get("apiKeySource") or "")
             self.model = str(event.get("model") or self.model)
-        elif kind == "api_retry":
+        elif subtype == "api_retry":
             status = event.get("error_status")
             status = status if isinstance(status, int) else 0
             reason = BUSY_STATUSES.get(status, "The connection failed")
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
-            tries = f"{event.get('attempt')} of {event.get('max_retries')}"
-            yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
-        elif kind == "informational":
+            attempt = f"{event.get('attempt')} of {event.get('max_retries')}"
+            yield ClaudeNotice("warning", f"{reason}; trying again ({attempt}) in {seconds:.0f} s.")
+        elif subtype == "informational":
             level = "warning" if event.get("level") == "warning" else "info"
             yield ClaudeNotice(level, f"claude: {event.get('content')}")
-        elif kind == "compact_boundary":
+        elif subtype == "compact_boundary":
             yield ClaudeNotice("warning", _COMPACTED)
 
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
-        models = [as_mapping(used) for used in as_mapping(event.get("modelUsage")).values()]
-        sizes = [size for used in models if isinstance(size := used.get("contextWindow"), int)]
-        self.window = max(sizes, default=0) or None
-        usage = self._before.usage | sum(map(_usage, models), Counter[str]())
+        usage_by_model = as_mapping(event.get("modelUsage"))
+        model_usages = [as_mapping(model_usage) for model_usage in usage_by_model.values()]
+        windows = [model_usage.get("contextWindow") for model_usage in model_usages]
+        known_windows = [window for window in windows if isinstance(window, int)]
+        self.window = max(known_windows, default=0) or None
+        usage = self._totals_before.usage | sum(map(_count_tokens, model_usages), Counter[str]())
         self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
 
 
 def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-    kind = " ".join(str(info.get("rateLimitType") or "").split("_"))
-    text = _LIMITS.get(str(info.get("status")), "")
+    """Yield a notice if a limit of the account is reached, or nearly."""
+    limit_name = " ".join(str(info.get("rateLimitType") or "").split("_"))
+    state = _LIMITS.get(str(info.get("status")), "")
     if info.get("isUsingOverage") is True:
-        kind, text = kind or "usage", "is used up; answers are now billed as extra usage"
-    if not text or not kind:  # not a limit of the account; the CLI tells what it is
+        limit_name = limit_name or "usage"
+        state = "is used up; answers are now billed as extra usage"
+    if not state or not limit_name:  # not a limit of the account; the CLI says what it is
         return
-    again = ""
+
+    reset = ""
     with contextlib.suppress(OverflowError, OSError, ValueError, TypeError):
-        until = datetime.fromtimestamp(info.get("resetsAt"))  # type: ignore[arg-type]
-        again = f" It resets on {until:%A at %H:%M}."
-    text = f"The {kind} limit of the account {text}.{again}"
-    yield ClaudeNotice("warning", text, once=text)
+        reset_time = datetime.fromtimestamp(info.get("resetsAt"))  # type: ignore[arg-type]
+        reset = f" It resets on {reset_time:%A at %H:%M}."
+    text = f"The {limit_name} limit of the account {state}.{reset}"
+    yield ClaudeNotice("warning", text, once_key=text)
 
 
-def _usage(usage: Any) -> Counter[str]:
-    known = ((_COUNTS.get(name, name), count) for name, count in as_mapping(usage).items())
-    names = _COUNTS.values()
-    return Counter({name: n for name, n in known if name in names and isinstance(n, int)})
+def _count_tokens(usage: object) -> Counter[str]:
+    """Return the counts of a usage, by the service's names."""
+    counts = Counter[str]()
+    for name, count in as_mapping(usage).items():
+        service_name = _COUNTS.get(name, name)
+        if service_name in _COUNTS.values() and isinstance(count, int):
+            counts[service_name] = count
+    return counts
 
 
 # How the process reaches its service
 
-KEY = "ANTHROPIC_API_KEY"
-_GATEWAY = "ANTHROPIC_BASE_URL"
-USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
-"""The user's settings say how to reach the service. Safe mode ignores their hooks, memory, skills
-and plug-ins."""
-_PATIENCE = 20
-
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
+    """Return the variables with which `claude` finds its login."""
     env = {**os.environ, "PATH": safe_path()}
     if _is_withheld(use_api_key):
         del env[KEY]
@@ -261,23 +311,26 @@ def login_hint(*, use_api_key: bool) -> str:
 
 
 def has_gateway() -> bool:
-    """Tell whether the user has set a gateway for `claude`, in its settings or the environment."""
+    """Return whether the user has set a gateway for `claude`, in its settings or the environment."""
+    if os.environ.get(_GATEWAY):
+        return True
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     try:
         address = json.loads(Path(folder, "settings.json").read_bytes())["env"][_GATEWAY]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        address = None
-    return (isinstance(address, str) and bool(address)) or bool(os.environ.get(_GATEWAY))
+        return False
+    return isinstance(address, str) and bool(address)
 
 
 def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
+    """Return what `claude auth status` says; empty if it says nothing."""
     try:
         answer = subprocess.run(
             [executable, *USER_SETTINGS, "auth", "status"],
             env=login_environment(use_api_key=use_api_key),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_PATIENCE,
+            timeout=_LOGIN_STATUS_TIMEOUT_S,
             check=False,
         )
         return as_mapping(json.loads(answer.stdout))
@@ -286,25 +339,22 @@ def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
 
 
 def _is_withheld(use_api_key: bool) -> bool:
-    """A gateway gets the key, since otherwise the login would be sent there."""
+    """Return whether the key is kept from `claude`. A gateway gets it, since otherwise the login
+    would be sent there."""
     return bool(os.environ.get(KEY)) and not use_api_key and not has_gateway()
 
 
 # The process
 
-_NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
-"""Overrides the user's settings, since their output style would affect every answer, even
-checks."""
-_MOST_TURNS = "3"
-"""The CLI answers a tool call with an error, and the model continues in another turn."""
-_LONGEST_ERROR = 10_000
-RETRIES = 4
-REACTION = 2.0
-"""Seconds for the process to react to an interrupt, and then to SIGTERM."""
-
 
 def environment(max_tokens: int | None = None, *, use_api_key: bool = False) -> dict[str, str]:
-    """max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
+    """Return the variables of a process.
+
+    Args:
+        max_tokens: the most of one message; None: as the user has set it, otherwise the model's
+            limit.
+        use_api_key: whether the key of the environment may be billed.
+    """
     env = login_environment(use_api_key=use_api_key) | {
         # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
@@ -327,8 +377,8 @@ def command(executable: str, model: str | None, system_file: str) -> list[str]:
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json"]
     argv += ["--verbose", "--include-partial-messages"]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
-    argv += [*USER_SETTINGS, "--settings", _NEUTRAL]
-    argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", _MOST_TURNS]
+    argv += [*USER_SETTINGS, "--settings", _NEUTRAL_SETTINGS]
+    argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", _MAX_TURNS]
     return [*argv, "--model", model] if model else argv
 
 
@@ -350,7 +400,7 @@ class ClaudeProcess:
         self.sent: Sequence[Any] = ()
         """The messages that it knows; none before its first question."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._errors: deque[str] = deque(maxlen=20)
+        self._errors: deque[str] = deque(maxlen=_MAX_ERROR_LINES)
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
         start = partial(_start, executable, model, system, folder, env)
@@ -396,20 +446,26 @@ class ClaudeProcess:
         start_thread("claude", self._write, {**request, "request": {"subtype": "interrupt"}})
 
     def describe_exit(self) -> str:
+        """Return a sentence saying how the process ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(REACTION)
-        self._threads[1].join(REACTION)
-        code = self._child.returncode
-        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
-        errors = " ".join(" ".join(self._errors).split())[-300:]
+            self._child.wait(REACTION_TIMEOUT_S)
+        self._threads[1].join(REACTION_TIMEOUT_S)
+
+        exit_code = self._child.returncode
+        manner = f"with exit code {exit_code}"
+        if exit_code is not None and exit_code < 0:
+            manner = f"by signal {-exit_code}"
+        errors = " ".join(" ".join(self._errors).split())[-_MAX_ERROR_CHARS:]
         if "unknown option" in errors:
             return f"This version of `claude` is too old ({errors}). Run `claude update`."
-        return f"`claude` ended {how}{': ' + errors if errors else ''}."
+        if not errors:
+            return f"`claude` ended {manner}."
+        return f"`claude` ended {manner}: {errors}."
 
     def close(self) -> None:
         self._finalizer()
         for thread in self._threads:
-            thread.join(REACTION)
+            thread.join(REACTION_TIMEOUT_S)
 
     def _write(self, message: Mapping[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -423,6 +479,7 @@ def _start(
     executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     """Start the process on the thread that it must not outlive (see `tie_to_parent`)."""
+    can_use_folder = os.path.isdir(folder) and os.access(folder, os.X_OK)
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
@@ -433,7 +490,7 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[file.fileno()],
-            cwd=folder if os.path.isdir(folder) and os.access(folder, os.X_OK) else None,
+            cwd=folder if can_use_folder else None,
             env=dict(env),
             start_new_session=True,
         )
@@ -457,7 +514,7 @@ def _read_events(
             try:
                 event = json.loads(line)
             except (ValueError, RecursionError):
-                errors.append(line[-_LONGEST_ERROR:].decode("utf-8", "replace"))
+                errors.append(line[-_MAX_ERROR_LINE_BYTES:].decode("utf-8", "replace"))
                 continue
             if isinstance(event, dict):
                 lines.put(event)
@@ -477,7 +534,7 @@ def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:
 def _end(child: subprocess.Popen[bytes]) -> None:
     signal_group(child.pid, signal.SIGTERM)
     try:
-        child.wait(REACTION)
+        child.wait(REACTION_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         signal_group(child.pid, signal.SIGKILL)
         child.wait()

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from PIL.Image import Image
 
-SIDE = 1_568
+MAX_SIDE_PIXELS = 1_568
 """Pixels of the longer side; Claude scales larger pictures down to this, other models to less."""
-MOST = 10
+MAX_PICTURES = 10
 """Pictures in one call: the newest."""
-LARGEST_FILE = 50_000_000
-_LARGEST_SENT = 1_500_000
-"""A PNG that would have more bytes is sent as a JPEG, which is less sharp."""
-_PIXELS = 50_000_000
+MAX_FILE_BYTES = 50_000_000
+_MAX_PNG_BYTES = 1_500_000
+"""A larger PNG is sent as a JPEG, which is less sharp."""
+_MAX_PIXELS = 50_000_000
 _MAGIC = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|BM.{4}\0{4}", re.DOTALL
 )
-HEAD = 16
+PICTURE_HEAD_BYTES = 16
+"""Beginning of a file that shows whether it is a picture."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _QUALITIES = (90, 75, 40)
 """Tried for a JPEG until it is small enough; with the last, even noise is."""
@@ -37,6 +38,8 @@ class PictureError(Exception):
 
 
 class EncodedPicture(NamedTuple):
+    """A picture as it is sent."""
+
     mime: str
     data: str
     """base64."""
@@ -69,13 +72,21 @@ def is_picture(head: bytes) -> bool:
 
 
 def size_from_head(file: IO[bytes]) -> PictureSize:
+    """Read a picture's size without decoding it. Raises `PictureError`."""
     image = _open_image(file)
     return PictureSize(image.width, image.height, _is_animated(image))
 
 
-def scale_picture(data: bytes, side: int = SIDE) -> EncodedPicture:
-    """Prepare a picture: its first frame, upright, on white, at most `side` pixels long. Raises
-    `PictureError`."""
+def scale_picture(data: bytes, side: int = MAX_SIDE_PIXELS) -> EncodedPicture:
+    """Prepare a picture for a model: its first frame, upright, on white.
+
+    Args:
+        data: the file.
+        side: the most pixels of its longer side.
+
+    Raises:
+        PictureError: It is damaged, or has too many pixels.
+    """
     image = _open_image(io.BytesIO(data))
     try:
         image.draft("RGB", (side, side))  # decode a JPEG only as far as needed
@@ -85,12 +96,13 @@ def scale_picture(data: bytes, side: int = SIDE) -> EncodedPicture:
 
 
 def accepts_pictures(llm: BaseChatModel) -> bool | None:
-    """Tell whether a model accepts pictures, by its own attribute or LangChain's tables; None if
+    """Return whether a model accepts pictures, by its own attribute or LangChain's tables; None if
     unknown."""
-    known = getattr(llm, "sees", None)
-    if known is None:
-        known = (getattr(llm, "profile", None) or {}).get("image_inputs")
-    return known if isinstance(known, bool) else None
+    sees = getattr(llm, "sees", None)
+    if sees is None:
+        profile = getattr(llm, "profile", None) or {}
+        sees = profile.get("image_inputs")
+    return sees if isinstance(sees, bool) else None
 
 
 def count_pictures(messages: Iterable[BaseMessage]) -> int:
@@ -110,7 +122,7 @@ def _open_image(file: IO[bytes]) -> Image:
         raise PictureError("The picture has too many pixels to be read.") from None
     except Exception as error:  # Pillow may raise anything for broken files
         raise PictureError("The picture cannot be read: its file is damaged.") from error
-    if image.width * image.height > _PIXELS:
+    if image.width * image.height > _MAX_PIXELS:
         raise PictureError(
             f"The picture has {image.width:,} × {image.height:,} pixels, which is too many."
         )
@@ -140,12 +152,15 @@ def _on_white(image: Image, side: int) -> Image:
 
 
 def _encode(image: Image, *, photo: bool) -> EncodedPicture:
-    mime, data = "image/png", b"" if photo else _save(image, "PNG")
-    if photo or len(data) > _LARGEST_SENT:
+    """Encode a picture as PNG, or as JPEG if it is a photo or would be too large."""
+    image.info.clear()  # comments and profiles, which Pillow would write again
+    mime = "image/png"
+    data = b"" if photo else _save(image, "PNG")
+    if photo or len(data) > _MAX_PNG_BYTES:
         mime = "image/jpeg"
         for quality in _QUALITIES:
             data = _save(image, "JPEG", quality=quality)
-            if len(data) <= _LARGEST_SENT:
+            if len(data) <= _MAX_PNG_BYTES:
                 break
     return EncodedPicture(mime, base64.b64encode(data).decode(), image.width, image.height)
 

@@ -36,6 +36,8 @@ def split_tokens(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ReplayLine:
+    """A prepared answer, or an error; see the module."""
+
     text: str = ""
     error: str = ""
     match: str | None = None
@@ -70,10 +72,15 @@ class Replay:
         raise ModelError(f"The replay file {self._source} has no matching answer left.")
 
     def worst_cost(self) -> float | None:
+        """Return the US dollars of the most expensive unused line; None if one has no price."""
         with self._lock:
-            left = [line for number, line in enumerate(self._lines) if number not in self._used]
-        costs = [line.cost for line in left if not line.error]
-        return None if None in costs else max((cost or 0.0 for cost in costs), default=0.0)
+            unused_lines = [
+                line for number, line in enumerate(self._lines) if number not in self._used
+            ]
+        costs = [line.cost for line in unused_lines if not line.error]
+        if None in costs:
+            return None
+        return max((cost or 0.0 for cost in costs), default=0.0)
 
 
 def read_replay(path: Path) -> list[ReplayLine]:
@@ -101,23 +108,23 @@ def read_replay(path: Path) -> list[ReplayLine]:
 
 def _parse_line(line: str) -> ReplayLine:
     try:
-        given = json.loads(line)
+        fields = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"invalid JSON: {error.msg} (column {error.colno})") from None
     except (ValueError, RecursionError):  # a number of thousands of digits
         raise ValueError("a number is too long, or the JSON is nested too deeply") from None
-    usage = given.pop("usage", {}) if isinstance(given, dict) else None
+    usage = fields.pop("usage", {}) if isinstance(fields, dict) else None
     if not isinstance(usage, dict):
         raise ValueError("a line, and its usage, must be a JSON object")
-    given |= usage
-    for name, value in given.items():
+    fields |= usage
+    for name, value in fields.items():
         if name not in _TYPES:
             raise ValueError(f"{name}: there is no such field; there are {', '.join(_TYPES)}")
         if type(value) not in _TYPES[name]:
             raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
-    if "text" not in given and "error" not in given:
+    if "text" not in fields and "error" not in fields:
         raise ValueError("it has neither text nor error")
-    answer = ReplayLine(**given)
+    answer = ReplayLine(**fields)
     if answer.tokens_per_second is not None and not answer.tokens_per_second > 0:
         raise ValueError("tokens_per_second: it must be more than 0")
     try:

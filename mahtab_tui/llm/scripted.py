@@ -23,6 +23,21 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError, message_text
 from mahtab_tui.llm.replay_file import Replay, ReplayLine, read_replay, split_tokens
 
+WHO = "Demo model (rules, no AI): "
+_REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
+_DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
+_COMMON_WORDS = frozenset(
+    "a about all an and any are as at by can characters chart column columns contain contains count data describe did do does draw each empty find first for"
+    " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
+    " number of on out overview plot print row rows s see show summarise summarize summary tell text than that the their them there these they this"
+    " value values was were what when where which who why will with without word words you your".split()
+)
+_ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
+_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|  \[|$)", re.MULTILINE)
+_OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
+_ERROR = re.compile(r"(?m)^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
+_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |  \[|$))", re.MULTILINE)
+
 
 class ScriptedChatModel(BaseChatModel):
     """A model that streams prepared texts, and can be stopped between two tokens."""
@@ -56,14 +71,23 @@ class ScriptedChatModel(BaseChatModel):
         return generate_from_stream(self._stream(messages))
 
 
-def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
-    usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+def _usage_chunk(
+    model: str, read_tokens: int, written_tokens: int, cost: float | None
+) -> ChatGenerationChunk:
+    """Return the last chunk of an answer. cost: US dollars."""
+    usage = UsageMetadata(
+        input_tokens=read_tokens,
+        output_tokens=written_tokens,
+        total_tokens=read_tokens + written_tokens,
+    )
     metadata = {"cost_usd": cost, "model_name": model}
     message = AIMessageChunk(content="", usage_metadata=usage, response_metadata=metadata)
     return ChatGenerationChunk(message=message)
 
 
 class ChatReplay(ScriptedChatModel):
+    """A model that reads its answers from a file."""
+
     lines: list[ReplayLine]
     source: str
 
@@ -93,23 +117,10 @@ class ChatReplay(ScriptedChatModel):
 
 # The demo model
 
-WHO = "Demo model (rules, no AI): "
-_REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
-_DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
-_COMMON_WORDS = frozenset(
-    "a about all an and any are as at by can characters chart column columns contain contains count data describe did do does draw each empty find first for"
-    " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
-    " number of on out overview plot print row rows s see show summarise summarize summary tell text than that the their them there these they this"
-    " value values was were what when where which who why will with without word words you your".split()
-)
-_ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
-_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|  \[|$)", re.MULTILINE)
-_OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
-_ERROR = re.compile(r"(?m)^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
-_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |  \[|$))", re.MULTILINE)
-
 
 class ChatDemo(ScriptedChatModel):
+    """A model of a few rules, which shows what the program does."""
+
     @property
     def _llm_type(self) -> str:
         return "demo"
@@ -119,45 +130,53 @@ class ChatDemo(ScriptedChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         text = _search_answer(messages) or answer(messages)
         yield from self.stream_text(text, 200.0)
-        read = "".join(map(message_text, messages))
-        yield _usage_chunk("demo", len(read) // 4, len(text) // 4, 0.0)
+        read_chars = sum(len(message_text(message)) for message in messages)
+        yield _usage_chunk("demo", read_chars // 4, len(text) // 4, 0.0)
 
 
 def _search_answer(messages: Sequence[BaseMessage]) -> str:
     """Return the next answer in a search; empty if the conversation is not a search."""
-    system, last = message_text(messages[0]), message_text(messages[-1])
+    system = message_text(messages[0])
+    last = message_text(messages[-1])
     is_plain = system.startswith(prompts.PLAIN)
     if not (is_plain or system.startswith(prompts.SEARCH)):
         return ""
-    query = _tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
+
+    query = _extract_tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
     patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
     if is_plain:
-        return _matching_lines(WHO, patterns, _tagged(prompts.TEXT, last).split("\n"))
-    if last.startswith(prompts.LAST_CALL) or any(isinstance(each, AIMessage) for each in messages):
+        return _matching_lines(WHO, patterns, _extract_tagged(prompts.TEXT, last).split("\n"))
+
+    has_answered = any(isinstance(message, AIMessage) for message in messages)
+    if last.startswith(prompts.LAST_CALL) or has_answered:
         return f"{WHO}its code failed. It looked for lines with {', '.join(patterns)}."
     call = f"FINAL(_matching_lines({WHO!r}, {patterns!r}, context.split('\\n')))"
     code = f"import re\n\n{inspect.getsource(_matching_lines)}\n{call}"
     return f"I look for the lines that have most of the words.\n\n```python\n{code}\n```\n"
 
 
-def _tagged(tag: str, message: str) -> str:
-    found = re.search(rf"<{tag}(?: [^>]*)?>\n(.*)\n</{tag}>", message, re.DOTALL)
-    return found[1] if found else ""
+def _extract_tagged(tag: str, message: str) -> str:
+    """Return the text between tags; empty if there is none."""
+    match = re.search(rf"<{tag}(?: [^>]*)?>\n(.*)\n</{tag}>", message, re.DOTALL)
+    return match[1] if match else ""
 
 
 def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str:
-    scores = [sum(bool(re.search(each, line)) for each in patterns.values()) for line in lines]
-    best = max(scores)
-    if not best:
+    scores = [
+        sum(bool(re.search(pattern, line)) for pattern in patterns.values()) for line in lines
+    ]
+    best_score = max(scores)
+    if not best_score:
         return f"{who}no line of the text has any of the words of the query."
-    numbers = [number for number, score in enumerate(scores, 1) if score == best]
-    shown = [f"{who}lines with {best} of the words {', '.join(patterns)}: {len(numbers):,}"]
+    numbers = [number for number, score in enumerate(scores, 1) if score == best_score]
+    rows = [f"{who}lines with {best_score} of the words {', '.join(patterns)}: {len(numbers):,}"]
     for number in numbers[:10]:
         line = lines[number - 1]
-        found = [match.start() for each in patterns.values() if (match := re.search(each, line))]
-        shown.append(f"line {number}: {line[max(0, min(found) - 200) :][:500]}")
-    return "\n".join(shown)
+        matches = [re.search(pattern, line) for pattern in patterns.values()]
+        first_match = min(match.start() for match in matches if match)
+        rows.append(f"line {number}: {line[max(0, first_match - 200) :][:500]}")
+    return "\n".join(rows)
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
@@ -167,33 +186,50 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     if '"is_complete"' in last:
         return json.dumps({"is_complete": 'status="error"' not in last})
     if prompts.VARIABLES not in last and "<assistant-repl-out" in last:
-        outputs = _OUTPUT.findall(last)
-        printed = (_NEW_VARIABLES.split(text.strip("\n"), maxsplit=1)[0] for _, text in outputs)
-        text = "\n".join(filter(None, printed)) or "nothing was printed"
-        if any('status="error"' in attributes for attributes, _ in outputs):
-            error = text.splitlines()[-1]
-            raise ModelError(f"The demo model's code failed: {error}. {_REAL_MODEL}")
-        shown = f"This came out:\n\n```text\n{text[:1_500]}\n```"
-        return shown if "\n" in text else f"The result: {text}."
+        return _answer_from_output(last)
+
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
-    failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
-    errors = _ERROR.findall(html.unescape("\n".join(failed)))
+    outputs = _OUTPUT.findall("\n".join(texts))
+    failed_outputs = [output for attributes, output in outputs if 'status="error"' in attributes]
+    errors = _ERROR.findall(html.unescape("\n".join(failed_outputs)))
     if errors and re.search(r"\b(?:error|fix|wrong|failed)\b", question, re.IGNORECASE):
         return f"The cell raised {errors[-1]}. I explain no more than that. {_REAL_MODEL}"
+
     reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
-    return reply if any(isinstance(message, AIMessage) for message in messages) else WHO + reply
+    has_answered = any(isinstance(message, AIMessage) for message in messages)
+    if has_answered:
+        return reply
+    is_list = reply.startswith("- ")
+    return f"{WHO}\n\n{reply}" if is_list else WHO + reply
+
+
+def _answer_from_output(message: str) -> str:
+    """Return what the code has printed. Raises `ModelError` if it failed."""
+    outputs = _OUTPUT.findall(message)
+    printed = [_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs]
+    text = "\n".join(filter(None, printed)) or "nothing was printed"
+    if any('status="error"' in attributes for attributes, _ in outputs):
+        error = text.splitlines()[-1]
+        raise ModelError(f"The demo model's code failed: {error}. {_REAL_MODEL}")
+    if "\n" not in text:
+        return f"The result: {text}."
+    return f"This came out:\n\n```text\n{text[:1_500]}\n```"
 
 
 def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
+    """Answer a question about variables (type and description by name). Raises `ModelError`."""
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
-        lines = [f"- `{name}`: {kind}" for name, (kind, _) in variables.items()]
+        lines = [f"- `{name}`: {type_name}" for name, (type_name, _) in variables.items()]
         return "\n".join(lines) or "There are no variables yet. Make one: `numbers = [3, 1, 2]`."
     words = re.findall(r"\w+", question)
-    data = [name for name, (kind, _) in variables.items() if kind in _DATA]
-    for name in [name for name in variables if name in words] or data:
-        if found := _plan(words, name, *variables[name]):
-            return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
-    name = data[0] if data else "numbers, after numbers = [3, 1, 2]"
+    data_names = [name for name, (type_name, _) in variables.items() if type_name in _DATA]
+    mentioned_names = [name for name in variables if name in words]
+    for name in mentioned_names or data_names:
+        plan = _plan(words, name, *variables[name])
+        if plan is not None:
+            announcement, code = plan
+            return f"{announcement}\n\n```python\n{code}\n```\n"
+    name = data_names[0] if data_names else "numbers, after numbers = [3, 1, 2]"
     raise ModelError(
         "The demo model has no rule for this question. These would work now:\n- which variables are"
         f" there?\n- describe {name}\n- how many items has {name}?\n{_REAL_MODEL}"
@@ -203,51 +239,66 @@ def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
 def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return type and description of each variable, by name."""
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
-    after = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
-    listing = after.rpartition(f"\n\n{prompts.QUESTION} ")[0]
+    listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
+    listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
     # Those that share a line get one each.
     listing = re.sub(
         rf"^{prompts.OTHERS}: .*", lambda line: _split_line(line[0]), listing, flags=re.M
     )
     parts = _VARIABLE.split(listing)
-    kinds = zip(parts[2::3], parts[3::3], strict=True)
-    return dict(zip(parts[1::3], kinds, strict=True))
+    types_and_texts = zip(parts[2::3], parts[3::3], strict=True)
+    return dict(zip(parts[1::3], types_and_texts, strict=True))
 
 
 def _split_line(line: str) -> str:
     return line.partition(": ")[2].replace("; ", "\n")
 
 
-def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:
+def _plan(words: Sequence[str], name: str, type_name: str, text: str) -> tuple[str, str] | None:
     """Return an announcement and code for a question about a variable; None if no rule fits."""
-    is_table, question = kind == "DataFrame", " ".join(words).lower()
-    rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
+    is_table = type_name == "DataFrame"
+    question = " ".join(words).lower()
+    other_words = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
     def asks(pattern: str) -> bool:
         return bool(re.search(rf"\b(?:{pattern})\b", question))
 
-    found = re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE) if len(rest) == 1 else None
-    column = found[0] if found else ""
+    column = ""
+    if len(other_words) == 1:
+        column_match = re.search(rf"\b{other_words[0]}\b", text, re.IGNORECASE)
+        column = column_match[0] if column_match else ""
     if column and asks("no|without|missing|empty"):
-        made = f"without_{column.lower()}"
+        result = f"without_{column.lower()}"
         rows = f"[row for row in {name} if row[{column!r}] in (None, '')]"
-        rows = f"{name}[{name}[{column!r}].isna()]" if is_table else rows
-        code = f"{made} = {rows}\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
-        return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
-    if asks("plot|draw|chart") and (column or not rest):
+        if is_table:
+            rows = f"{name}[{name}[{column!r}].isna()]"
+        code = (
+            f"{result} = {rows}\nprint(len({result}), 'of', len({name}), 'rows have no {column}')"
+        )
+        return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({result}[:10])"
+
+    if asks("plot|draw|chart") and (column or not other_words):
         values = f"{name}[{column!r}]" if column else name
-        drawn = f"{values}.plot()" if kind in ("DataFrame", "Series") else f"plt.plot({values})"
-        return f"I draw `{values}`.", f"import matplotlib.pyplot as plt\n\n{drawn}\nplt.show()"
-    count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
-    if asks("first|last") and (count or not rest):
-        values = {"str": f"{name}.splitlines()", "dict": f"list({name})"}.get(kind, name)
-        part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
-        return f"Here is a part of `{name}`.", f"print({values}[{part}])"
-    if not rest and asks("how many|count"):
-        unit = {"str": "words", "DataFrame": "rows"}.get(kind, "items")
-        size = f"len({name}.split())" if kind == "str" else f"len({name})"
+        call = f"plt.plot({values})"
+        if type_name in ("DataFrame", "Series"):
+            call = f"{values}.plot()"
+        return f"I draw `{values}`.", f"import matplotlib.pyplot as plt\n\n{call}\nplt.show()"
+
+    count = ""
+    if len(other_words) == 1 and re.fullmatch("[0-9]{1,5}", other_words[0]):
+        count = other_words[0]
+    if asks("first|last") and (count or not other_words):
+        values = {"str": f"{name}.splitlines()", "dict": f"list({name})"}.get(type_name, name)
+        bounds = f"-{count or 5}:" if asks("last") else f":{count or 5}"
+        return f"Here is a part of `{name}`.", f"print({values}[{bounds}])"
+
+    if not other_words and asks("how many|count"):
+        unit = {"str": "words", "DataFrame": "rows"}.get(type_name, "items")
+        size = f"len({name}.split())" if type_name == "str" else f"len({name})"
         return f"I count the {unit} of `{name}`.", f"print('{name} has', {size}, '{unit}')"
-    if not rest and asks("describe|summary|show|print|what"):
-        shown = f"{name}.describe(include='all')" if is_table else f"repr({name})[:1000]"
-        return f"I look at `{name}`.", f"print({shown})"
+    if not other_words and asks("describe|summary|show|print|what"):
+        expression = f"repr({name})[:1000]"
+        if is_table:
+            expression = f"{name}.describe(include='all')"
+        return f"I look at `{name}`.", f"print({expression})"
     return None

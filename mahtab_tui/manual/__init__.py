@@ -50,14 +50,21 @@ def page(topic: str) -> Page:
 def filter_page(text: str, words: str) -> str:
     """Return the blocks of a page that have a text, under their headings; of tables, lists and code
     the lines that have it."""
-    wanted, heading = words.lower(), ""
-    found: list[str] = []
+    lowercase_words = words.lower()
+    heading = ""
+    matching_blocks: list[str] = []
     for block in _blocks(text):
         if block.startswith("#"):
             heading = block
-        elif lines := _matching_lines(block, wanted) if wanted not in heading.lower() else block:
-            found += [heading, lines] if heading and heading not in found else [lines]
-    return "\n\n".join(found)
+        elif (
+            lines := _matching_lines(block, lowercase_words)
+            if lowercase_words not in heading.lower()
+            else block
+        ):
+            matching_blocks += (
+                [heading, lines] if heading and heading not in matching_blocks else [lines]
+            )
+    return "\n\n".join(matching_blocks)
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -72,10 +79,10 @@ def _blocks(text: str) -> Iterator[str]:
             block = []
 
 
-def _matching_lines(block: str, wanted: str) -> str:
+def _matching_lines(block: str, lowercase_words: str) -> str:
     lines = block.split("\n")
     if block.startswith("```"):
-        return block if wanted in block.lower() else ""
+        return block if lowercase_words in block.lower() else ""
     head = lines[:2] if len(lines) > 2 and _RULE.fullmatch(lines[1]) else []
-    found = [line for line in lines[len(head) :] if wanted in line.lower()]
-    return "\n".join([*head, *found]) if found else ""
+    matching_lines = [line for line in lines[len(head) :] if lowercase_words in line.lower()]
+    return "\n".join([*head, *matching_lines]) if matching_lines else ""

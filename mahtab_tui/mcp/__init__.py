@@ -8,8 +8,12 @@ from pathlib import Path
 def start_server(*, python: str | None = None, project: Path | str | None = None) -> None:
     """Serve MCP over this process's stdin and stdout until the client closes them.
 
-    python: the worker's interpreter, as a file or the folder of a virtual environment. project: the
-    folder to work in; its ``.venv`` is used if it has one. Raises `ServerError`.
+    Args:
+        python: the worker's interpreter, as a file or the folder of a virtual environment.
+        project: the folder to work in; its ``.venv`` is used if it has one.
+
+    Raises:
+        McpServerError: The package mcp is not installed, or a setting is wrong.
     """
     from mahtab_tui.mcp.handlers import AttachOptions
     from mahtab_tui.mcp.server import serve

@@ -26,9 +26,17 @@ from mahtab_tui.session.sharing import AgentService, SharingError, find_session
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
 T = TypeVar("T")
+
+PROGRESS_INTERVAL_S = 1.0
+MAX_LATE_CHARS = 20_000
+"""Characters of output between cells that are kept for the next answer."""
+_MAX_LAST_LINE_CHARS = 200
+_READ_BYTES = 65_536
+
+REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
 def log_file() -> Path:
@@ -43,7 +51,7 @@ class Journal:
         self._file: IO[str] | None = None
 
     def switch(self, on: bool) -> None:
-        """Raises `OSError`."""
+        """Begin or end writing. Raises `OSError`."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -53,11 +61,11 @@ class Journal:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
-    def code(self, cell: object, who: str, code: str) -> None:
-        head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
+    def write_code(self, cell: object, author: str, code: str) -> None:
+        head = f"── In [{cell}] · {author} · {time.strftime('%H:%M:%S')} ──"
         self._write(f"\n{head}\n{visible(self._secrets.mask(code))}\n")
 
-    def output(self, text: str) -> None:
+    def write_output(self, text: str) -> None:
         self._write(plain(self._secrets.mask(text)))
 
     def _write(self, text: str) -> None:
@@ -69,16 +77,12 @@ class Journal:
                 self._file = None  # the disk is full, but cells can still run
 
 
-PROGRESS_SECONDS = 1.0
-
-REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
-
-
 class _Call:
     """An open call."""
 
-    def __init__(self, journal: Journal, who: str) -> None:
-        self._journal, self._who = journal, who
+    def __init__(self, journal: Journal, author: str) -> None:
+        self._journal = journal
+        self._author = author
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._progress = "waiting for the session"
         self._last_line = ""
@@ -87,19 +91,22 @@ class _Call:
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
         elif frame["op"] == "begun":
-            self._journal.code(frame["cell"], self._who, str(frame["code"]))
+            self._journal.write_code(frame["cell"], self._author, str(frame["code"]))
         elif frame["op"] == "output":
-            self._journal.output(str(frame["text"]))
-            lines = [line.strip() for line in str(frame["text"]).splitlines() if line.strip()]
-            self._last_line = lines[-1][:200] if lines else self._last_line
+            text = str(frame["text"])
+            self._journal.write_output(text)
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            if lines:
+                self._last_line = lines[-1][:_MAX_LAST_LINE_CHARS]
         elif "error" in frame:
             self.answer.set_exception(McpToolError(str(frame["error"])))
         else:
             self.answer.set_result(frame["value"])
 
-    def sentence(self, seconds: float) -> str:
+    def describe_progress(self, seconds: float) -> str:
+        """Return what is known about a call that has been open for some seconds."""
         last_line = f"; last line: {self._last_line}" if self._last_line else ""
-        return f"{self._progress} ({seconds:.0f} s){last_line}"
+        return f"{self._progress} ({seconds:,.0f} s){last_line}"
 
 
 class SessionConnection:
@@ -108,16 +115,20 @@ class SessionConnection:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
     ) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader = reader
+        self._writer = writer
         self._journal = journal
         self._frames = FrameReader()
         self._numbers = itertools.count(1)
-        self._open: dict[int, _Call] = {}
+        self._open_calls: dict[int, _Call] = {}
         self._end_reason = ""
         self._listener: asyncio.Task[None] | None = None
         self.session = ""
+        """The session's name."""
         self.pid = 0
+        """Id of the process that the session runs in."""
         self.name = ""
+        """The agent's name in the session."""
 
     @classmethod
     async def join(
@@ -125,62 +136,79 @@ class SessionConnection:
     ) -> SessionConnection:
         """Join a session by its name, or the session of a project's folder."""
         try:
-            found = await asyncio.to_thread(find_session, session, project)
+            shared_session = await asyncio.to_thread(find_session, session, project)
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls.connect(found.path, agent, journal)
+        return await cls.connect(shared_session.path, agent, journal)
 
     @classmethod
     async def connect(
         cls, target: Path | socket.socket, agent: str, journal: Journal
     ) -> SessionConnection:
-        where = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
+        """Connect to a session's socket, and wait until the agent has joined."""
+        address = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
         try:
-            reader, writer = await asyncio.open_unix_connection(**where)
+            reader, writer = await asyncio.open_unix_connection(**address)
         except OSError as error:
             raise McpToolError(str(error)) from None
-        joined = cls(reader, writer, journal)
+
+        connection = cls(reader, writer, journal)
         writer.write(encode({"op": "join", "name": agent}))
         try:
-            welcome = await joined._next_frames()
+            frames = await connection._next_frames()
         except (OSError, FrameError):
-            welcome = []
-        if not welcome or welcome[0]["op"] != "session":
+            frames = []
+        if not frames or frames[0]["op"] != "session":
             writer.close()
             raise McpToolError("The session closed the connection.")
-        first = welcome[0]
-        joined.session, joined.name = str(first["name"]), str(first["you"])
-        joined.pid = int(first["pid"])
-        joined._listener = asyncio.create_task(joined._listen())
-        return joined
+
+        welcome = frames[0]
+        connection.session = str(welcome["name"])
+        connection.name = str(welcome["you"])
+        connection.pid = int(welcome["pid"])
+        connection._listener = asyncio.create_task(connection._listen())
+        return connection
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
         return await self.call("evaluate", Evaluation, report, code=code, timeout=timeout)
 
     async def call(
-        self, what: str, result: type[T], report: Report | None = None, **args: object
+        self, method: str, result: type[T], report: Report | None = None, **args: object
     ) -> T:
-        """Call `AgentCalls`."""
+        """Call a method of `AgentCalls`.
+
+        Args:
+            method: its name.
+            result: type of its result, which is checked.
+            report: called about once a second while the call is open, with its seconds and a
+                sentence.
+            args: arguments of the method.
+        """
         if self._end_reason:
             raise McpToolError(self._end_reason)
-        call, number, start = _Call(self._journal, self.name), next(self._numbers), time.monotonic()
-        self._open[number] = call
+
+        call = _Call(self._journal, self.name)
+        call_id = next(self._numbers)
+        start_time = time.monotonic()
+        self._open_calls[call_id] = call
         try:
-            self._writer.write(encode({"op": "call", "id": number, "what": what, "args": args}))
-            while not (await asyncio.wait({call.answer}, timeout=PROGRESS_SECONDS))[0]:
-                if report is not None:
-                    seconds = time.monotonic() - start
-                    await report(seconds, call.sentence(seconds))
+            self._writer.write(encode({"op": "call", "id": call_id, "what": method, "args": args}))
+            # Report progress while the answer has not come.
+            while not call.answer.done():
+                await asyncio.wait({call.answer}, timeout=PROGRESS_INTERVAL_S)
+                if report is not None and not call.answer.done():
+                    seconds = time.monotonic() - start_time
+                    await report(seconds, call.describe_progress(seconds))
             return checked(result, call.answer.result())
         except FrameError as error:
             raise McpToolError(f"The call cannot be sent: {error}.") from None
         except KernelError as error:
             raise McpToolError(f"The session's answer is invalid: {error}.") from None
         finally:
-            self._open.pop(number, None)
+            self._open_calls.pop(call_id, None)
             if not call.answer.done():
-                self._writer.write(encode({"op": "cancel", "id": number}))
+                self._writer.write(encode({"op": "cancel", "id": call_id}))
 
     @property
     def has_ended(self) -> bool:
@@ -192,33 +220,32 @@ class SessionConnection:
         self._writer.close()
 
     async def _listen(self) -> None:
-        over = "The session has ended."
+        """Pass what the session sends on to the open calls, until it ends."""
+        end_sentence = "The session has ended."
         try:
             while frames := await self._next_frames():
                 for frame in frames:
                     if frame["op"] == "bye":
-                        over = str(frame["text"])
+                        end_sentence = str(frame["text"])
                         continue
-                    call = self._open.get(int(frame["id"]))
+                    call = self._open_calls.get(int(frame["id"]))
                     if call is not None and not call.answer.done():
                         call.on_frame(frame)
         except (OSError, FrameError):
             pass
         finally:
-            self._end_reason = f"{over} {REJOIN_HINT}"
+            self._end_reason = f"{end_sentence} {REJOIN_HINT}"
             self._writer.close()
-            for call in self._open.values():
+            for call in self._open_calls.values():
                 if not call.answer.done():
                     call.answer.set_exception(McpToolError(self._end_reason))
 
     async def _next_frames(self) -> list[Frame]:
-        while data := await self._reader.read(65536):
-            if frames := self._frames.feed(data):
+        while data := await self._reader.read(_READ_BYTES):
+            frames = self._frames.feed(data)
+            if frames:
                 return frames
         return []
-
-
-LATE_CHARACTERS = 20_000
 
 
 class OwnFrontend(HeadlessFrontend):
@@ -258,9 +285,9 @@ class OwnSession:
             if self._connection is None or self._connection.has_ended:
                 # The thread cannot be cancelled; the next call would start a second session.
                 with anyio.CancelScope(shield=True):
-                    ours = await asyncio.to_thread(self._start)
-                    joined = await SessionConnection.connect(ours, agent, self._journal)
-                self._connection = joined
+                    agent_socket = await asyncio.to_thread(self._start)
+                    connection = await SessionConnection.connect(agent_socket, agent, self._journal)
+                self._connection = connection
             return self._connection
 
     def take_late_output(self) -> str:
@@ -274,15 +301,17 @@ class OwnSession:
             await asyncio.to_thread(self._session.close, hurry=True)
 
     def _start(self) -> socket.socket:
+        """Start the session, and return a socket over which its agent joins it."""
         # Loads the agent, which would delay the answer to `initialize`.
         from mahtab_tui.session.kernel import process_kernel
 
         store, name, _ = new_store(Path.cwd())
-        settings, keep = self._settings, None
+        settings = self._settings
+        target = None
         if settings.keep_namespace:
-            keep = save_target(store.session, settings.keep_namespace_mb)
+            target = save_target(store.session, settings.keep_namespace_mb)
         try:
-            kernel = process_kernel(settings, keep)
+            kernel = process_kernel(settings, target)
             session = Session(settings, kernel, self._frontend, store=store, name=name)
             self._watcher = SessionWatcher(session)
             session.log.addHandler(self._watcher)
@@ -292,10 +321,11 @@ class OwnSession:
             if store.claim is not None:
                 store.claim.release()
             raise McpToolError(str(error)) from None
+
         self._session = session
-        ours, theirs = socket.socketpair()
-        AgentService(session, Path.cwd()).serve(theirs, owns_session=True)
-        return ours
+        agent_socket, session_socket = socket.socketpair()
+        AgentService(session, Path.cwd()).serve(session_socket, owns_session=True)
+        return agent_socket
 
 
 class SessionWatcher(logging.Handler):
@@ -304,12 +334,12 @@ class SessionWatcher(logging.Handler):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._late = ""
+        self._late_output = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
         if isinstance(value, UserReplOut) and value.late:
-            self._late = (self._late + value.text)[-LATE_CHARACTERS:]
+            self._late_output = (self._late_output + value.text)[-MAX_LATE_CHARS:]
         elif isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
@@ -317,6 +347,7 @@ class SessionWatcher(logging.Handler):
 
     def take_late_output(self) -> str:
         self.acquire()  # against `emit`
-        text, self._late = self._late, ""
+        text = self._late_output
+        self._late_output = ""
         self.release()
         return text

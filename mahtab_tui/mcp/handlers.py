@@ -15,9 +15,10 @@ from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
-from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, KernelInfo, Status, Variable
-from mahtab_tui.kernel.cells import GRACE, pictures, pieces
+from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable
+from mahtab_tui.kernel.cells import INTERRUPT_GRACE_S, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
+from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
 from mahtab_tui.mcp.output_form import OutputForm
 from mahtab_tui.mcp.packages import (
@@ -38,54 +39,70 @@ from mahtab_tui.mcp.tools import (
     strip_colours,
 )
 from mahtab_tui.session.agent_calls import Evaluation, SessionContents
-from mahtab_tui.worker.capture import shorten
+from mahtab_tui.worker.cells.capture import shorten
 
 if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
-MOST_VARIABLES = 200
+MAX_VARIABLES = 200
+MAX_CHANGES = 20
+MAX_SUMMARY_CHARS = 60
+MAX_OUTPUT_CHARS = 20_000
+"""Characters of output in an answer, by default."""
+MAX_PROGRESS_CHARS = 2_000
+"""Characters of a command's output that are reported while it runs."""
+
+TRACEBACK_HEAD_LINES = 6
+TRACEBACK_TAIL_LINES = 24
+MIN_TRACEBACK_CHARS = 4_000
+"""Characters of a traceback that are always allowed."""
+
+_SESSION_ENDED = (
+    "Your session has ended, and its variables are gone. The next call starts a new one."
+)
+
+Mode = Literal["private", "shared"]
 
 
-def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
-    kernel = contents.kernel
-    since = "you joined" if mode == "shared" else "your session started"
-    modules, rows = list[str](), list[str]()
-    for each in contents.variables:
-        name = shorten_line(each.name)
-        if not each.underscored and each.kind == "module":
+def describe_contents(contents: SessionContents, mode: Mode) -> str:
+    """Return the text of `info`."""
+    modules: list[str] = []
+    variables: list[str] = []
+    for variable in contents.variables:
+        if variable.underscored:
+            continue
+        name = shorten_line(variable.name)
+        if variable.kind == "module":
             modules.append(name)
-        elif not each.underscored:
-            text = f"{name}: {shorten_line(each.type)} {shorten_line(each.summary)}"
-            rows.append(text.rstrip())
+        else:
+            row = f"{name}: {shorten_line(variable.type)} {shorten_line(variable.summary)}"
+            variables.append(row.rstrip())
+
+    kernel = contents.kernel
+    environment = environment_prefix(kernel.executable) or "none of its own"
+    project = find_project(Path(kernel.cwd)) or "none"
+    cell_count = f"{contents.cells:,} {'cell' if contents.cells == 1 else 'cells'}"
+    start_event = "you joined" if mode == "shared" else "your session started"
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
-        f"environment: {environment_prefix(kernel.executable) or 'none of its own'}",
-        f"project: {find_project(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
-        f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
+        f"environment: {environment}",
+        f"project: {project} · working directory: {kernel.cwd}",
+        f"{cell_count} in {round(contents.busy, 3):g} s · {contents.alive:,.1f} s since {start_event}",
         f"modules: {', '.join(_limit_rows(modules)) or 'none'}",
-        "variables:" if rows else "variables: none",
-        *(f"  {row}" for row in _limit_rows(rows)),
+        "variables:" if variables else "variables: none",
     ]
+    lines += [f"  {row}" for row in _limit_rows(variables)]
     if contents.others:
-        lines += ["run by others since you last asked:", *(f"  {line}" for line in contents.others)]
+        lines.append("run by others since you last asked:")
+        lines += [f"  {line}" for line in contents.others]
     return escape_for_model("\n".join(lines))
 
 
 def _limit_rows(rows: list[str]) -> list[str]:
-    more = len(rows) - MOST_VARIABLES
-    return rows if more <= 0 else [*rows[:MOST_VARIABLES], f"… and {more:,} more"]
-
-
-OUTPUT = 20_000
-
-FRAMES_HEAD, FRAMES_TAIL = 6, 24
-
-ERROR = 4_000
-"""Characters of a traceback that are always allowed."""
-
-CHANGES = 20
-
-SUMMARY = 60
+    omitted_count = len(rows) - MAX_VARIABLES
+    if omitted_count <= 0:
+        return rows
+    return [*rows[:MAX_VARIABLES], f"… and {omitted_count:,} more"]
 
 
 class EvalArguments(Arguments):
@@ -98,7 +115,7 @@ class EvalArguments(Arguments):
         description="Seconds after which the code is interrupted, counted from its start. Without it: no limit",
     )
     max_output: int = Field(
-        OUTPUT,
+        MAX_OUTPUT_CHARS,
         ge=0,
         description="Characters of output that the answer holds at most: its head and its tail",
     )
@@ -116,23 +133,30 @@ def format_answer(
     """
     form = form or OutputForm()
     result = done.result
-    parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
+    texts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
-        parts[kind] += text
-    most = arguments.max_output
-    value = shorten((parts["display"] + parts["value"]).rstrip("\n"), most // 2)
-    error = shorten(shorten_traceback(parts["traceback"].rstrip("\n")), max(most, ERROR) // 2)
-    edited = fenced(escape_for_model(done.edited)) if done.edited else ""
-    sections = [
-        edited and f"The user edited the code. What ran:\n{edited}",
+        texts[kind] += text
+
+    max_chars = arguments.max_output
+    value = (texts["display"] + texts["value"]).rstrip("\n")
+    traceback = shorten_traceback(texts["traceback"].rstrip("\n"))
+    max_traceback_chars = max(max_chars, MIN_TRACEBACK_CHARS)
+
+    sections: list[str] = []
+    if done.edited:
+        edited_code = fenced(escape_for_model(done.edited))
+        sections.append(f"The user edited the code. What ran:\n{edited_code}")
+    sections += [
         escape_for_model(describe_end(done, arguments.timeout_s)),
-        form.write("value", value),
-        form.write("stdout", shorten(parts["stdout"], most // 2)),
+        form.write("value", shorten(value, max_chars // 2)),
+        form.write("stdout", shorten(texts["stdout"], max_chars // 2)),
         OVERWRITTEN if result.rewritten else "",
-        form.write("traceback", error),
-        done.late and f"Printed since the last call:\n{format_output(done.late)}",
-        format_changes(result.changes),
+        form.write("traceback", shorten(traceback, max_traceback_chars // 2)),
     ]
+    if done.late:
+        sections.append(f"Printed since the last call:\n{format_output(done.late)}")
+    sections.append(format_changes(result.changes))
+
     text = "\n".join(section.rstrip("\n") for section in sections if section)
     text = text or "(no value, no output)"
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
@@ -145,41 +169,49 @@ def format_output(text: str) -> str:
 
 def describe_end(done: Evaluation, timeout: float | None) -> str:
     """Return a sentence for any end except a normal one."""
-    over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
-    gone = "All variables are gone"
+    timeout_note = ""
+    if done.timed_out and timeout is not None:
+        timeout_note = f"Timed out after {timeout:g} s: "
+    variables_note = "All variables are gone"
     if done.restores:
-        gone = "Only saved variables come back (info lists them)"
+        variables_note = "Only saved variables come back (info lists them)"
+
+    if done.declined:
+        return f"The code did not run: {done.declined}."
+    if done.running:
+        return f"{timeout_note}the code was interrupted, but did not end within {INTERRUPT_GRACE_S:g} s and is still running. Output so far:"
     match done.result.status:
-        case _ if done.declined:
-            return f"The code did not run: {done.declined}."
-        case _ if done.running:
-            return f"{over}the code was interrupted, but did not end within {GRACE:g} s and is still running. Output so far:"
         case Status.INTERRUPTED:
-            return f"{over}{'t' if over else 'T'}he code was interrupted. Variables are as it left them."
+            article = "the" if timeout_note else "The"
+            return f"{timeout_note}{article} code was interrupted. Variables are as it left them."
         case Status.KILLED:
             reason = done.result.detail
-            if over:
-                reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed."
-            return f"{over}{reason} {gone}; a new worker is ready."
+            if timeout_note:
+                reason = f"the code did not end within {INTERRUPT_GRACE_S:g} s after its interrupt, so the worker was killed."
+            return f"{timeout_note}{reason} {variables_note}; a new worker is ready."
         case Status.DIED:
-            why = f"{over}the code was interrupted. " if over else ""
-            return f"{why}{done.result.detail} {gone}; a new worker starts with the next call."
+            interrupt = f"{timeout_note}the code was interrupted. " if timeout_note else ""
+            return f"{interrupt}{done.result.detail} {variables_note}; a new worker starts with the next call."
         case _:
-            return f"{over}the code was interrupted, and then ended by itself." if over else ""
+            if timeout_note:
+                return f"{timeout_note}the code was interrupted, and then ended by itself."
+            return ""
 
 
 def format_changes(changes: Sequence[Change]) -> str:
     """``[+x int 5, ~rows list 3 items, −old]``"""
     if not changes:
         return ""
-    listed = []
-    for change in changes[:CHANGES]:
+    descriptions: list[str] = []
+    for change in changes[:MAX_CHANGES]:
         words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
-        if (variable := change.variable) is not None:
-            words += _describe_variable(variable, change)
-        listed.append(" ".join(filter(None, words)))
-    more = len(changes) - len(listed)
-    return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
+        if change.variable is not None:
+            words += _describe_variable(change.variable, change)
+        descriptions.append(" ".join(filter(None, words)))
+    omitted_count = len(changes) - len(descriptions)
+    if omitted_count:
+        descriptions.append(f"and {omitted_count:,} more")
+    return f"[{', '.join(descriptions)}]"
 
 
 def _describe_variable(variable: Variable, change: Change) -> list[str]:
@@ -188,26 +220,19 @@ def _describe_variable(variable: Variable, change: Change) -> list[str]:
     if before is not None and before.type == variable.type:
         fields = changed_fields(before.summary, variable.summary)
         if fields:
-            return [f"{shorten_line(variable.type)}({shorten_line(fields, SUMMARY)})"]
-    words = [shorten_line(variable.type), shorten_line(variable.summary, SUMMARY)]
-    return [*words, shorten_line(change.columns, SUMMARY)]
+            return [f"{shorten_line(variable.type)}({shorten_line(fields, MAX_SUMMARY_CHARS)})"]
+    words = [shorten_line(variable.type), shorten_line(variable.summary, MAX_SUMMARY_CHARS)]
+    return [*words, shorten_line(change.columns, MAX_SUMMARY_CHARS)]
 
 
 def shorten_traceback(text: str) -> str:
     """Remove the middle, because the frames of a recursion repeat themselves."""
     lines = text.split("\n")
-    omitted = len(lines) - FRAMES_HEAD - FRAMES_TAIL
-    if omitted <= 1:
+    omitted_count = len(lines) - TRACEBACK_HEAD_LINES - TRACEBACK_TAIL_LINES
+    if omitted_count <= 1:
         return text
-    middle = f"  … {omitted} lines left out …"
-    return "\n".join([*lines[:FRAMES_HEAD], middle, *lines[-FRAMES_TAIL:]])
-
-
-PACKAGE_OUTPUT_CHARS = 2_000
-
-_SESSION_ENDED = (
-    "Your session has ended, and its variables are gone. The next call starts a new one."
-)
+    middle = f"  … {omitted_count:,} lines left out …"
+    return "\n".join([*lines[:TRACEBACK_HEAD_LINES], middle, *lines[-TRACEBACK_TAIL_LINES:]])
 
 
 class NoArguments(Arguments):
@@ -245,7 +270,7 @@ class LogArguments(Arguments):
 
 
 class ModeArguments(Arguments):
-    mode: Literal["private", "shared"] = Field(
+    mode: Mode = Field(
         description="private: your own session; shared: the session on the user's screen"
     )
     session: str | None = Field(
@@ -254,8 +279,11 @@ class ModeArguments(Arguments):
 
 
 class AttachOptions(NamedTuple):
+    """Whether and when the agent joins the session on the user's screen."""
+
     at_once: bool = False
     session: str | None = None
+    """The session's name or process id, if several run."""
     never: bool = False
 
 
@@ -268,11 +296,11 @@ class ToolHandlers:
         self._folder = Path.cwd()
         self._attach = attach
         self._settings = settings
-        self._own: OwnSession | None = None
-        self._shared: SessionConnection | None = None
+        self._own_session: OwnSession | None = None
+        self._shared_session: SessionConnection | None = None
         self._joining = asyncio.Lock()
         self.agent = "agent"
-        self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
+        self.mode: Mode = "shared" if attach.at_once else "private"
 
     def tools(self) -> list[McpTool[Any]]:
         return [
@@ -296,21 +324,21 @@ class ToolHandlers:
         ]
 
     async def close(self) -> None:
-        if self._own is not None:
-            await self._own.close()
-        if self._shared is not None:
-            await self._shared.close()
+        if self._own_session is not None:
+            await self._own_session.close()
+        if self._shared_session is not None:
+            await self._shared_session.close()
         self._journal.switch(False)
 
     async def session(self) -> SessionConnection:
         if self.mode == "private":
-            if self._own is None:
-                self._own = OwnSession(self._settings, self._journal)
-            return await self._own.connection(self.agent)
+            if self._own_session is None:
+                self._own_session = OwnSession(self._settings, self._journal)
+            return await self._own_session.connection(self.agent)
         async with self._joining:
-            if self._shared is None:
-                self._shared = await self._join(self._attach.session)
-            return self._shared
+            if self._shared_session is None:
+                self._shared_session = await self._join(self._attach.session)
+            return self._shared_session
 
     async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
         """Run code in your own session (private, the default) or in the user's live session
@@ -324,17 +352,23 @@ class ToolHandlers:
             raise McpToolError(
                 "This server was started with --private, so it cannot join a session."
             )
-        wanted = arguments.session
+
+        name = arguments.session
         async with self._joining:
-            now = self._shared
-            if now is None or now.has_ended or wanted not in (None, now.session, str(now.pid)):
-                joined = await self._join(wanted or self._attach.session)
-                if now is not None:
-                    await now.close()
-                self._shared = now = joined
+            session = self._shared_session
+            if (
+                session is None
+                or session.has_ended
+                or name not in (None, session.session, str(session.pid))
+            ):
+                joined = await self._join(name or self._attach.session)
+                if session is not None:
+                    await session.close()
+                session = joined
+                self._shared_session = joined
         self.mode = "shared"
         return _sentence(
-            f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."
+            f"You are {session.name} in the user's session {session.session}: its variables are theirs, and they see what you run."
         )
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
@@ -342,17 +376,18 @@ class ToolHandlers:
         functions. The answer holds the last expression's value, then what was printed, then the
         error, then what changed in the namespace: [+added, ~rebound or changed, ?perhaps changed in
         place, −deleted]. Show the user the code readably before you call this."""
-        if why := refusal(arguments.code):
-            raise McpToolError(f"The code was not run. {why}")
+        reason = refusal(arguments.code)
+        if reason:
+            raise McpToolError(f"The code was not run. {reason}")
         session = await self.session()
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
-        if self._own is not None and self.mode == "private":
-            done = replace(done, late=self._own.take_late_output())
+        if self._own_session is not None and self.mode == "private":
+            done = replace(done, late=self._own_session.take_late_output())
         form = OutputForm(self._settings.mcp_output_format, self._settings.mcp_highlight)
         answer = format_answer(done, arguments, form)
-        if self._own is not None and self._own.has_left:
-            ended_session = self._own
-            self._own = None
+        if self._own_session is not None and self._own_session.has_left:
+            ended_session = self._own_session
+            self._own_session = None
             await ended_session.close()
             answer = replace(answer, text=f"{answer.text}\n{_SESSION_ENDED}")
         return answer
@@ -362,10 +397,10 @@ class ToolHandlers:
         All variables are lost. Needed only if a module must be imported again, or the namespace is
         beyond repair."""
         session = await self.session()
-        old, new = await session.call("reset", tuple[int, int], report)
+        old_pid, new_pid = await session.call("reset", tuple[int, int], report)
         kernel = await session.call("kernel", KernelInfo)
         return _sentence(
-            f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."
+            f"The namespace is empty. Worker {old_pid} has ended; worker {new_pid} runs on {kernel.executable}."
         )
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
@@ -387,14 +422,14 @@ class ToolHandlers:
         and all variables are lost."""
         session = await self.session()
         kernel = await session.call("kernel", KernelInfo)
-        found = find_environment(arguments.path, Path(kernel.cwd))
-        python = None if found.python is None else str(found.python)
-        folder = None if found.folder is None else str(found.folder)
-        now = await session.call("activate", KernelInfo, report, python=python, folder=folder)
-        facts = f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}."
+        environment = find_environment(arguments.path, Path(kernel.cwd))
+        python = None if environment.python is None else str(environment.python)
+        folder = None if environment.folder is None else str(environment.folder)
+        kernel = await session.call("activate", KernelInfo, report, python=python, folder=folder)
+        sentences = f"Activated the {environment.kind} {environment.path}: Python {kernel.python}, {kernel.executable}, worker {kernel.pid}, in {kernel.cwd}."
         if python is None:
-            facts += " It has no environment of its own, so the interpreter stays the same."
-        return _sentence(facts)
+            sentences += " It has no environment of its own, so the interpreter stays the same."
+        return _sentence(sentences)
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
         """Manage the packages of the active environment, with uv if it is installed, otherwise with
@@ -402,37 +437,42 @@ class ToolHandlers:
         that are already imported stay as they are until reset."""
         session = await self.session()
         kernel = await session.call("kernel", KernelInfo)
-        steps = plan_commands(
+        plan = plan_commands(
             arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd)
         )
         action = f"pkg {' '.join([arguments.action, *arguments.packages])}"
         await session.call("permit", object, report, action=action)
-        written: list[str] = []
-        line = ""
-        code = 0
-        start = time.monotonic()
+
+        output_pieces: list[str] = []
+        unfinished_line = ""
+        exit_code = 0
+        start_time = time.monotonic()
 
         async def on_text(text: str) -> None:
-            nonlocal line
-            written.append(text)
-            lines, _, rest = (line + text).rpartition("\n")
-            line = rest[-PACKAGE_OUTPUT_CHARS:]
+            nonlocal unfinished_line
+            output_pieces.append(text)
+            lines, _, line_start = (unfinished_line + text).rpartition("\n")
+            unfinished_line = line_start[-MAX_PROGRESS_CHARS:]
             if lines.strip():
-                await report(time.monotonic() - start, lines.strip()[-PACKAGE_OUTPUT_CHARS:])
+                await report(time.monotonic() - start_time, lines.strip()[-MAX_PROGRESS_CHARS:])
 
-        for command in steps.commands:
+        # Each command needs the one before it, so the first failure ends them.
+        for command in plan.commands:
             try:
                 await on_text(f"$ {' '.join(command)}\n")
-                code = await run_command(command, steps.cwd, steps.environment, on_text)
+                exit_code = await run_command(command, plan.cwd, plan.environment, on_text)
             except OSError as error:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
-            if code:
+            if exit_code:
                 break
         await session.call("invalidate_caches", object)
-        whole = self.secrets.mask("".join(written))
-        shown = format_output(shorten(whole, OUTPUT // 2))
-        ending = f"It failed with exit code {code}." if code else steps.note
-        return ToolAnswer("\n".join(part for part in (shown, ending) if part), failed=code != 0)
+
+        output = self.secrets.mask("".join(output_pieces))
+        sections = [
+            format_output(shorten(output, MAX_OUTPUT_CHARS // 2)),
+            f"It failed with exit code {exit_code}." if exit_code else plan.note,
+        ]
+        return ToolAnswer("\n".join(filter(None, sections)), failed=exit_code != 0)
 
     async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
         """Write all evaluated code and its output to a file that the user can follow live, or stop

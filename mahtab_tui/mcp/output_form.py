@@ -10,9 +10,9 @@ from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.mcp.tools import fenced, strip_colours
 from mahtab_tui.settings.model import McpOutputFormat
 
-Part = Literal["value", "stdout", "traceback"]
+ResultPart = Literal["value", "stdout", "traceback"]
 
-_COLOURS = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
+_COLOUR_SEQUENCE = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
 """In brackets, so that splitting a text at them keeps them."""
 _LANGUAGES = {"value": "python", "stdout": "text", "traceback": "pytb"}
 """Names of languages that Markdown and Pygments know."""
@@ -27,7 +27,7 @@ class OutputForm:
     format: McpOutputFormat = "plain"
     highlight: bool = False
 
-    def write(self, part: Part, text: str) -> str:
+    def write(self, part: ResultPart, text: str) -> str:
         """Return a part of a result, without line breaks at its end; empty if it is empty."""
         text = text.rstrip("\n")
         if not text:
@@ -40,11 +40,11 @@ class OutputForm:
             return text
         return fenced(text, _LANGUAGES[part] if self.highlight else "")
 
-    def _write_coloured(self, part: Part, text: str) -> str:
-        if self.highlight and part != "stdout" and not _COLOURS.search(text):
+    def _write_coloured(self, part: ResultPart, text: str) -> str:
+        if self.highlight and part != "stdout" and not _COLOUR_SEQUENCE.search(text):
             text = _colour(text, _LANGUAGES[part])
         # Only colours reach the terminal: all other control sequences become visible.
-        pieces = _COLOURS.split(text)
+        pieces = _COLOUR_SEQUENCE.split(text)
         pieces[::2] = map(escape_for_model, pieces[::2])
         reset = "\x1b[0m" if len(pieces) > 1 else ""
         return "".join([*pieces, reset])

@@ -21,55 +21,69 @@ from mahtab_tui.kernel.launch import (
 )
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.system import find_program, signal_group
-from mahtab_tui.worker.magic_commands import PIP
+from mahtab_tui.worker.magic.programs import PIP
 
-Kind = Literal["interpreter", "project"] | EnvironmentKind
+Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
+
+_READ_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
-    kind: Kind
+class ActivationTarget:
+    """An interpreter, an environment or a project that an agent can activate."""
+
+    kind: Literal["interpreter", "project"] | EnvironmentKind
     path: Path
     python: Path | None
     """None for a project without its own environment."""
     folder: Path | None
+    """The project's folder; None for others."""
 
 
-def find_environment(path: str, cwd: Path) -> Environment:
-    """Find the environment named by `path` (relative to `cwd`). Raises `McpToolError`."""
+def find_environment(name: str, cwd: Path) -> ActivationTarget:
+    """Find an environment.
+
+    Args:
+        name: a folder or the file of an interpreter, relative to `cwd`.
+        cwd: the working directory.
+
+    Raises:
+        McpToolError: There is no environment.
+    """
     try:
-        found = Path(os.path.abspath(cwd / Path(path).expanduser()))
-        if found.is_file():
-            if not os.access(found, os.X_OK):
-                raise McpToolError(f"{found} is not a program.")
-            return Environment("interpreter", found, found, None)
-        if not found.is_dir():
-            raise McpToolError(f"{found} does not exist.")
-        if kind := environment_kind(found):
-            return Environment(kind, found, found / "bin" / "python", None)
-        for name in VENV_NAMES:
-            if environment_kind(found / name):
-                return Environment("project", found, found / name / "bin" / "python", found)
-        files = ("pyproject.toml", "requirements.txt")
-        if path == "." or any((found / name).is_file() for name in files):
-            return Environment("project", found, None, found)
+        path = Path(os.path.abspath(cwd / Path(name).expanduser()))
+        if path.is_file():
+            if not os.access(path, os.X_OK):
+                raise McpToolError(f"{path} is not a program.")
+            return ActivationTarget("interpreter", path, path, None)
+        if not path.is_dir():
+            raise McpToolError(f"{path} does not exist.")
+
+        kind = environment_kind(path)
+        if kind:
+            return ActivationTarget(kind, path, path / "bin" / "python", None)
+        for venv_name in VENV_NAMES:
+            if environment_kind(path / venv_name):
+                python = path / venv_name / "bin" / "python"
+                return ActivationTarget("project", path, python, path)
+        project_files = ("pyproject.toml", "requirements.txt")
+        if name == "." or any((path / file_name).is_file() for file_name in project_files):
+            return ActivationTarget("project", path, None, path)
     except RuntimeError:  # from `expanduser`
-        raise McpToolError(f"{path} names an unknown user.") from None
+        raise McpToolError(f"{name} names an unknown user.") from None
     except OSError as error:
-        raise McpToolError(f"{path[:200]} cannot be read: {error.strerror}.") from None
+        raise McpToolError(f"{name[:200]} cannot be read: {error.strerror}.") from None
     raise McpToolError(
-        f"{found} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
+        f"{path} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
     )
 
 
 def find_project(folder: Path) -> Path | None:
     """Return the nearest folder with a ``pyproject.toml``, searching upwards from `folder`."""
-    return next(
-        (each for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
-    )
-
-
-Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
+    for candidate in (folder, *folder.parents):
+        if (candidate / "pyproject.toml").is_file():
+            return candidate
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +93,39 @@ class PackageCommands:
     commands: list[list[str]]
     cwd: Path
     environment: dict[str, str]
+    """Variables besides those of this process."""
     note: str = ""
+    """A sentence for the agent if all succeed."""
 
 
 def plan_commands(
     action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
 ) -> PackageCommands:
-    """uv: by default the one on the PATH, "" for none. Raises `McpToolError`."""
+    """Plan the commands of an action.
+
+    Args:
+        action: what to do.
+        packages: names of packages; folders for develop, arguments for test.
+        python: the environment's interpreter.
+        cwd: the working directory.
+        uv: path of uv; by default the one on the PATH, "" for none.
+
+    Raises:
+        McpToolError: The action does not work in this environment.
+    """
     uv = find_program("uv") if uv is None else uv
     if action in ("add", "rm", "develop", "free") and not packages:
         folders = " (or folders)" if action == "develop" else ""
         raise McpToolError(f"pkg {action} needs the names of packages{folders}.")
-    odd = next((package for package in packages if package.startswith("-")), None)
-    if action != "test" and odd is not None:
-        raise McpToolError(f"{odd} is an option, not a package.")
+    if action != "test":
+        for package in packages:
+            if package.startswith("-"):
+                raise McpToolError(f"{package} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
-    project, prefix = find_project(cwd), environment_prefix(python)
+
+    project = find_project(cwd)
+    prefix = environment_prefix(python)
     environment = {"VIRTUAL_ENV": str(prefix)} if prefix is not None else {}
     folder = project or cwd
     if action == "test":
@@ -104,16 +134,18 @@ def plan_commands(
         commands = _project_commands(uv, action, packages, project)
         environment["UV_PROJECT_ENVIRONMENT"] = str(prefix)
         return PackageCommands(commands, project, environment)
+
     pip = [uv, "pip"] if uv else [python, "-c", PIP, "--disable-pip-version-check"]
-    where = ["--python", python] if uv else []
-    commands = _environment_commands(pip, where, action, packages, folder)
+    python_options = ["--python", python] if uv else []
+    commands = _environment_commands(pip, python_options, action, packages, folder)
     note = ""
     if project is not None and action in ("add", "rm"):
         note = "pyproject.toml was not changed: that needs uv."
     return PackageCommands(commands, folder, environment, note)
 
 
-def _each(option: str, packages: list[str]) -> list[str]:
+def _repeat_option(option: str, packages: list[str]) -> list[str]:
+    """Return the option with each package after it."""
     return [word for package in packages for word in (option, package)]
 
 
@@ -121,7 +153,9 @@ def _project_commands(
     uv: str, action: Action, packages: list[str], project: Path
 ) -> list[list[str]]:
     """Use uv's project commands, which keep pyproject.toml, lock file and environment in step."""
-    add, remove, sync = [uv, "add", *packages], [uv, "remove", *packages], [uv, "sync"]
+    add = [uv, "add", *packages]
+    remove = [uv, "remove", *packages]
+    sync = [uv, "sync"]
     match action:
         case "add":
             return [add]
@@ -132,37 +166,54 @@ def _project_commands(
         case "resolve":
             return [[uv, "lock"]]
         case "develop":
-            own = project.resolve()
-            others = [package for package in packages if Path(package).resolve() != own]
-            editable = [[uv, "add", "--editable", *others]] if others else []
-            # The project cannot depend on itself; this installs it as editable.
-            return editable if len(others) == len(packages) else [*editable, sync]
+            project = project.resolve()
+            dependencies = [package for package in packages if Path(package).resolve() != project]
+            commands = [[uv, "add", "--editable", *dependencies]] if dependencies else []
+            if len(dependencies) < len(packages):
+                # The project cannot depend on itself; this installs it as editable.
+                commands.append(sync)
+            return commands
         case "free":
             # The first command changes nothing. If it fails, there is no such release, and the
             # project keeps its current one.
-            check = [uv, "lock", "--dry-run", *_each("--no-sources-package", packages)]
+            check = [uv, "lock", "--dry-run", *_repeat_option("--no-sources-package", packages)]
             return [check, remove, add]
         case _:
-            return [[uv, "lock", *(_each("--upgrade-package", packages) or ["--upgrade"])], sync]
+            upgrades = _repeat_option("--upgrade-package", packages) or ["--upgrade"]
+            return [[uv, "lock", *upgrades], sync]
 
 
 def _environment_commands(
-    pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path
+    pip: list[str],
+    python_options: list[str],
+    action: Action,
+    packages: list[str],
+    folder: Path,
 ) -> list[list[str]]:
-    install = [*pip, "install", *where]
+    """Use the commands of pip, or of uv in its place, which know no project.
+
+    Args:
+        pip: begins each command.
+        python_options: name the interpreter for uv; empty for pip.
+        action: what to do.
+        packages: names of packages.
+        folder: where requirements are.
+    """
+    install = [*pip, "install", *python_options]
     match action:
         case "add":
             return [[*install, *packages]]
         case "rm":
-            return [[*pip, "uninstall", *where, *([] if where else ["-y"]), *packages]]
+            confirmation = [] if python_options else ["-y"]
+            return [[*pip, "uninstall", *python_options, *confirmation, *packages]]
         case "status":
-            return [[*pip, "list", *where]]
+            return [[*pip, "list", *python_options]]
         case "update" if packages:
             return [[*install, "--upgrade", *packages]]
         case "develop":
-            return [[*install, *_each("-e", packages)]]
-        case "free" if where:
-            return [[*install, *_each("--reinstall-package", packages), *packages]]
+            return [[*install, *_repeat_option("-e", packages)]]
+        case "free" if python_options:
+            return [[*install, *_repeat_option("--reinstall-package", packages), *packages]]
         case "free":
             return [[*install, "--force-reinstall", "--no-deps", *packages], [*install, *packages]]
         case "install" if (folder / "requirements.txt").is_file():
@@ -187,7 +238,7 @@ async def run_command(
     environment: Mapping[str, str],
     on_text: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Return the exit code. Cancelling kills the command and its children. Raises `OSError`."""
+    """Run a command, and return its exit code. Cancelling kills the command and its children. Raises `OSError`."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
@@ -200,7 +251,7 @@ async def run_command(
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
-        while data := await process.stdout.read(65536):
+        while data := await process.stdout.read(_READ_BYTES):
             await on_text(decoder.decode(data))
         return await process.wait()
     except BaseException:

@@ -6,11 +6,10 @@ import fcntl
 import os
 import signal
 import sys
-from io import TextIOWrapper
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
@@ -18,6 +17,7 @@ from mahtab_tui.mcp.packages import find_environment
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system import exit_by_signal
+from mahtab_tui.version import __version__
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -28,75 +28,76 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any]
 
 
-class ProtocolStreams(NamedTuple):
-    stdin: TextIOWrapper
-    stdout: TextIOWrapper
-
-
-def take_stdio() -> ProtocolStreams:
-    """Move stdin and stdout to private descriptors, which child processes do not inherit."""
-    stdin, stdout = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:
-        os.dup2(null, 1)
-    os.close(null)
-    return ProtocolStreams(
-        TextIOWrapper(os.fdopen(stdin, "rb"), encoding="utf-8", errors="replace"),
-        TextIOWrapper(os.fdopen(stdout, "wb"), encoding="utf-8", newline="\n"),
-    )
-
-
 INSTRUCTIONS = (
     "A Python that keeps its state from call to call. Show the user the code readably before you call eval. Work in small steps, look at "
     "results before you continue, and call reset only if a fresh start is needed."
 )
-
-
-CLOSE_SECONDS = 3.0
+CLOSE_TIMEOUT_S = 3.0
 """Seconds that the worker may take to end after a signal."""
 
 
-class ServerError(Exception):
-    pass
+class ProtocolStreams(NamedTuple):
+    """The file descriptors on which the protocol is spoken."""
+
+    stdin: int
+    stdout: int
+
+
+def take_stdio() -> ProtocolStreams:
+    """Move stdin and stdout to private descriptors, which child processes do not inherit."""
+    stdin = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
+    stdout = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+
+    # What code prints goes to stderr, and it reads nothing.
+    null_device = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null_device, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(null_device, 1)
+    os.close(null_device)
+    return ProtocolStreams(stdin, stdout)
+
+
+class McpServerError(Exception):
+    """The server cannot start; the message is a sentence."""
 
 
 def serve(python: str | None, project: Path | None, attach: AttachOptions) -> None:
-    """Serve until the client closes stdin. Raises `ServerError`."""
+    """Serve until the client closes stdin. Raises `McpServerError`."""
     streams = take_stdio()
     try:
         import anyio
         import mcp.server.lowlevel  # noqa: F401
     except ImportError as error:
-        raise ServerError(
+        raise McpServerError(
             f"The MCP server needs the package mcp ({error.name} is missing): pip install 'mahtab-tui[mcp]'."
         ) from None
     try:
         settings = load_settings(python=python, project=project)
     except SettingsError as error:
-        raise ServerError(str(error)) from None
+        raise McpServerError(str(error)) from None
     for sentence in settings.untrusted:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     anyio.run(_serve, streams, ToolHandlers(_enter_project(settings), attach))
 
 
 def _enter_project(settings: Settings) -> Settings:
-    """Change to the folder of the project, and use its interpreter. Raises `ServerError`."""
+    """Change to the folder of the project, and use its interpreter. Raises `McpServerError`."""
     if settings.project is None:
         return settings
     try:
-        found = find_environment(str(settings.project), Path.cwd())
-        if found.folder is not None:
-            os.chdir(found.folder)
+        environment = find_environment(str(settings.project), Path.cwd())
+        if environment.folder is not None:
+            os.chdir(environment.folder)
     except McpToolError as error:
-        raise ServerError(str(error)) from None
+        raise McpServerError(str(error)) from None
     except OSError as error:
-        why = f"cannot be used: {error.strerror}"
-        raise ServerError(f"The project folder {settings.project} {why}.") from None
-    if settings.python is None and found.python is not None:
-        return settings.model_copy(update={"python": str(found.python)})
+        raise McpServerError(
+            f"The project folder {settings.project} cannot be used: {error.strerror}."
+        ) from None
+    if settings.python is None and environment.python is not None:
+        return settings.model_copy(update={"python": str(environment.python)})
     return settings
 
 
@@ -104,14 +105,16 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
+    from mahtab_tui.mcp.lines import LineReader, LineWriter
+
     server = make_server(handlers)
+    # They have what the SDK uses of a file.
+    stdin = cast("anyio.AsyncFile[str]", LineReader(streams.stdin))
+    stdout = cast("anyio.AsyncFile[str]", LineWriter(streams.stdout))
     try:
         async with (
             anyio.create_task_group() as tasks,
-            stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (
-                read,
-                write,
-            ),
+            stdio_server(stdin, stdout) as (read, write),
         ):
             tasks.start_soon(_exit_on_signal, handlers, tasks.cancel_scope)
             await server.run(read, write, server.create_initialization_options())
@@ -130,12 +133,13 @@ async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:
             calls.cancel()
-            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            with anyio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
                 await handlers.close()
             exit_by_signal(number)
 
 
 def make_server(handlers: ToolHandlers) -> Server[Any]:
+    """Make the SDK's server, which passes calls to the handlers and masks their answers."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
@@ -153,8 +157,12 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
         async def report(seconds: float, sentence: str) -> None:
             await context.session.report_progress(seconds, None, escape_for_model(mask(sentence)))
 
-        if (client := context.session.client_params) is not None:
+        client = context.session.client_params
+        if client is not None:
             handlers.agent = client.client_info.name
+
+        failed = False
+        pictures: Sequence[str] = ()
         try:
             tool = tools.get(params.name)
             if tool is None:
@@ -162,9 +170,12 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
             answer = await tool.call(params.arguments or {}, report)
             # File names may contain lone surrogates.
             text = mask(answer.text).encode("utf-8", "replace").decode()
-            failed, pictures = answer.failed, answer.pictures
+            failed = answer.failed
+            pictures = answer.pictures
         except McpToolError as error:
-            text, failed, pictures = escape_for_model(mask(str(error))), True, ()
+            text = escape_for_model(mask(str(error)))
+            failed = True
+
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         for picture in pictures:
             content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))

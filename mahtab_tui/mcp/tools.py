@@ -9,34 +9,35 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import SGR, escape_for_model
 
 if TYPE_CHECKING:
     import mcp_types as types
 
-SHORT = 200
+MAX_LINE_CHARS = 200
 
-_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+Report = Callable[[float, str], Awaitable[None]]
+"""Reports progress: seconds since the call began, and a sentence."""
+
 _TICKS = re.compile("`{3,}")
 
 
 def strip_colours(text: str) -> str:
-    return _COLOURS.sub("", text)
+    return SGR.sub("", text)
 
 
-def shorten_line(text: str, most: int = SHORT) -> str:
+def shorten_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
+    """Return a text as one line, escaped and cut."""
     text = escape_for_model(text).replace("\n", " ")
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 def fenced(code: str, language: str = "python") -> str:
     """Return a Markdown block that the code cannot close."""
-    ticks = "`" * max([3, *(len(run) + 1 for run in _TICKS.findall(code))])
+    longest_run = max(map(len, _TICKS.findall(code)), default=2)
+    ticks = "`" * (longest_run + 1)
     end = "" if code.endswith("\n") else "\n"
     return f"{ticks}{language}\n{code}{end}{ticks}"
-
-
-Report = Callable[[float, str], Awaitable[None]]
 
 
 class Arguments(BaseModel):
@@ -45,7 +46,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-A = TypeVar("A", bound=Arguments)
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 class McpToolError(Exception):
@@ -54,18 +55,23 @@ class McpToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
+    """What a tool answers to the agent."""
+
     text: str
     """There is no structured output, because clients then pass only that to their model."""
     pictures: Sequence[str] = ()
+    """PNG files as base64."""
     failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class McpTool(Generic[A]):
+class McpTool(Generic[ArgumentsT]):
+    """A tool, and what the protocol says about it."""
+
     name: str
     title: str
-    arguments: type[A]
-    serve: Callable[[A, Report], Awaitable[ToolAnswer]]
+    arguments: type[ArgumentsT]
+    serve: Callable[[ArgumentsT, Report], Awaitable[ToolAnswer]]
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -88,11 +94,13 @@ class McpTool(Generic[A]):
         )
 
     async def call(self, values: dict[str, Any], report: Report) -> ToolAnswer:
+        """Check the arguments, and serve the call. Raises `McpToolError`."""
         try:
             arguments = self.arguments.model_validate(values)
         except ValidationError as error:
-            problems = (
-                f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
-            )
+            problems: list[str] = []
+            for detail in error.errors():
+                argument = ".".join(map(str, detail["loc"]))
+                problems.append(f"{argument}: {detail['msg']}")
             raise McpToolError(f"{self.name}: {'; '.join(problems)}.") from None
         return await self.serve(arguments, report)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
-from mahtab_tui.worker.frames import Frame
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
+from mahtab_tui.worker.link.frames import Frame
+from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS
 from mahtab_tui.worker.sandbox.text import find_values
 
 if TYPE_CHECKING:
-    from mahtab_tui.worker.contexts import ContextText, NamedContext
+    from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext
 
 
 def without_surrogates(frame: Frame) -> Frame:
@@ -30,7 +31,8 @@ def without_surrogates(frame: Frame) -> Frame:
 TextSpan = tuple[int, int]
 """Start and end (exclusive), in characters."""
 
-Kind = Literal["str", "list", "dict"]
+TextKind = Literal["str", "list", "dict"]
+"""What a text was before it became one text."""
 
 Document = tuple[str, int, int]
 """One document of a list or a dict: its name (a dict's key; of a list, its number), start and
@@ -38,17 +40,21 @@ end."""
 
 
 class TextRun(NamedTuple):
-    """A run of a node's text that is also a run of the root's text."""
+    """A run of a node's text that is also a run of the root's text. All numbers are characters."""
 
     start: int
+    """Where it starts in the node's text."""
     root: int
+    """Where it starts in the root's text."""
     length: int
 
 
 @dataclass(frozen=True)
-class Text:
+class SearchedText:
+    """The text of a node, and where it comes from."""
+
     text: str
-    kind: Kind = "str"
+    kind: TextKind = "str"
     parts: tuple[Document, ...] = ()
     origin: tuple[TextRun, ...] = ()
     """Origins of its runs, in order; empty for a text that code has made."""
@@ -60,29 +66,34 @@ class Text:
     """The caller's wishes, for the model of the whole search only."""
 
     @classmethod
-    def of(cls, context: ContextText, instructions: str = "") -> Text:
-        kind = cast(Kind, context.kind)
+    def of(cls, context: ContextText, instructions: str = "") -> SearchedText:
+        """Make the text of a search of the caller's context."""
+        kind = cast(TextKind, context.kind)
         root = cls.root(context.text, kind=kind, parts=context.parts, about=context.about)
         return replace(root, contexts=context.contexts, instructions=instructions)
 
     @classmethod
     def root(
-        cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = ""
-    ) -> Text:
-        return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
+        cls, text: str, *, kind: TextKind = "str", parts: Sequence[Document] = (), about: str = ""
+    ) -> SearchedText:
+        """Make the text of a whole search."""
+        origin = (TextRun(0, 0, len(text)),) if text else ()
+        return cls(text, kind, tuple(parts), origin, about)
 
-    def joined(self, spans: Sequence[TextSpan]) -> Text:
-        return Text(
+    def joined(self, spans: Sequence[TextSpan]) -> SearchedText:
+        """Return these parts of it, joined by line breaks."""
+        return SearchedText(
             "\n".join(self.text[start:end] for start, end in spans),
             origin=tuple(self.joined_runs(spans)),
         )
 
     def joined_runs(self, spans: Sequence[TextSpan]) -> list[TextRun]:
-        runs, offset = [], 0
+        """Return the runs of these parts, joined by line breaks."""
+        runs: list[TextRun] = []
+        offset = 0
         for start, end in spans:
-            runs += [
-                run._replace(start=offset + run.start - start) for run in self.pieces(start, end)
-            ]
+            for run in self.pieces(start, end):
+                runs.append(run._replace(start=offset + run.start - start))
             offset += end - start + 1
         return runs
 
@@ -96,13 +107,15 @@ class Text:
         return self.to_root(sorted(find_values(words, self.text, [(0, len(self.text))])))
 
     def pieces(self, start: int, end: int) -> Iterator[TextRun]:
-        first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
-        for piece in self.origin[
-            first : bisect_left(self.origin, end, key=lambda piece: piece.start)
-        ]:
-            low, high = max(start, piece.start), min(end, piece.start + piece.length)
-            if low < high:
-                yield TextRun(low, piece.root + low - piece.start, high - low)
+        """Yield the runs of a part."""
+        first_index = bisect_right(self.origin, start, key=lambda run: run.start + run.length)
+        end_index = bisect_left(self.origin, end, key=lambda run: run.start)
+        for run in self.origin[first_index:end_index]:
+            piece_start = max(start, run.start)
+            piece_end = min(end, run.start + run.length)
+            if piece_start < piece_end:
+                root_start = run.root + piece_start - run.start
+                yield TextRun(piece_start, root_start, piece_end - piece_start)
 
 
 TurnStatus = Literal["ok", "error", "final", "timed out", "killed", "died"]
@@ -154,14 +167,14 @@ class Sandboxes(Protocol):
     """Makes sandboxes; one object for an engine."""
 
     name: str
-    gaps: str
+    unsupported_features: str
     """Features that its Python lacks and the model must know; empty if none."""
 
     async def start(
         self,
-        text: Text,
+        text: SearchedText,
         host: SandboxHost,
-        longest_answer: int = ANSWER_LIMIT,
+        longest_answer: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> Sandbox:
         """Start a sandbox that holds a text. longest_answer: in characters. Raises

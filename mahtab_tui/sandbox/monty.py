@@ -13,12 +13,13 @@ from mahtab_tui.sandbox.base import (
     CallRefusedError,
     SandboxError,
     SandboxHost,
-    Text,
+    SearchedText,
     TurnResult,
     TurnStatus,
 )
-from mahtab_tui.worker.contexts import NamedContext
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool, make_names
+from mahtab_tui.worker.rlm.contexts import NamedContext
+from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS, make_names
 from mahtab_tui.worker.sandbox.text import Final, to_plain_str
 from mahtab_tui.worker.sandbox.turns import TurnOutput
 
@@ -29,7 +30,7 @@ MODULES = (
     "re json math collections itertools functools datetime csv random bisect decimal dataclasses typing copy asyncio time hashlib base64 unicodedata"
 ).split()
 
-GAPS = (
+UNSUPPORTED_FEATURES = (
     "it is a part of Python only. There is no yield, no del, no inheritance of classes (so no exceptions or enums of your own), no property,"
     " classmethod or staticmethod, and there are no threads. The only modules are "
     + ", ".join(MODULES)
@@ -38,6 +39,12 @@ GAPS = (
     " or comprehensions, not from within map() or sorted()."
 )
 """Follows "Missing from this Python" in the system prompt."""
+
+_MAX_PROCESSES = 1_000
+_MEMORY_BYTES = 512 * 2**20
+"""Memory of a process besides its text."""
+MAX_TURN_S = 120.0
+"""Seconds of run time after which a process ends itself, since its host may have been killed."""
 
 PRELUDE = """\
 import re as _re
@@ -78,15 +85,11 @@ def FINAL_VAR(variable):
 """Matching runs inside the sandbox, since a hostile pattern may take for ever. Needs `_text`."""
 
 
-_MOST = 1_000
-_MEMORY = 512 * 2**20
-LONGEST = 120.0
-"""Seconds of run time after which a process ends itself, since its host may have been killed."""
-
-
 class MontySandboxes:
+    """Makes sandboxes that are processes of Monty's pool."""
+
     name = "Monty, an interpreter of its own"
-    gaps = GAPS
+    unsupported_features = UNSUPPORTED_FEATURES
 
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
@@ -94,16 +97,16 @@ class MontySandboxes:
 
     async def start(
         self,
-        text: Text,
+        text: SearchedText,
         host: SandboxHost,
-        longest_answer: int = ANSWER_LIMIT,
+        longest_answer: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> MontySandbox:
         node = _MontyHost(host)
         functions = make_names(text.text, "str", (), node, longest_answer, tools=tools)
         # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
         del functions["FINAL_VAR"], functions["SHOW_VARS"]
-        sandbox = MontySandbox(partial(self._session, text), node, functions)
+        sandbox = MontySandbox(partial(self._start_session, text), node, functions)
         await sandbox.open()
         return sandbox
 
@@ -112,19 +115,19 @@ class MontySandboxes:
             await self._pool.__aexit__(None, None, None)
             self._pool = None
 
-    async def _session(self, text: Text) -> AsyncMontySession:
+    async def _start_session(self, text: SearchedText) -> AsyncMontySession:
         from pydantic_monty import AsyncMonty, MontyError
 
         limits: ResourceLimits = {
-            "max_memory": _MEMORY + 4 * 4 * len(text.text),
+            "max_memory": _MEMORY_BYTES + 4 * 4 * len(text.text),
             "max_suspensions": 1_000_000,
-            "max_turn_duration_secs": LONGEST,
+            "max_turn_duration_secs": MAX_TURN_S,
         }
         session: AsyncMontySession | None = None
         try:
             async with self._starting:
                 if self._pool is None:
-                    pool = AsyncMonty(max_processes=_MOST, max_checkouts_per_worker=1)
+                    pool = AsyncMonty(max_processes=_MAX_PROCESSES, max_checkouts_per_worker=1)
                     await pool.__aenter__()
                     self._pool = pool
             session = self._pool.checkout(limits=limits)
@@ -140,6 +143,8 @@ class MontySandboxes:
 
 
 class MontySandbox:
+    """One node's Python: a session of Monty, which starts again when it has been killed."""
+
     def __init__(
         self,
         start: Callable[[], Awaitable[AsyncMontySession]],
@@ -159,28 +164,31 @@ class MontySandbox:
         return self._session
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        begun = time.monotonic()
-        self._running = asyncio.ensure_future(self._turn(code, seconds))
+        start_time = time.monotonic()
+        self._running = asyncio.ensure_future(self._run_turn(code, seconds))
         try:
             await asyncio.wait([self._running])
         finally:
             self._running.cancel()
             if not self._running.done() or self._running.cancelled():
                 await self._kill()
-        status = "killed" if self._running.cancelled() else self._running.result()
-        output, self._output = self._output, TurnOutput()
-        return TurnResult(status, output.text(), output.chars, time.monotonic() - begun)
+        status: TurnStatus = "killed"
+        if not self._running.cancelled():
+            status = self._running.result()
+        output = self._output
+        self._output = TurnOutput()
+        return TurnResult(status, output.text(), output.chars, time.monotonic() - start_time)
 
     async def close(self) -> None:
         if self._running is not None:
             self._running.cancel()
         await self._kill()
 
-    async def _turn(self, code: str, seconds: float) -> TurnStatus:
+    async def _run_turn(self, code: str, seconds: float) -> TurnStatus:
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         try:
-            value = await self._to_end(code, seconds)
+            value = await self._run_to_end(code, seconds)
         except Final:
             await self._kill()  # it is suspended in the middle of its code
             return "final"
@@ -198,22 +206,22 @@ class MontySandbox:
             self._output.write(f"{value!r}\n")
         return "ok"
 
-    async def _to_end(self, code: str, left: float) -> Any:
-        """Return the code's value. left: seconds to run, without waiting for the engine."""
+    async def _run_to_end(self, code: str, seconds_left: float) -> Any:
+        """Return the code's value. seconds_left: run time, without waiting for the engine."""
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
         async def limited(work: Awaitable[Any]) -> Any:
-            nonlocal left
-            begun = time.monotonic()
-            async with asyncio.timeout(left):
+            nonlocal seconds_left
+            start_time = time.monotonic()
+            async with asyncio.timeout(seconds_left):
                 result = await work
-            left -= time.monotonic() - begun
+            seconds_left -= time.monotonic() - start_time
             return result
 
         session = await self.open()
         # Names that the interpreter does not know come back as calls, whatever their values are here.
-        known = dict.fromkeys(self._functions, lambda *args, **kwargs: None)
-        start = session.feed_start(code, external_lookup=known, print_callback=self._print)
+        names = dict.fromkeys(self._functions, lambda *args, **kwargs: None)
+        start = session.feed_start(code, external_lookup=names, print_callback=self._print)
         snapshot = await limited(start)
         while not isinstance(snapshot, MontyComplete):
             if not isinstance(snapshot, AsyncFunctionSnapshot) or snapshot.is_os_function:
@@ -224,13 +232,17 @@ class MontySandbox:
                 value = await self._call(snapshot.function_name, snapshot.args, snapshot.kwargs)
                 reply: Any = {"return_value": value}
             except (CallRefusedError, TypeError, ValueError, NameError) as error:
-                kind = RuntimeError if isinstance(error, CallRefusedError) else type(error)
-                reply = {"exception": kind(str(error))}
+                # Monty knows only the exceptions of Python.
+                error_type: type[Exception] = type(error)
+                if isinstance(error, CallRefusedError):
+                    error_type = RuntimeError
+                reply = {"exception": error_type(str(error))}
             snapshot = await limited(snapshot.resume(reply))
         return snapshot.output
 
     async def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The functions cannot wait, so a first try finds out what they need from the engine."""
+        """Call one of the functions. They cannot wait, so a first try finds out what they need from
+        the engine."""
         function = self._functions.get(name)
         if function is None:
             raise NameError(f"name {name!r} is not defined")
@@ -245,14 +257,16 @@ class MontySandbox:
 
     def _help(self, name: object = "") -> None:
         function = self._functions.get(str(name))
-        known = "There is help for: " + ", ".join(sorted(self._functions))
-        self._output.write(f"{(function.__doc__ if function else None) or known}\n")
+        docstring = function.__doc__ if function else None
+        names = "There is help for: " + ", ".join(sorted(self._functions))
+        self._output.write(f"{docstring or names}\n")
 
     def _print(self, stream: str, text: str) -> None:
         self._output.write(text)
 
     async def _kill(self) -> None:
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if session is not None:
             await _end(session)
 
@@ -262,6 +276,8 @@ class _HostCall(BaseException):
 
 
 class _MontyHost:
+    """Passes calls of the functions to the engine, and gives them its reply at the second try."""
+
     def __init__(self, host: SandboxHost) -> None:
         self.host = host
         self.reply: Any = None
@@ -281,18 +297,24 @@ async def _end(session: AsyncMontySession) -> None:
         await session.__aexit__(None, None, None)
 
 
-def _variables(text: Text) -> dict[str, str | list[str] | dict[str, str]]:
+def _variables(text: SearchedText) -> dict[str, str | list[str] | dict[str, str]]:
+    """Return the variables of the model's code: `context`, and the contexts by their names."""
+
     def value(context: NamedContext) -> str | list[str] | dict[str, str]:
         if context.kind == "str":
             return text.text[context.start : context.end]
         documents = [(name, text.text[start:end]) for name, start, end in context.parts]
-        return dict(documents) if context.kind == "dict" else [each for _, each in documents]
+        if context.kind == "dict":
+            return dict(documents)
+        return [document for _, document in documents]
 
-    whole = NamedContext("context", text.kind, 0, len(text.text), text.parts)
-    return {each.name: value(each) for each in (whole, *text.contexts)}
+    all_of_it = NamedContext("context", text.kind, 0, len(text.text), text.parts)
+    return {context.name: value(context) for context in (all_of_it, *text.contexts)}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return to_plain_str(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return to_plain_str(value)
+    return value

@@ -11,7 +11,14 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TypeVar
 
-from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TextRun, TurnResult
+from mahtab_tui.sandbox.base import (
+    SandboxError,
+    Sandboxes,
+    SandboxHost,
+    SearchedText,
+    TextRun,
+    TurnResult,
+)
 from mahtab_tui.sandbox.child import (
     ChildProcess,
     ForkServer,
@@ -21,20 +28,19 @@ from mahtab_tui.sandbox.child import (
     discard,
     send_text,
 )
-from mahtab_tui.worker.frames import Frame
-from mahtab_tui.worker.sandbox import confinement
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
+from mahtab_tui.worker.link.frames import Frame
+from mahtab_tui.worker.sandbox import confinement, system_calls
+from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS
 
 T = TypeVar("T")
 ServerT = TypeVar("ServerT", bound=SandboxServer)
 
-_START_SECONDS = 60.0
+_START_TIMEOUT_S = 60.0
 """Time for a process to read its text, however large, and lock itself down."""
-
-_SHORT = 1_000_000
+_LONG_TEXT_CHARS = 1_000_000
 """Shorter texts are encoded on the event loop's thread, again for each sandbox."""
-
-_PIECE = 2**19
+_CHUNK_CHARS = 2**19
 """Characters that are encoded at a time; they fit into a processor's cache."""
 
 
@@ -42,7 +48,7 @@ class ProcessSandboxes:
     """Makes sandboxes with one fork server, which starts with the first sandbox."""
 
     name = "a process under Landlock and seccomp"
-    gaps = ""
+    unsupported_features = ""
 
     def __init__(self) -> None:
         self._server: ForkServer | None = None
@@ -51,14 +57,15 @@ class ProcessSandboxes:
         """For the newest long text of a whole search."""
         self._loading = asyncio.Lock()
         self._spare: asyncio.Future[NewProcess] | None = None
+        """A process for the next sandbox, made while nothing waits for it."""
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
     async def start(
         self,
-        text: Text,
+        text: SearchedText,
         host: SandboxHost,
-        longest_answer: int = ANSWER_LIMIT,
+        longest_answer: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> ProcessSandbox:
         about = {
@@ -68,45 +75,65 @@ class ProcessSandboxes:
             "answer": longest_answer,
             "tools": list(tools),
         }
-        start = partial(self._child, text, host, about)
-        sandbox = ProcessSandbox(await start(), start, self._closed_one)
+        start = partial(self._start_child, text, host, about)
+        sandbox = ProcessSandbox(await start(), start, self._replace_closed)
+        if self._closed:
+            await sandbox.close()
+            raise SandboxError("The sandboxes were closed meanwhile.")
         self._sandboxes.add(sandbox)
         return sandbox
 
     async def close(self) -> None:
         self._closed = True
-        if (spare := await self._take_spare()) is not None:
+        spare = await self._take_spare()
+        if spare is not None:
             discard(spare)
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
         for server in (self._text_server, self._server):
             if server is not None:
                 server.close()
-        self._text_server = self._server = None
+        self._text_server = None
+        self._server = None
 
-    async def _child(self, text: Text, host: SandboxHost, about: Frame) -> ChildProcess:
-        """Start a process that holds a text and is ready for its first turn. about: how its code
-        gets the text. Raises `SandboxError`."""
-        channel, forked = await self._fork(text)
-        child = ChildProcess(forked, host)
+    async def _start_child(
+        self, text: SearchedText, host: SandboxHost, about: Frame
+    ) -> ChildProcess:
+        """Start a process that holds a text and is ready for its first turn.
+
+        Args:
+            text: the text.
+            host: answers the calls of its code.
+            about: how its code gets the text.
+
+        Raises:
+            SandboxError: The process did not start, or not in time.
+        """
+        process = await self._fork(text)
+        child = ChildProcess(process.forked, host)
         try:
-            async with asyncio.timeout(_START_SECONDS):
-                await asyncio.get_running_loop().create_connection(lambda: child, sock=channel)
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: child, sock=process.channel
+                )
                 child.send({"op": "text", **about})
                 await child.ready
         except BaseException as error:
             child.kill()  # the transport owns the socket by now and closes it
             if isinstance(error, TimeoutError):
-                late = f"A sandbox was not ready after {_START_SECONDS:.0f} s."
-                raise SandboxError(late) from error
+                raise SandboxError(
+                    f"A sandbox was not ready after {_START_TIMEOUT_S:.0f} s."
+                ) from error
             raise
         return child
 
-    async def _fork(self, text: Text) -> NewProcess:
+    async def _fork(self, text: SearchedText) -> NewProcess:
         """Return a process that has a text, and is not yet locked down. Raises `SandboxError`."""
-        whole = text.origin == (TextRun(0, 0, len(text.text)),)
-        if whole and len(text.text) >= _SHORT:
+        is_root_text = text.origin == (TextRun(0, 0, len(text.text)),)
+        if is_root_text and len(text.text) >= _LONG_TEXT_CHARS:
             start = partial(self._text_server_for, text.text)
             return await _use_server(start, SandboxServer.fork)
+
+        # Other texts belong to one node, and get a process of their own.
         file = await _write_memory_file(text.text)
         try:
             process = await self._take_spare()
@@ -119,17 +146,18 @@ class ProcessSandboxes:
 
     async def _take_spare(self) -> NewProcess | None:
         """Return the process that was made for the next search, if it still runs."""
-        spare, self._spare = self._spare, None
+        spare = self._spare
+        self._spare = None
         if spare is None:
             return None
         with contextlib.suppress(SandboxError):
             process = await spare
-            if not process[1].ended.done():
+            if not process.forked.exit_code.done():
                 return process
             discard(process)
         return None
 
-    def _closed_one(self, sandbox: ProcessSandbox) -> None:
+    def _replace_closed(self, sandbox: ProcessSandbox) -> None:
         """Forget a sandbox, and make a process for the next one while nothing waits for it."""
         self._sandboxes.discard(sandbox)
         if not self._closed and self._spare is None and self._server is not None:
@@ -138,11 +166,12 @@ class ProcessSandboxes:
     async def _text_server_for(self, text: str) -> TextServer:
         """Return the server of a text; a text that has been searched before is not sent again."""
         async with self._loading:
-            before = self._text_server
-            if before is not None and before.alive and before.text == text:
-                return before
-            if before is not None:
-                before.release()
+            previous = self._text_server
+            if previous is not None and previous.alive and previous.text == text:
+                return previous
+            if previous is not None:
+                previous.release()
+
             file = await _write_memory_file(text)
             try:
                 server: TextServer = await _use_server(
@@ -179,6 +208,8 @@ async def _use_server(
 
 
 class ProcessSandbox:
+    """One node's Python, in a process that is replaced when it has been killed or has died."""
+
     def __init__(
         self,
         child: ChildProcess,
@@ -204,12 +235,12 @@ class ProcessSandbox:
     async def close(self) -> None:
         self._on_close(self)
         self._child.kill()
-        await self._child.closed()
+        await self._child.wait_for_end()
 
 
 async def _write_memory_file(text: str) -> int:
     """Write a text to a file in memory, a long one on a thread. Raises `SandboxError`."""
-    if len(text) < _SHORT:
+    if len(text) < _LONG_TEXT_CHARS:
         return _memory_file(text)
 
     def close(writing: asyncio.Future[int]) -> None:
@@ -226,11 +257,13 @@ async def _write_memory_file(text: str) -> int:
 
 def _memory_file(text: str) -> int:
     try:
-        file = confinement.memory_file("text")
-        for start in range(0, len(text), _PIECE):
-            left = memoryview(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
-            while left:
-                left = left[os.write(file, left) :]
+        file = system_calls.memory_file("text")
+        for start in range(0, len(text), _CHUNK_CHARS):
+            chunk = text[start : start + _CHUNK_CHARS].encode("utf-8", "surrogatepass")
+            unwritten = memoryview(chunk)
+            while unwritten:
+                written_bytes = os.write(file, unwritten)
+                unwritten = unwritten[written_bytes:]
     except OSError as error:
         raise SandboxError(f"Not enough memory for a sandbox's text: {error.strerror}.") from error
     return file
@@ -239,20 +272,21 @@ def _memory_file(text: str) -> int:
 def open_sandboxes() -> Sandboxes:
     """Open the sandboxes of this system. Call it in the event loop that will use them. Raises
     `SandboxError`."""
-    if not (lacking := missing()):
+    missing_support = find_missing_support()
+    if not missing_support:
         return ProcessSandboxes()
     if find_spec("pydantic_monty"):
         from mahtab_tui.sandbox.monty import MontySandboxes
 
         return MontySandboxes()
     raise SandboxError(
-        f"A search runs a model's code in a sandbox, and this system cannot lock a process down: {lacking}. Install an interpreter that can be"
+        f"A search runs a model's code in a sandbox, and this system cannot lock a process down: {missing_support}. Install an interpreter that can be"
         " used instead: pip install pydantic-monty"
     )
 
 
-def missing() -> str:
-    """Say what this system lacks for a process under Landlock and seccomp; empty if nothing."""
+def find_missing_support() -> str:
+    """Return what this system lacks for a process under Landlock and seccomp; empty if nothing."""
     if sys.platform != "linux":
         return f"{sys.platform} has no Landlock and no seccomp"
     return confinement.missing_support()

@@ -7,48 +7,93 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal
 from mahtab_tui.llm.base import explain_error
-from mahtab_tui.llm.usage import Spending
+from mahtab_tui.llm.ledger import Amount, Ledger, OverBudget
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,
     SandboxError,
     Sandboxes,
-    Text,
+    SearchedText,
     TextRun,
     TextSpan,
 )
 from mahtab_tui.search import prompts
-from mahtab_tui.search.conversation import Message, Model
-from mahtab_tui.search.limits import Amount, Budget, BudgetSpent, Calls, Deadline, Gate, Limits
-from mahtab_tui.search.requests import Request, Tools
-from mahtab_tui.search.tree import BudgetLeft, Events, shortened
-from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
+from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.conversation import Model, PromptMessage
+from mahtab_tui.search.gates import Gate
+from mahtab_tui.search.limits import SearchDeadline, SearchLimits
+from mahtab_tui.search.logs import SessionLog
+from mahtab_tui.search.nodes import (
+    FanOutPlace,
+    LiveNode,
+    NodeOutcome,
+    NodeSource,
+    TreeServices,
+)
+from mahtab_tui.search.requests import Request, SearchTools
+from mahtab_tui.search.tree import Events, shortened
+from mahtab_tui.search.turns import Exploration
 
-if TYPE_CHECKING:
-    from mahtab_tui.search.api import SessionLog
+Consent = Callable[[str], Awaitable[bool]]
+"""Gets the id of a fan-out's question, and returns whether the user allows the fan-out."""
 
-_Question = tuple[str, str, bytes, bytes]
-"""Model, kind, and digests of query and text, so that no text is held."""
-_PIECE = 1_000_000
+_DIGEST_CHUNK_CHARS = 1_000_000
 """Characters that are encoded at a time."""
+
+_CALLS_PER_EXPLORATION = 3
+"""Model calls that an exploring node is estimated to make."""
+_CHARS_PER_EXPLORATION_CALL = 12_000
+"""Characters that each of these calls is estimated to read."""
+
+_MAX_SUB_CALLS = 20_000
+"""Sub-calls of one search."""
+_MAX_MADE_BYTES = 256 * 2**20
+"""Bytes of texts made by code, for all nodes that have not ended."""
+MAX_RECORDED_QUERY_CHARS = 4_000
+_UNWIND_TIMEOUT_S = 0.3
+"""Seconds that cancelled nodes have to end."""
+
+
+class _MemoKey(NamedTuple):
+    """Equal for nodes that have the same answer. Digests, so that no text is held."""
+
+    model_name: str
+    query_digest: bytes
+    text_digest: bytes
+    exploring_depth: int | None
+    """None for a plain call. An exploring node waits only for nodes of its own depth, and plain
+    calls for nobody, so that no two wait for each other."""
+
+    @classmethod
+    def of(cls, node: LiveNode) -> _MemoKey:
+        return cls(
+            model_name=node.model.name,
+            query_digest=hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
+            text_digest=_digest(node.source),
+            exploring_depth=None if node.is_plain else node.depth,
+        )
+
+
+class _MemoEntry(NamedTuple):
+    """The outcome of a node, which may still be running."""
+
+    outcome: asyncio.Future[NodeOutcome]
+    runs: list[TextRun]
+    """Where the node's text stands in the root's text."""
 
 
 class Memo:
     """Answers equal nodes of a tree once."""
 
     def __init__(self) -> None:
-        self._outcomes: dict[
-            tuple[_Question, int], tuple[asyncio.Future[NodeOutcome], list[TextRun]]
-        ] = {}
-        """Outcomes by question and depth: a node waits only for nodes of its own depth, or for
-        plain calls, so that no two wait for each other."""
+        self._entries: dict[_MemoKey, _MemoEntry] = {}
 
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
@@ -56,17 +101,18 @@ class Memo:
         """Return the answer of an equal node, even of a running one, or do the work."""
         if node.parent is None:
             return await work(node)
-        query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
-        question = (node.model.name, node.kind, query, _digest(node.source))
-        key = (question, -1 if node.kind == "llm" else node.depth)
-        while key in self._outcomes:
-            future, runs = self._outcomes[key]
-            outcome = await asyncio.shield(future)
-            if outcome.state != "stopped":  # if the other one was stopped, this one goes on
-                # In an equal text from elsewhere, the answer rests on other places.
-                return outcome if runs == node.source.runs else outcome._replace(spans=())
+
+        key = _MemoKey.of(node)
+        while key in self._entries:
+            entry = self._entries[key]
+            outcome = await asyncio.shield(entry.outcome)
+            if outcome.state == "stopped":  # only the other node was, so this one goes on
+                continue
+            # In an equal text from elsewhere, the answer rests on other places.
+            return outcome if entry.runs == node.source.runs else outcome._replace(evidence=())
+
         future = asyncio.get_running_loop().create_future()
-        self._outcomes[key] = (future, node.source.runs)
+        self._entries[key] = _MemoEntry(future, node.source.runs)
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
@@ -75,29 +121,22 @@ class Memo:
             raise
         finally:
             if outcome.state != "done":
-                del self._outcomes[key]
+                del self._entries[key]
             future.set_result(outcome)
         return outcome
 
 
 def _digest(source: NodeSource) -> bytes:
-    """Hash a text piece by piece: copies of all parts of a fan-out might be too much."""
+    """Hash a text chunk by chunk: copies of all parts of a fan-out might be too much."""
     digest = hashlib.blake2b(digest_size=16)
-    text = source.text.text
-    for number, (start, end) in enumerate(source.own_spans):
-        if number:
+    text = source.container.text
+    for index, (start, end) in enumerate(source.part_spans):
+        if index > 0:
             digest.update(b"\n")
-        for offset in range(start, end, _PIECE):
-            digest.update(text[offset : min(end, offset + _PIECE)].encode("utf-8", "surrogatepass"))
+        for chunk_start in range(start, end, _DIGEST_CHUNK_CHARS):
+            chunk = text[chunk_start : min(end, chunk_start + _DIGEST_CHUNK_CHARS)]
+            digest.update(chunk.encode("utf-8", "surrogatepass"))
     return digest.digest()
-
-
-_CALLS_OF_AN_EXPLORATION = 3
-_CHARS_OF_A_CALL = 12_000
-"""Characters that each of these calls is estimated to read."""
-
-
-Consent = Callable[[str], Awaitable[bool]]
 
 
 @dataclass(eq=False)
@@ -105,102 +144,116 @@ class FanOuts:
     """The fan-outs of one tree. Consent counts for the whole tree."""
 
     _engine: Engine
-    _made: int = 0
-    _free: int = 0
-    _refused: set[tuple[str, int]] = field(default_factory=set)
+    _started_count: int = 0
+    """Sub-calls that have been allowed."""
+    _free_count: int = 0
+    """Sub-calls that need no consent."""
+    _refused_turns: set[tuple[str, int]] = field(default_factory=set)
     """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._free = self._engine.limits.ask_above
+        self._free_count = self._engine.limits.ask_above
 
     async def wait_for_consent(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], fan_out_number: int
     ) -> None:
         """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
-        as many sub-calls again as there were. Raises `CallRefusedError`."""
-        parts = len(sources)
-        if self._take_free(parts):
+        as many sub-calls again as there were.
+
+        Args:
+            parent: the node whose code asks.
+            request: its request.
+            sources: the texts of the sub-calls.
+            fan_out_number: which fan-out of the node it is, from 1.
+
+        Raises:
+            CallRefusedError: The user, or nobody, has answered with yes.
+        """
+        part_count = len(sources)
+        if self._take_free(part_count):
             return
-        asking = asyncio.ensure_future(self._ask(parent, request, sources, batch))
-        parent.asking.add(asking)
+
+        asking = asyncio.ensure_future(self._ask(parent, request, sources, fan_out_number))
+        parent.consent_requests.add(asking)
         try:
             await asyncio.wait((asking,))
         finally:  # also if nobody waits for an answer any more
             asking.cancel()
-            parent.asking.discard(asking)
+            parent.consent_requests.discard(asking)
+
         if asking.cancelled() or not asking.result():
-            what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
-            rest = (
-                f"at most {self._free:,} more may be handed on in this search"
-                if self._free
-                else "no more sub-calls are allowed in this search"
-            )
+            subject = "Another sub-call was"
+            if part_count > 1:
+                subject = f"{part_count:,} parts at once were"
+            if self._free_count:
+                allowance = f"at most {self._free_count:,} more may be handed on in this search"
+            else:
+                allowance = "no more sub-calls are allowed in this search"
             raise CallRefusedError(
-                f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
+                f"{subject} not allowed. {self._started_count:,} sub-calls have been made, and {allowance}. Filter by code first, or answer with what you have found."
             )
 
-    def _take_free(self, parts: int) -> bool:
-        if parts > self._free:
+    def _take_free(self, part_count: int) -> bool:
+        if part_count > self._free_count:
             return False
-        self._free -= parts
-        self._made += parts
+        self._free_count -= part_count
+        self._started_count += part_count
         return True
 
     async def _ask(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], fan_out_number: int
     ) -> bool:
         async with self._asking:  # one question at a time: its answer may cover those that wait
             if self._take_free(len(sources)):
                 return True
             turn = (parent.id, parent.turn)
-            if turn in self._refused:
+            if turn in self._refused_turns:
                 return False
+
             engine = self._engine
-            calls, tokens, usd = self._estimate(parent, request, sources)
-            asked = SearchFanOut(
+            estimate = self._estimate(parent, request, sources)
+            question = SearchFanOut(
                 node=parent.id,
-                request=f"{engine.events.tree}-{parent.id}-{batch}",
-                batch=batch,
-                calls=calls,
-                tokens=tokens,
-                usd=usd if engine.sub_model.priced else None,
-                made=self._made,
+                request=f"{engine.events.tree}-{parent.id}-{fan_out_number}",
+                batch=fan_out_number,
+                calls=estimate.calls,
+                tokens=estimate.tokens,
+                usd=estimate.usd if engine.sub_model.priced else None,
+                made=self._started_count,
             )
-            engine.events.send(asked.changed(state="waiting"))
-            run = False
+            engine.events.send(question.changed(state="waiting"))
+            allowed = False
             try:
-                run = await engine.consent(asked.request)
+                allowed = await engine.consent(question.request)
             finally:
-                state = "run" if run else "refused"
-                engine.events.send(asked.changed(made=self._made, state=state))
-            if run:
-                self._made += len(sources)
-                self._free = max(engine.limits.ask_above, self._made)
+                state = "run" if allowed else "refused"
+                engine.events.send(question.changed(made=self._started_count, state=state))
+
+            if allowed:
+                self._started_count += len(sources)
+                self._free_count = max(engine.limits.ask_above, self._started_count)
             else:
-                self._refused.add(turn)
-            return run
+                self._refused_turns.add(turn)
+            return allowed
 
     def _estimate(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
     ) -> Amount:
+        """Estimate what a fan-out takes: plain calls read their text, others explore it."""
         engine = self._engine
-        read = [
+        plain_chars = [
             len(query) + source.chars
             for query, source in zip(request.queries, sources, strict=True)
             if request.plain or engine.limits.is_plain(parent.depth + 1, source.chars)
         ]
-        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
-        estimate = partial(engine.calls.estimate, engine.sub_model)
-        return estimate(sum(read), len(read)).plus(estimate(explored * _CHARS_OF_A_CALL, explored))
+        plain_estimate = engine.calls.estimate(engine.sub_model, sum(plain_chars), len(plain_chars))
 
-
-_NODES = 20_000
-_MADE = 256 * 2**20
-"""Bytes of texts made by code, for all nodes that have not ended."""
-LONGEST_QUERY = 4_000
-
-_UNWINDING = 0.3
+        explored_calls = _CALLS_PER_EXPLORATION * (len(sources) - len(plain_chars))
+        explored_chars = explored_calls * _CHARS_PER_EXPLORATION_CALL
+        return plain_estimate.plus(
+            engine.calls.estimate(engine.sub_model, explored_chars, explored_calls)
+        )
 
 
 @dataclass(eq=False)
@@ -208,45 +261,58 @@ class Engine:
     """Runs one tree, in one loop; `model` answers the root, `sub_model` all other nodes."""
 
     events: Events
-    limits: Limits
+    limits: SearchLimits
     model: Model
     sub_model: Model
-    spending: InitVar[Spending]
+    session_ledger: InitVar[Ledger]
     sandboxes: Sandboxes
     consent: Consent
-    tools: Tools | None = None
+    tools: SearchTools | None = None
     by_code: bool = False
     log: SessionLog | None = None
 
-    def __post_init__(self, spending: Spending) -> None:
-        models = self.model.concurrency, self.sub_model.concurrency
-        concurrency = self.limits.concurrency or max(models)
-        budget = Budget(self.limits)
-        self.calls = Calls(self.events, budget, Gate(concurrency), spending)
+    def __post_init__(self, session_ledger: Ledger) -> None:
+        concurrency = self.limits.concurrency or max(
+            self.model.concurrency, self.sub_model.concurrency
+        )
+        self.calls = Calls(
+            self.events, self.limits.open_ledger(), Gate(concurrency), session_ledger
+        )
         self._fan_outs = FanOuts(self)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
-        self._begun = 0
-        self._attempts = 0
-        self._made = 0
+        self._sub_call_count = 0
+        self._root_count = 0
+        self._made_bytes = 0
         self._memo = Memo()
-        self._deadline = Deadline()
-        self._text = Text("")
+        self._services = TreeServices(
+            self.events, self.limits, self.calls, self.sandboxes, self.tools, self.ask
+        )
+        self._text = SearchedText("")
         self._background: set[asyncio.Task[None]] = set()
 
-    async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run a new root; cancelling stops the tree. about: attributes for its first event."""
+    async def run(self, query: str, text: SearchedText, about: Mapping[str, Any]) -> NodeOutcome:
+        """Run a new root; cancelling stops the tree.
+
+        Args:
+            query: what the search is to answer.
+            text: the text to search.
+            about: attributes for its first event.
+        """
         self._text = text
-        self._deadline = Deadline.after(self.limits.max_seconds, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._services.deadline = SearchDeadline.after(self.limits.max_seconds, now)
         return await self.run_again(query, about)
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text and limits."""
-        source, batch = NodeSource(self._text), LiveFanOut(0, 1)
-        root = self._root = self._start(None, query, source, self.model, batch, about=about)
+        root = self._start(
+            None, query, NodeSource(self._text), self.model, FanOutPlace(), about=about
+        )
+        self._root = root
         try:
             return (await _outcomes([root]))[0]
         except asyncio.CancelledError:
@@ -258,21 +324,26 @@ class Engine:
         return frozenset((self.model, self.sub_model))
 
     @property
-    def way(self) -> str:
+    def strategy_note(self) -> str:
+        """A sentence saying how the text was searched."""
         root = self._root
-        if root.kind == "llm":
+        if root.is_plain:
             return "The text was read at once, by one call."
-        return f"The text was searched by code, in {root.turn} turn{'' if root.turn == 1 else 's'}."
+        plural = "" if root.turn == 1 else "s"
+        return f"The text was searched by code, in {root.turn} turn{plural}."
 
     @property
-    def size(self) -> int:
+    def text_bytes(self) -> int:
+        """Memory that the searched text takes."""
         return getsizeof(self._text.text)
 
     def stop(self, node_id: str) -> None:
-        if (node := self._nodes.get(node_id)) is not None and node.task is not None:
+        node = self._nodes.get(node_id)
+        if node is not None and node.task is not None:
             node.task.cancel()
 
     def text(self, start: int, end: int) -> str:
+        """Return a part of the root's text."""
         return self._text.text[max(0, start) : max(0, end)]
 
     async def close(self) -> None:
@@ -281,6 +352,7 @@ class Engine:
             await asyncio.wait(self._background)
 
     def running(self) -> list[LiveNode]:
+        """Return the nodes that have not ended."""
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _start(
@@ -289,45 +361,45 @@ class Engine:
         query: str,
         source: NodeSource,
         model: Model,
-        batch: LiveFanOut,
-        index: int = 0,
-        /,
+        place: FanOutPlace,
         *,
         plain: bool = False,
         about: Mapping[str, Any] | None = None,
     ) -> LiveNode:
-        """about: attributes for its first event."""
+        """Start a node. about: attributes for its first event."""
         if parent is None:
-            self._attempts += 1
-            node_id = str(self._attempts)
+            self._root_count += 1
+            node_id = str(self._root_count)
+            depth = 0
         else:
-            parent.children += 1
-            node_id = f"{parent.id}.{parent.children}"
-        depth = 0 if parent is None else parent.depth + 1
+            parent.child_count += 1
+            node_id = f"{parent.id}.{parent.child_count}"
+            depth = parent.depth + 1
+
         plain = plain or self.limits.is_plain(depth, source.chars)
         if plain and depth == 0 and self.limits.max_depth > 0:
+            # A short text is searched by code all the same where that is better.
             plain = not (self.by_code or prompts.is_looked_up(query, self._text))
-        kind: Kind = "llm" if plain else "rlm"
-        node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index)
+        node = LiveNode(node_id, parent, depth, plain, query, source, model, place)
         self._nodes[node_id] = node
         self.events.send(
             SearchBegin(
-                shortened(query, LONGEST_QUERY),
+                shortened(query, MAX_RECORDED_QUERY_CHARS),
                 node=node_id,
                 parent=parent.id if parent else None,
                 depth=depth,
-                kind=kind,
-                batch=batch.number,
-                index=index,
-                of=batch.size,
-                spans=tuple(source.spans),
+                kind="llm" if plain else "rlm",
+                batch=place.fan_out_number,
+                index=place.part_index,
+                of=place.part_count,
+                spans=tuple(source.root_spans),
                 chars=source.chars,
                 model=model.name,
                 **(about or {}),
             )
         )
         if parent is not None:
-            parent.running[node] = None
+            parent.running_children[node] = None
         node.task = asyncio.create_task(self._run_node(node))
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
         return node
@@ -335,46 +407,62 @@ class Engine:
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
         try:
             return await self._memo.answer(node, self._work)
-        except (BudgetSpent, SandboxError, CallRefusedError) as error:
+        except (OverBudget, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
             return NodeOutcome(str(explain_error(error)), "error")
         finally:
-            node.over = True
-            for asking in node.asking:
-                asking.cancel()
-            await self._unwind(list(node.running))
+            node.ending = True
+            for consent_request in node.consent_requests:
+                consent_request.cancel()
+            await self._unwind(list(node.running_children))
 
-    def _on_node_end(self, node: LiveNode, began: float, task: asyncio.Task[NodeOutcome]) -> None:
-        node.outcome = outcome = (
-            NodeOutcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
-        )
-        if node.parent is not None:
-            node.parent.running.pop(node, None)
+    def _on_node_end(
+        self, node: LiveNode, start_time: float, task: asyncio.Task[NodeOutcome]
+    ) -> None:
+        if task.cancelled():
+            outcome = NodeOutcome("The call was stopped.", "stopped")
+        else:
+            outcome = task.result()
+        node.outcome = outcome
+
+        parent = node.parent
+        if parent is not None:
+            parent.running_children.pop(node, None)
             if not outcome.failed:
-                node.parent.found.add_answer(node.query, node.index, node.batch.size, outcome.text)
+                parent.findings.add_answer(
+                    node.query,
+                    outcome.text,
+                    part_index=node.place.part_index,
+                    part_count=node.place.part_count,
+                )
+
         self.events.send(
             SearchFinal(
                 outcome.text,
                 node=node.id,
                 state=outcome.state,
-                duration=time.monotonic() - began,
-                spans=tuple(outcome.spans),
+                duration=time.monotonic() - start_time,
+                spans=tuple(outcome.evidence),
             )
         )
         del self._nodes[node.id]
-        node.source = NodeSource(Text(""))  # others of its fan-out may still know it
+        node.source = NodeSource(
+            SearchedText("")
+        )  # others of its fan-out may still refer to the node
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
-        deadline = self._deadline
+        """Answer a node when it may run."""
+        deadline = self._services.deadline
         if node.parent is not None:  # only the root keeps time for a last call
             deadline = deadline._replace(end=deadline.work)
-        if node.kind == "llm":
+        if node.is_plain:
             async with self._reading:
-                return await self._plain(node, deadline)
+                return await self._answer_plainly(node, deadline)
+
         gate = self._exploring[node.depth]
         await gate.enter()
-        exploration = Exploration(self, node)
+        exploration = Exploration(self._services, node)
         try:
             return await exploration.run(deadline)
         finally:
@@ -382,75 +470,97 @@ class Engine:
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    def left(self, turns: int) -> BudgetLeft:
-        end = self._deadline.work
-        seconds = None if end is None else max(0.0, end - asyncio.get_running_loop().time())
-        return replace(self.calls.budget.left(), turns=turns, seconds=seconds)
-
-    async def _plain(self, node: LiveNode, deadline: Deadline) -> NodeOutcome:
+    async def _answer_plainly(self, node: LiveNode, deadline: SearchDeadline) -> NodeOutcome:
+        """Answer a node by one call that reads its text."""
         self._check_plain(node.source)
-        text = node.source.release_text()
+        text = node.source.make_text()
         system = prompts.with_instructions(prompts.plain_system(), text)
         message = prompts.plain_message(node.query, text.text)
         del text  # it may be a copy
-        conversation = node.model.conversation(Message("system", system), Message("user", message))
+
+        conversation = node.model.conversation(
+            PromptMessage("system", system), PromptMessage("user", message)
+        )
         try:
             async with asyncio.timeout_at(deadline.end) as limit:
                 reply = await self.calls.ask(node.id, 1, 1, conversation)
         except Exception as error:  # also a provider's own code
-            so_far, expired = conversation.partial, limit.expired()
-            if not so_far.strip() and not expired:
+            partial_answer = conversation.partial
+            if not partial_answer.strip() and not limit.expired():
                 raise
-            why = "The time for the search is up." if expired else str(explain_error(error))
-            if not so_far.strip():
-                return NodeOutcome(why, "error")
-            words = f"{so_far}\n\n[The answer broke off here. {why}]"
-            return NodeOutcome(words, "partial", why=why)
+            reason = str(explain_error(error))
+            if limit.expired():
+                reason = "The time for the search is up."
+            if not partial_answer.strip():
+                return NodeOutcome(reason, "error")
+            answer = f"{partial_answer}\n\n[The answer broke off here. {reason}]"
+            return NodeOutcome(answer, "partial", reason=reason)
         finally:
             conversation.ended = True
-        self.events.send(SearchChat(reply.text, node=node.id, turn=1))
-        spans = node.source.release_text().quoted(reply.text)
-        if reply.cut:
-            why = "The answer was longer than the model may write at once."
-            return NodeOutcome(reply.text, "partial", spans, why)
-        return NodeOutcome(reply.text, "done", spans)
 
-    async def ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
-        if self._begun + len(request.parts) > _NODES:
+        self.events.send(SearchChat(reply.text, node=node.id, turn=1))
+        evidence = node.source.make_text().quoted(reply.text)
+        if reply.cut:
+            reason = "The answer was longer than the model may write at once."
+            return NodeOutcome(reply.text, "partial", evidence, reason)
+        return NodeOutcome(reply.text, "done", evidence)
+
+    async def ask(
+        self, parent: LiveNode, request: Request, text: SearchedText
+    ) -> list[NodeOutcome]:
+        """Answer the sub-calls of a node's code.
+
+        Args:
+            parent: the node.
+            request: the queries, and their parts of its text.
+            text: the node's text.
+
+        Returns:
+            One outcome for each part, in order.
+
+        Raises:
+            CallRefusedError: The sub-calls would exceed a limit, or the user refused them.
+        """
+        if self._sub_call_count + len(request.parts) > _MAX_SUB_CALLS:
             raise CallRefusedError(
-                f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made."
+                f"A search may make at most {_MAX_SUB_CALLS:,} sub-calls, and {self._sub_call_count:,} have been made."
             )
-        made = sum(getsizeof(part.text) for part in request.parts if isinstance(part, Text))
-        made += sum(map(getsizeof, {id(query): query for query in request.queries}.values()))
-        if self._made + made > _MADE:
+
+        # A query that all parts share is one object, and counts once.
+        distinct_queries = {id(query): query for query in request.queries}.values()
+        made_texts = [part.text for part in request.parts if isinstance(part, SearchedText)]
+        made_bytes = sum(map(getsizeof, made_texts)) + sum(map(getsizeof, distinct_queries))
+        if self._made_bytes + made_bytes > _MAX_MADE_BYTES:
             raise CallRefusedError(
-                f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
+                f"The texts that code makes may take at most {_MAX_MADE_BYTES // 2**20} MiB at a time in the whole search."
                 " Hand on parts of `context` as they are, or less text."
             )
+
         sources = [
-            NodeSource(part) if isinstance(part, Text) else self._source(text, part)
+            NodeSource(part) if isinstance(part, SearchedText) else self._source_in_root(text, part)
             for part in request.parts
         ]
         try:  # check first: nodes that are bound to fail would hold their texts
-            shortest = min((source.chars for source in sources), default=0)
-            budget = self.calls.budget
-            budget.free(budget.hold(self.calls.estimate(self.sub_model, shortest)))
+            min_chars = min((source.chars for source in sources), default=0)
+            self.calls.ledger.check(self.calls.estimate(self.sub_model, min_chars))
             if request.plain and not request.many:
                 self._check_plain(sources[0])
-        except (BudgetSpent, CallRefusedError) as error:
+        except (OverBudget, CallRefusedError) as error:
             return [NodeOutcome(str(error), "error")] * len(sources)
-        self._made += made
+
+        self._made_bytes += made_bytes
         try:
             return await self._fan_out(parent, request, sources)
         finally:
-            self._made -= made
+            self._made_bytes -= made_bytes
 
     async def _unwind(self, nodes: list[LiveNode]) -> None:
+        """Cancel nodes, and give them a moment to end."""
         tasks = [node.task for node in nodes if node.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=_UNWINDING)
+            await asyncio.wait(tasks, timeout=_UNWIND_TIMEOUT_S)
 
     def _check_plain(self, source: NodeSource) -> None:
         if source.chars > self.limits.plain:
@@ -461,17 +571,19 @@ class Engine:
     async def _fan_out(
         self, parent: LiveNode, request: Request, sources: list[NodeSource]
     ) -> list[NodeOutcome]:
-        parent.batches += 1
-        batch = LiveFanOut(parent.batches, len(sources))
-        if not parent.over:
-            await self._fan_outs.wait_for_consent(parent, request, sources, batch.number)
-        if parent.over:
+        parent.fan_out_count += 1
+        fan_out_number = parent.fan_out_count
+        if not parent.ending:
+            await self._fan_outs.wait_for_consent(parent, request, sources, fan_out_number)
+        if parent.ending:  # perhaps since
             raise CallRefusedError("The call that asked has ended.")
-        self._begun += len(sources)
-        nodes = [
-            self._start(parent, query, source, self.sub_model, batch, index, plain=request.plain)
-            for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
-        ]
+
+        self._sub_call_count += len(sources)
+        nodes: list[LiveNode] = []
+        for index, (query, source) in enumerate(zip(request.queries, sources, strict=True)):
+            place = FanOutPlace(fan_out_number, index, len(sources))
+            node = self._start(parent, query, source, self.sub_model, place, plain=request.plain)
+            nodes.append(node)
         try:
             return await _outcomes(nodes)
         except asyncio.CancelledError:  # the code that asked has been stopped
@@ -479,21 +591,28 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source(self, text: Text, spans: tuple[TextSpan, ...]) -> NodeSource:
-        in_root = [text.to_root([span]) for span in spans]
-        for found, (start, end) in zip(in_root, spans, strict=True):
-            if len(found) != 1 or found[0][1] - found[0][0] != end - start:
+    def _source_in_root(self, text: SearchedText, spans: tuple[TextSpan, ...]) -> NodeSource:
+        """Refer to parts of a node's text as parts of the root's text, if each is in one place
+        there: then the node's text, which may be a copy, can go."""
+        root_spans: list[TextSpan] = []
+        for start, end in spans:
+            places = text.to_root([(start, end)])
+            if len(places) != 1 or places[0][1] - places[0][0] != end - start:
                 return NodeSource(text, spans)
-        return NodeSource(self._text, tuple(found for (found,) in in_root))
+            root_spans.append(places[0])
+        return NodeSource(self._text, tuple(root_spans))
 
 
 async def _outcomes(nodes: list[LiveNode]) -> list[NodeOutcome]:
-    if tasks := [node.task for node in nodes if node.task is not None]:
+    """Wait for nodes, and return their outcomes in order."""
+    tasks = [node.task for node in nodes if node.task is not None]
+    if tasks:
         await asyncio.wait(tasks)
     return [node.outcome for node in nodes if node.outcome is not None]
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
+    """Close a node's sandbox, even one that is starting, and let the next node explore."""
     try:
         if starting is not None:
             starting.cancel()

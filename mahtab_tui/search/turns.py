@@ -1,510 +1,429 @@
-"""The turns of a node that explores its text with code, and what it has found."""
+"""The turns of a node that explores its text with code."""
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import re
-import warnings
 from collections import deque
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from mahtab_tui.search.engine import Engine
-
-
-from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong, explain_error
+from mahtab_tui.llm.ledger import Amount, BudgetLeft, OverBudget
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,
     SandboxError,
-    Text,
-    TextRun,
+    SearchedText,
     TextSpan,
     TurnResult,
 )
 from mahtab_tui.search import prompts
-from mahtab_tui.search.conversation import Message, Model, Reply
-from mahtab_tui.search.limits import Amount, BudgetSpent, Deadline
-from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+from mahtab_tui.search.answer_code import (
+    AnswerCode,
+    drop_imagined_output,
+    extract_code,
+    last_answer,
+    literal_as_words,
+)
+from mahtab_tui.search.conversation import ModelReply, PromptMessage
+from mahtab_tui.search.limits import SearchDeadline
+from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
+from mahtab_tui.search.prompts import NO_CODE
 from mahtab_tui.search.requests import SubAnswers, read_call, read_final, read_tool_call
-from mahtab_tui.search.tree import merge_spans, shortened
+from mahtab_tui.search.tree import merge_spans
 
-MOST = 10_000
-"""Most characters of the newest texts of each kind."""
-_LONGEST = 4_000
-_QUERY = 200
+_MAX_EVIDENCE_SPANS = 4_096
+"""Maximum number of places on which an answer rests."""
+_MAX_OUTPUT_CHARS = 10_000
+"""Maximum characters of a turn's output that are recorded, and that a model gets."""
+_LONG_CONVERSATION_CHARS = 60_000
+"""In longer conversations, all but the newest outputs are shortened."""
+_UNSHORTENED_OUTPUTS = 3
+"""Number of the newest outputs that stay whole."""
+_FINAL_GRACE_S = 0.3
+"""Seconds that code may run on after it has given the answer."""
 
-
-class Findings:
-    """The newest answers of a node's sub-calls, outputs, and answers without code."""
-
-    def __init__(self) -> None:
-        self.answers = _RecentTexts("Answers on parts of the text")
-        self.printed = _RecentTexts("Printed by its code")
-        self.written = _RecentTexts("Written by its model")
-
-    def __bool__(self) -> bool:
-        return bool(self.text)
-
-    def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
-        part = f" (part {index + 1} of {of})" if of > 1 else ""
-        self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
-
-    @property
-    def text(self) -> str:
-        kinds = (self.answers, self.printed, self.written)
-        return "\n\n".join(f"{kind.title}:\n{kind.text}" for kind in kinds if kind.text)
-
-    def as_answer(self, reason: str) -> str:
-        return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
-
-
-class _RecentTexts:
-    def __init__(self, title: str) -> None:
-        self.title = title
-        self._texts: deque[str] = deque()
-        self._chars = 0
-        self._dropped = 0
-
-    def add(self, text: str) -> None:
-        if text := shortened(text, _LONGEST):
-            self._texts.append(text)
-            self._chars += len(text)
-        while self._chars > MOST:
-            self._chars -= len(self._texts.popleft())
-            self._dropped += 1
-
-    @property
-    def text(self) -> str:
-        dropped = [f"… {self._dropped:,} earlier left out …"] if self._dropped else []
-        return "\n".join([*dropped, *self._texts])
-
-
-EndState = Literal["done", "partial", "error", "stopped"]
-Kind = Literal["rlm", "llm"]
-
-
-class NodeOutcome(NamedTuple):
-    text: str
-    """The answer, or a sentence saying why there is none."""
-    state: EndState
-    spans: Sequence[TextSpan] = ()
-    why: str = ""
-
-    @property
-    def failed(self) -> bool:
-        return self.state in ("error", "stopped")
-
-
-class NodeSource(NamedTuple):
-    """Refers to a node's text, so that a copy exists only while it is read."""
-
-    text: Text
-    root_spans: tuple[TextSpan, ...] | None = None
-    """Parts of it, to be joined by line breaks; None: all of it."""
-
-    def release_text(self) -> Text:
-        return self.text if self.root_spans is None else self.text.joined(self.root_spans)
-
-    @property
-    def own_spans(self) -> Sequence[TextSpan]:
-        return ((0, len(self.text.text)),) if self.root_spans is None else self.root_spans
-
-    @property
-    def runs(self) -> list[TextRun]:
-        return self.text.joined_runs(self.own_spans)
-
-    @property
-    def chars(self) -> int:
-        return sum(end - start + 1 for start, end in self.own_spans) - 1
-
-    @property
-    def spans(self) -> list[TextSpan]:
-        return self.text.to_root(self.own_spans)
-
-
-class LiveFanOut(NamedTuple):
-    number: int
-    size: int
-
-
-@dataclass(eq=False)
-class LiveNode:
-    id: str
-    parent: LiveNode | None
-    depth: int
-    kind: Kind
-    query: str
-    source: NodeSource
-    model: Model
-    batch: LiveFanOut
-    index: int
-    children: int = 0
-    turn: int = 0
-    batches: int = 0
-    running: dict[LiveNode, None] = field(default_factory=dict)
-    asking: set[asyncio.Future[bool]] = field(default_factory=set)
-    found: Findings = field(default_factory=Findings)
-    over: bool = False
-    """Whether it is ending and cannot start more children."""
-    task: asyncio.Task[NodeOutcome] | None = None
-    outcome: NodeOutcome | None = None
-
-
-_BARE_LIMIT = 100_000
-
-_ALSO_PYTHON = frozenset(("repl",))
-"""Languages on fences of models that were trained with other search programs."""
-_UNNAMED = frozenset(("", "ipython", "code"))
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
-"""Values in an answer in words: figures, and what is quoted."""
-_NOT_READ = (SyntaxError, ValueError, TypeError, IndexError, RecursionError, MemoryError)
-"""Errors of reading code, or a literal in it."""
-_FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCode:
-    code: str | None
-    cut: bool = False
-    """Whether text after the code was dropped: an output that the model could only imagine."""
-    feedback: str = ""
-    words: str = ""
-    """The value of a block that is only a literal: an answer rather than code."""
-
-
-def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
-    """Return the first block of Python in an answer, or all of it if it is bare Python. ended: if
-    not, a block without an end is not run."""
-    if not answer.strip():
-        return AnswerCode(None, feedback=EMPTY_ANSWER)
-    parsed = parse_response(answer, ended=ended, also=_ALSO_PYTHON)
-    parts, answer = parsed.parts, parsed.spoken
-    for number, part in enumerate(parts):
-        if part.kind == "code":
-            if part.closed or ended:
-                return AnswerCode(part.text, cut=number + 1 < len(parts))
-            return AnswerCode(None, feedback=CUT_OFF_ANSWER)
-    return (
-        _unnamed(answer)
-        or (AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None)
-        or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
-    )
-
-
-def last_answer(answer: str) -> tuple[str, str | None]:
-    """Return the words of a last answer, and the code in it that gives the answer."""
-    code = extract_code(answer).code
-    if code is None or not _FINAL.search(code):
-        return answer.strip(), None
-    with suppress(*_NOT_READ):
-        statement = _parse(code).body[-1]
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("FINAL", "SUBMIT"):
-            (value,) = call.args
-            return str(ast.literal_eval(value)), None
-    words = parse_response(answer, also=_ALSO_PYTHON).spoken.strip()
-    return "" if code in words else words, code
-
-
-def _unnamed(answer: str) -> AnswerCode | None:
-    text = answer.replace("\r\n", "\n")
-    fence = next((fence for fence in fences(text) if fence.info.lower() in _UNNAMED), None)
-    if fence is None or not fence.closed or not _is_code(fence.code):
-        return None
-    rest = text.split("\n")[fence.end :]
-    return AnswerCode(fence.code.rstrip(), cut=any(line.strip() for line in rest))
-
-
-def _is_code(text: str) -> bool:
-    """Tell whether a text is Python that does something. Short sentences may be valid Python too:
-    "Hello", "not found", "Answer: yes"."""
-    if len(text) > _BARE_LIMIT:
-        return False
-    with suppress(*_NOT_READ):
-        return any(map(_does_something, _parse(text).body))
-    return False
-
-
-def _does_something(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Expr | ast.Return | ast.Assert | ast.Delete | ast.Raise):
-        return any(
-            isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(statement)
-        )
-    if isinstance(statement, ast.AnnAssign):
-        return statement.value is not None
-    return not isinstance(
-        statement, ast.Pass | ast.Break | ast.Continue | ast.Global | ast.Nonlocal
-    )
-
-
-def _parse(code: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
-        return ast.parse(code)
-
-
-_MAX_GROUNDS = 4_096
+"""A value in an answer in words: a figure, or a quoted text."""
+_TOO_LITTLE = "There was not enough left for a first call and a last one. {}"
 
 
 class SandboxCalls:
-    def __init__(self, engine: Engine, node: LiveNode, text: Text) -> None:
+    """Serves the calls of one node's code: sub-calls, tools, and its final answer."""
+
+    def __init__(self, services: TreeServices, node: LiveNode, text: SearchedText) -> None:
         self.final: NodeOutcome | None = None
+        """The answer that the code has given."""
         self.answered = asyncio.Event()
-        self._engine = engine
+        """Set when `final` is."""
+        self._services = services
         self._node = node
         self._text = text
-        self._answers = SubAnswers(text)
+        self._sub_answers = SubAnswers(text)
         self._tool_turn = 0
-        self._tool_seconds = 0.0
+        """The last turn in which a tool was called."""
+        self._tool_seconds_left = 0.0
+        """Seconds that the tools have left in this turn."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Serve a call whose result the code waits for. Raises `CallRefusedError`."""
         if name == "tool":
             return {"value": await self._call_tool(*read_tool_call(args))}
-        request = read_call(name, args, self._text)
-        outcomes = await self._engine.ask(self._node, request, self._text)
-        return {
-            "answers": [
-                self._answer(outcome, read)
-                for outcome, read in zip(outcomes, request.read, strict=True)
-            ]
-        }
 
-    def _answer(self, outcome: NodeOutcome, read: Sequence[TextSpan]) -> dict[str, Any]:
+        request = read_call(name, args, self._text)
+        outcomes = await self._services.ask(self._node, request, self._text)
+        answers = [
+            self._make_answer(outcome, read_spans)
+            for outcome, read_spans in zip(outcomes, request.read, strict=True)
+        ]
+        return {"answers": answers}
+
+    def _make_answer(self, outcome: NodeOutcome, read_spans: Sequence[TextSpan]) -> dict[str, Any]:
+        """Return a sub-call's answer as the code gets it. read_spans: the places that it read."""
         if not outcome.failed:
-            self._answers.add(outcome.text, outcome.spans, read)
+            self._sub_answers.add(outcome.text, outcome.evidence, read_spans)
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
         return {"text": text, "failed": outcome.failed}
 
     async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self._engine.tools is None:
+        """Call one of the user's functions. All such calls of a turn together may take as long as
+        its code."""
+        if self._services.tools is None:
             raise CallRefusedError("There is no such tool.")
+
+        turn_seconds = self._services.limits.turn_seconds
         if self._tool_turn != self._node.turn:
-            self._tool_turn, self._tool_seconds = self._node.turn, self._engine.limits.turn_seconds
+            self._tool_turn = self._node.turn
+            self._tool_seconds_left = turn_seconds
+
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        start_time = loop.time()
         try:
-            async with asyncio.timeout(self._tool_seconds):
-                return await self._engine.tools.call(name, args, kwargs)
+            async with asyncio.timeout(self._tool_seconds_left):
+                return await self._services.tools.call(name, args, kwargs)
         except TimeoutError:
-            seconds = self._engine.limits.turn_seconds
             raise CallRefusedError(
-                f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn."
+                f"{name} took too long and was ended: the tools have {turn_seconds:g} s together in a turn."
             ) from None
         finally:
-            self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
+            elapsed = loop.time() - start_time
+            self._tool_seconds_left = max(0.0, self._tool_seconds_left - elapsed)
 
     def send(self, name: str, args: dict[str, Any]) -> None:
+        """Receive what the code sends without waiting: its final answer, of which the first
+        counts."""
         if name != "final" or self.final:
             return
-        longest = self._engine.limits.answer_at(self._node.depth)
-        if (final := read_final(args, self._text, longest)) is not None:
+
+        max_chars = self._services.limits.max_answer_chars(self._node.depth)
+        final = read_final(args, self._text, max_chars)
+        if final is not None:
             words, spans = final
-            found = self._text.to_root(spans) + self._answers.evidence(words)
-            self.final = NodeOutcome(words, "done", merge_spans(found)[:_MAX_GROUNDS])
+            evidence = self._text.to_root(spans) + self._sub_answers.evidence(words)
+            self.final = NodeOutcome(words, "done", merge_spans(evidence)[:_MAX_EVIDENCE_SPANS])
             self.answered.set()
 
 
-_OUTPUT = 10_000
-"""Characters of a turn's output that a model gets at most."""
-_LONG = 60_000
-"""Earlier outputs of longer conversations are shortened."""
-_WHOLE_OUTPUTS = 3
-_TOO_LITTLE = "There was not enough left for a first call and a last one. {}"
-_AFTER_FINAL = 0.3
-"""Seconds that code may run on after it has given the answer."""
+class _Attempt(NamedTuple):
+    """The result of an attempt at an answer."""
+
+    outcome: NodeOutcome | None
+    reason: str = ""
+    """A sentence saying why there is no outcome."""
+
+
+class _Workplace(NamedTuple):
+    """Where the code of a node runs."""
+
+    text: SearchedText
+    """The node's text."""
+    calls: SandboxCalls
+    sandbox: asyncio.Future[Sandbox]
+    """May still be starting."""
+
+
+def _normalize(code: str) -> str:
+    """Return code without blank lines and trailing spaces, to recognise repetitions."""
+    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
 class Exploration:
-    def __init__(self, engine: Engine, node: LiveNode) -> None:
-        self._engine = engine
+    """One node's conversation with its model, whose code runs in a sandbox."""
+
+    def __init__(self, services: TreeServices, node: LiveNode) -> None:
+        self._services = services
         self._node = node
         self.sandbox: asyncio.Future[Sandbox] | None = None
-        """The caller closes it."""
-        self._described = engine.tools.described if engine.tools else ()
+        """Set by `run`. The caller closes it."""
+        self._tool_descriptions = services.tools.descriptions if services.tools else ()
         self._conversation = node.model.conversation()
         self._turn = 0
+        """Number of the last model call that was made, from 1."""
+        self._accepts_words = False
+        """Whether an answer in words is accepted without evidence: the model has been asked for
+        code and insists, or has been told to answer in words."""
+        self._was_told_of_repetition: dict[str, bool] = {}
+        """By normalized code that has run: whether the model has been told that it repeated it."""
         self._printed = ""
+        """All output so far, in which the values of an answer in words are looked for."""
         self._too_long = False
-        self._outputs: deque[tuple[Message, TurnResult]] = deque()
+        """Whether the model refused the conversation because of its length."""
+        self._outputs: deque[tuple[PromptMessage, TurnResult]] = deque()
+        """Outputs that have not been shortened, with their messages; the oldest first."""
         self._reserved = Amount()
+        """What is reserved for the last call."""
 
-    async def run(self, deadline: Deadline) -> NodeOutcome:
-        """Run turns until there is an answer, or a limit is reached. Raises `BudgetSpent`,
-        `SandboxError`, and a model's errors while nothing has been found."""
-        text = self._node.source.release_text()
-        depth, gaps, limits = self._node.depth, self._engine.sandboxes.gaps, self._engine.limits
-        system = prompts.system_prompt(text, limits, depth=depth, gaps=gaps, tools=self._described)
-        self._conversation.add(Message("system", prompts.with_instructions(system, text)))
+    async def run(self, deadline: SearchDeadline) -> NodeOutcome:
+        """Run turns until there is an answer, or a limit is reached.
+
+        Raises:
+            OverBudget: There is not enough left for a first and a last call.
+            SandboxError: There is no sandbox, and nothing has been found.
+            Exception: The model's error, if nothing has been found.
+        """
+        limits = self._services.limits
+        text = self._node.source.make_text()
+        self._conversation.add(PromptMessage("system", self._system_prompt(text)))
         try:
             self._reserve_last_call()
-        except BudgetSpent as error:
-            raise BudgetSpent(_TOO_LITTLE.format(error)) from None
-        calls, found = SandboxCalls(self._engine, self._node, text), self._node.found
+        except OverBudget as error:
+            raise OverBudget(_TOO_LITTLE.format(error)) from None
+
+        calls = SandboxCalls(self._services, self._node, text)
         try:
-            longest = limits.answer_at(depth)
+            max_answer_chars = limits.max_answer_chars(self._node.depth)
             self.sandbox = asyncio.ensure_future(
-                self._engine.sandboxes.start(text, calls, longest, self._described)
-            )
-            await asyncio.sleep(0)  # it starts while the message is made and the model thinks
-            left = self._engine.left(limits.max_turns)
-            first = prompts.first_message(self._node.query, text, left)
-            self._conversation.add(Message("user", first))
-            outcome, reason = await self._run_until_deadline(
-                deadline.work, self._explore(self.sandbox, calls, text)
-            )
-            if outcome is None:
-                outcome, failure = await self._run_until_deadline(
-                    deadline.end, self._last_call(reason, calls)
+                self._services.sandboxes.start(
+                    text, calls, max_answer_chars, self._tool_descriptions
                 )
-                reason = failure or reason
-            if outcome is None and not found:
-                return NodeOutcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
-            if outcome is None:
-                return NodeOutcome(found.as_answer(reason), "partial", why=reason)
-            return outcome if outcome.state == "done" else outcome._replace(why=reason)
+            )
+            await asyncio.sleep(0)  # lets it start while the message is made and the model thinks
+
+            budget_left = self._services.budget_left(limits.max_turns)
+            first_message = prompts.first_message(self._node.query, text, budget_left)
+            self._conversation.add(PromptMessage("user", first_message))
+
+            exploring = self._explore(_Workplace(text, calls, self.sandbox))
+            attempt = await self._run_until_deadline(deadline.work, exploring)
+            reason = attempt.reason
+            if attempt.outcome is None:
+                last_call = self._last_call(reason, calls)
+                attempt = await self._run_until_deadline(deadline.end, last_call)
+                reason = attempt.reason or reason
+            return self._conclude(attempt.outcome, reason)
         finally:
             self._conversation.ended = True
-            self._engine.calls.budget.free(self._reserved)
+            self._services.calls.ledger.release(self._reserved)
 
-    async def _run_until_deadline(
-        self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
-    ) -> tuple[NodeOutcome | None, str]:
-        """Return the outcome, or None and the reason: the time is up, or the model failed after
-        something had been found."""
+    def _system_prompt(self, text: SearchedText) -> str:
+        prompt = prompts.system_prompt(
+            text,
+            self._services.limits,
+            depth=self._node.depth,
+            unsupported_features=self._services.sandboxes.unsupported_features,
+            tools=self._tool_descriptions,
+        )
+        return prompts.with_instructions(prompt, text)
+
+    def _conclude(self, outcome: NodeOutcome | None, reason: str) -> NodeOutcome:
+        """Return the outcome, with the reason if it is partial; without an outcome, the findings as
+        a partial answer, or an error."""
+        findings = self._node.findings
+        if outcome is not None:
+            return outcome if outcome.state == "done" else outcome._replace(reason=reason)
+        if not findings:
+            return NodeOutcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
+        return NodeOutcome(findings.as_answer(reason), "partial", reason=reason)
+
+    async def _run_until_deadline(self, end: float | None, work: Awaitable[_Attempt]) -> _Attempt:
+        """Wait for an attempt until a time of the loop's clock. If the time is up, or the model
+        fails although there are findings, the attempt has a reason instead of an outcome."""
         try:
             async with asyncio.timeout_at(end) as limit:
                 return await work
         except Exception as error:  # also a provider's own code
             if limit.expired():
-                return None, "The time for the search is up."
-            if not self._node.found:
+                return _Attempt(None, "The time for the search is up.")
+            if not self._node.findings:
                 raise
-            self._too_long = self._too_long or isinstance(error, ContextTooLong)
-            ours = isinstance(error, BudgetSpent | SandboxError)
-            return None, str(error if ours else explain_error(error))
+            if isinstance(error, ContextTooLong):
+                self._too_long = True
+            # The messages of these two are sentences already.
+            if isinstance(error, OverBudget | SandboxError):
+                return _Attempt(None, str(error))
+            return _Attempt(None, str(explain_error(error)))
 
-    async def _explore(
-        self, starting: asyncio.Future[Sandbox], calls: SandboxCalls, text: Text
-    ) -> tuple[NodeOutcome | None, str]:
-        wordy, ran = False, dict[str, bool]()
-        for turn in range(1, self._engine.limits.max_turns + 1):
+    async def _explore(self, workplace: _Workplace) -> _Attempt:
+        """Let the model write code, turn by turn, until it answers or a limit is reached."""
+        max_turns = self._services.limits.max_turns
+        for turn in range(1, max_turns + 1):
+            # Before each turn, keep enough for a last call after it.
             try:
                 if turn > 1:
                     self._reserve_last_call()
                 reply = await self._ask()
-            except BudgetSpent as error:
+            except OverBudget as error:
                 if turn == 1:
-                    raise BudgetSpent(_TOO_LITTLE.format(error)) from None
-                return None, str(error)
-            found = _literal_as_words(extract_code(reply.text, ended=not reply.cut))
-            chat = SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
-            self._engine.events.send(chat)
-            left = self._engine.left(self._engine.limits.max_turns - turn)
-            lines = (found.code or "").splitlines()
-            code = "\n".join(line.rstrip() for line in lines if line.strip())
-            if code in ran:
-                if ran[code]:
-                    return None, "The model wrote the same code again and again."
-                wordy = ran[code] = True
-                self._reply(reply.text, found, prompts.repeated_code(self._node.query), again=True)
-                continue
-            if found.code is None:
-                words = (found.words or reply.text).strip()
-                if found.feedback == NO_CODE and (wordy or self._is_printed(words)):
-                    return NodeOutcome(words, "done", text.quoted(words)), ""
-                wordy = found.feedback == NO_CODE
-                self._node.found.written.add(reply.text.strip())
-                self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
-                continue
-            wordy = ran[code] = False
-            result = await self._run_code(turn, await starting, found.code, calls)
-            if result.status in ("killed", "died"):  # the code may need to run again
-                ran.clear()
-            if calls.final is not None:
-                return calls.final, ""
-            self._node.found.printed.add(result.output.strip())
-            self._printed += f"\n{result.output}"
-            shown = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
-            self._outputs.append((self._reply(reply.text, found, shown), result))
-            self._shorten_outputs()
-        return None, f"rlm() ran out of turns ({self._engine.limits.max_turns})."
+                    raise OverBudget(_TOO_LITTLE.format(error)) from None
+                return _Attempt(None, str(error))
+
+            attempt = await self._take_turn(turn, reply, workplace)
+            if attempt is not None:
+                return attempt
+        return _Attempt(None, f"rlm() ran out of turns ({max_turns}).")
+
+    async def _take_turn(
+        self, turn: int, reply: ModelReply, workplace: _Workplace
+    ) -> _Attempt | None:
+        """Act on the model's answer. Returns None if there is to be another turn."""
+        extracted = literal_as_words(extract_code(reply.text, ended=not reply.cut))
+        self._services.events.send(
+            SearchChat(reply.text, node=self._node.id, turn=turn, cut=extracted.cut)
+        )
+        if extracted.code is None:
+            return self._take_words(turn, reply.text, extracted, workplace.text)
+        if _normalize(extracted.code) in self._was_told_of_repetition:
+            return self._take_repetition(reply.text, extracted)
+        return await self._take_code(turn, reply.text, extracted, workplace)
+
+    def _take_words(
+        self, turn: int, answer: str, extracted: AnswerCode, text: SearchedText
+    ) -> _Attempt | None:
+        """Accept words as the answer if an output confirms them, or if the model insists; otherwise
+        ask for code, and return None."""
+        words = (extracted.literal_answer or answer).strip()
+        is_in_words = extracted.feedback == NO_CODE
+        if is_in_words and (self._accepts_words or self._is_printed(words)):
+            return _Attempt(NodeOutcome(words, "done", text.quoted(words)))
+
+        self._accepts_words = is_in_words
+        self._node.findings.written.add(answer.strip())
+        feedback = prompts.feedback_message(extracted.feedback, self._budget_left(turn))
+        self._reply(answer, extracted, feedback)
+        return None
+
+    def _take_repetition(self, answer: str, extracted: AnswerCode) -> _Attempt | None:
+        """Ask for an answer instead of code that has run before, because its output would be the
+        same; give up the second time."""
+        normalized_code = _normalize(extracted.code or "")
+        if self._was_told_of_repetition[normalized_code]:
+            return _Attempt(None, "The model wrote the same code again and again.")
+        self._was_told_of_repetition[normalized_code] = True
+        self._accepts_words = True
+        request = prompts.repeated_code(self._node.query)
+        self._reply(answer, extracted, request, repeated=True)
+        return None
+
+    async def _take_code(
+        self, turn: int, answer: str, extracted: AnswerCode, workplace: _Workplace
+    ) -> _Attempt | None:
+        """Run code, which may give the answer; otherwise the model gets its output."""
+        code = extracted.code or ""
+        self._accepts_words = False
+        self._was_told_of_repetition[_normalize(code)] = False
+        result = await self._run_code(turn, await workplace.sandbox, code, workplace.calls)
+        if result.status in ("killed", "died"):  # all variables are lost, so code may run again
+            self._was_told_of_repetition.clear()
+        if workplace.calls.final is not None:
+            return _Attempt(workplace.calls.final)
+
+        self._node.findings.printed.add(result.output.strip())
+        self._printed += f"\n{result.output}"
+        output = prompts.turn_message(
+            result, self._budget_left(turn), cut=extracted.cut, query=self._node.query
+        )
+        message = self._reply(answer, extracted, output)
+        self._outputs.append((message, result))
+        self._shorten_outputs()
+        return None
+
+    def _budget_left(self, turn: int) -> BudgetLeft:
+        """Return what is left after a turn."""
+        return self._services.budget_left(self._services.limits.max_turns - turn)
 
     def _is_printed(self, words: str) -> bool:
-        """Tell whether an answer in words gives values that the code has printed, and no others."""
-        known = self._node.query
-        values = [value for value in _VALUE.findall(words) if value not in known]
+        """Return whether an answer in words gives values that the code has printed, and no
+        others."""
+        query = self._node.query
+        values = [value for value in _VALUE.findall(words) if value not in query]
         return bool(values) and all(value.strip("\"`'") in self._printed for value in values)
 
-    def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
-        """again: leave out the answer, which the model would repeat if it saw it."""
-        reply = Message("user", text)
-        if self._node.model.remembers:
-            self._conversation.add(Message("assistant", answer))
-        elif again:
-            before = self._conversation.messages[-1]
-            reply = Message("user", f"{before.content}\n\n{text}")
-            self._conversation.replace(before, reply)
-            self._outputs = deque(
-                (reply if message is before else message, result)
-                for message, result in self._outputs
-            )
-            return reply
-        else:
-            self._conversation.add(Message("assistant", _drop_imagined_output(answer, found)))
+    def _reply(
+        self, answer: str, extracted: AnswerCode, text: str, *, repeated: bool = False
+    ) -> PromptMessage:
+        """Add a model's answer and the reply to it to the conversation, and return the reply.
+
+        Args:
+            answer: the model's answer.
+            extracted: the code in it.
+            text: the reply.
+            repeated: whether the answer repeats an earlier one. It is then left out: the model
+                would repeat it again if it saw it.
+        """
+        # A model that remembers the conversation has seen its own answer, as it was.
+        model_remembers = self._node.model.remembers
+        if repeated and not model_remembers:
+            return self._extend_last_message(text)
+
+        words = answer if model_remembers else drop_imagined_output(answer, extracted)
+        reply = PromptMessage("user", text)
+        self._conversation.add(PromptMessage("assistant", words))
         self._conversation.add(reply)
         return reply
 
-    def _shorten_outputs(self) -> None:
-        if self._conversation.chars <= _LONG:
-            return
-        while len(self._outputs) > _WHOLE_OUTPUTS:
-            message, result = self._outputs.popleft()
-            if len(result.output) > prompts.SHORTENED_OUTPUT:
-                short = Message("user", prompts.shortened_turn_message(result))
-                self._conversation.replace(message, short)
+    def _extend_last_message(self, text: str) -> PromptMessage:
+        """Add a text to the last message to the model, and return the longer message."""
+        previous = self._conversation.messages[-1]
+        longer = PromptMessage("user", f"{previous.content}\n\n{text}")
+        self._conversation.replace(previous, longer)
+        self._outputs = deque(
+            (longer if message is previous else message, result)
+            for message, result in self._outputs
+        )
+        return longer
 
-    async def _ask(self, reserved: Amount | None = None) -> Reply:
+    def _shorten_outputs(self) -> None:
+        """Shorten all but the newest outputs of a long conversation."""
+        if self._conversation.chars <= _LONG_CONVERSATION_CHARS:
+            return
+        while len(self._outputs) > _UNSHORTENED_OUTPUTS:
+            message, result = self._outputs.popleft()
+            if len(result.output) > prompts.SHORTENED_OUTPUT_CHARS:
+                short_message = PromptMessage("user", prompts.shortened_turn_message(result))
+                self._conversation.replace(message, short_message)
+
+    async def _ask(self, reserved: Amount | None = None) -> ModelReply:
+        """Ask the model. Raises `OverBudget`; the call then does not count as a turn.
+
+        Args:
+            reserved: what has been reserved for the call, which is released after it.
+        """
         self._turn += 1
         try:
-            return await self._engine.calls.ask(
+            return await self._services.calls.ask(
                 self._node.id,
                 self._turn,
-                self._engine.limits.max_turns,
+                self._services.limits.max_turns,
                 self._conversation,
                 reserved,
             )
-        except BudgetSpent:
+        except OverBudget:
             self._turn -= 1
             raise
 
     async def _run_code(
         self, turn: int, sandbox: Sandbox, code: str, calls: SandboxCalls
     ) -> TurnResult:
+        """Run a turn's code, and record the code and its output."""
         self._node.turn = turn
-        self._engine.events.send(SearchReplIn(code, node=self._node.id, turn=turn))
-        running = asyncio.ensure_future(sandbox.run(code, self._engine.limits.turn_seconds))
-        answered = asyncio.ensure_future(calls.answered.wait())
-        try:
-            await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():  # its last output, if it comes soon
-                await asyncio.wait((running,), timeout=_AFTER_FINAL)
-            if not running.done():
-                running.cancel()
-                await asyncio.wait((running,))
-            result = TurnResult("final", "", 0, 0.0) if running.cancelled() else running.result()
-        finally:
-            running.cancel()
-            answered.cancel()
-        self._engine.events.send(
+        self._services.events.send(SearchReplIn(code, node=self._node.id, turn=turn))
+        result = await self._run_until_answered(sandbox, code, calls)
+        self._services.events.send(
             SearchReplOut(
-                result.output[:_OUTPUT],
+                result.output[:_MAX_OUTPUT_CHARS],
                 node=self._node.id,
                 turn=turn,
                 status=result.status,
@@ -514,55 +433,73 @@ class Exploration:
         )
         return result
 
-    async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
-        node, found = self._node, self._node.found
-        if self._too_long:  # drop the turns between its beginning and its end
+    async def _run_until_answered(
+        self, sandbox: Sandbox, code: str, calls: SandboxCalls
+    ) -> TurnResult:
+        """Run code until it ends, or shortly after it has given the answer."""
+        running = asyncio.ensure_future(sandbox.run(code, self._services.limits.turn_seconds))
+        answered = asyncio.ensure_future(calls.answered.wait())
+        try:
+            await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():  # its last output may come soon
+                await asyncio.wait((running,), timeout=_FINAL_GRACE_S)
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+            if running.cancelled():
+                return TurnResult("final", "", 0, 0.0)
+            return running.result()
+        finally:
+            running.cancel()
+            answered.cancel()
+
+    async def _last_call(self, reason: str, calls: SandboxCalls) -> _Attempt:
+        """Ask the model for the best answer that it can give now. reason: a sentence saying why it
+        cannot go on."""
+        node = self._node
+        findings = node.findings
+        if self._too_long:
+            # Start again with the first two messages only: the system prompt and the query.
             self._conversation.ended = True
             self._conversation = node.model.conversation(*self._conversation.messages[:2])
-        known = found.text if self._too_long else found.answers.text
-        self._conversation.add(Message("user", prompts.last_message(reason, node.query, known)))
-        reserved, self._reserved = self._reserved, Amount()
+
+        # A whole conversation contains the outputs and words, but not all answers of sub-calls.
+        findings_text = findings.text if self._too_long else findings.answers.text
+        last_message = prompts.last_message(reason, node.query, findings_text)
+        self._conversation.add(PromptMessage("user", last_message))
+        reserved = self._reserved
+        self._reserved = Amount()
         try:
             reply = await self._ask(reserved)
         except ContextTooLong as error:
-            if self._too_long or not found:
+            if self._too_long or not findings:
                 raise
             self._too_long = True
             return await self._last_call(str(explain_error(error)), calls)
         except Exception:
-            found.written.add(self._conversation.partial.strip())  # as far as it came
+            # What came of the answer before the error may be worth something.
+            findings.written.add(self._conversation.partial.strip())
             raise
-        self._engine.events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
+        self._services.events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
+
         words, code = last_answer(reply.text)
         if code is not None and self.sandbox is not None:
             with suppress(SandboxError):  # the words remain
                 result = await self._run_code(self._turn, await self.sandbox, code, calls)
-                found.printed.add(result.output.strip())
+                findings.printed.add(result.output.strip())
         if calls.final is not None:
-            return calls.final._replace(state="partial"), ""
-        return (NodeOutcome(words, "partial") if words else None), ""
+            return _Attempt(calls.final._replace(state="partial"))
+        return _Attempt(NodeOutcome(words, "partial") if words else None)
 
     def _reserve_last_call(self) -> None:
-        """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
-        earlier reservation then stays."""
-        chars = self._conversation.chars + 2 * _OUTPUT
-        wanted = self._engine.calls.estimate(self._node.model, chars)
-        self._engine.calls.budget.hold(wanted.minus(self._reserved))
-        self._reserved = wanted
+        """Reserve what a last call after one more turn would take, in place of the earlier
+        reservation.
 
-
-def _literal_as_words(found: AnswerCode) -> AnswerCode:
-    """Treat a block that is only a literal as an answer in words."""
-    with suppress(*_NOT_READ):
-        words = str(ast.literal_eval(found.code or ""))
-        return AnswerCode(None, feedback=NO_CODE, words=words)
-    return found
-
-
-def _drop_imagined_output(answer: str, found: AnswerCode) -> str:
-    if found.code is None or not found.cut:
-        return answer
-    before, code, _ = answer.partition(found.code)
-    if not code:
-        before = "```python\n"
-    return f"{before}{found.code}\n```"
+        Raises:
+            OverBudget: There is less left; the earlier reservation then stays.
+        """
+        # A turn adds the model's answer and an output.
+        chars = self._conversation.chars + 2 * _MAX_OUTPUT_CHARS
+        estimate = self._services.calls.estimate(self._node.model, chars)
+        self._services.calls.ledger.reserve(estimate.minus(self._reserved))
+        self._reserved = estimate

@@ -12,15 +12,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import UnknownType, best_match
 
-from mahtab_tui.worker.frames import check_bare
+from mahtab_tui.worker.link.frames import check_bare
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
-_LONGEST = 300
-_MOST_ERRORS = 20
-_MOST_STEPS = 5_000_000
+_MAX_PROBLEM_CHARS = 300
+_MAX_ERRORS = 20
+"""Errors among which the most important is looked for."""
+_MAX_STEPS = 5_000_000
 """Values of a schema times values of arguments; the server checks more."""
+MAX_PARAMETERS = 100
+MAX_DOC_CHARS = 4_000
+_MAX_SUMMARY_CHARS = 200
+_MAX_PARAMETER_DOC_CHARS = 500
+_MAX_CHOICES = 20
+_MAX_CHOICE_CHARS = 100
+_MAX_DEFAULT_CHARS = 100
+_MAX_NAME_CHARS = 60
+MAX_ERROR_CHARS = 4_000
+MAX_BARE_BYTES = 2 * 1024 * 1024
+"""Bytes of JSON outside its strings; more would keep other threads waiting."""
+
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "object": "dict",
+    "array": "list",
+    "null": "None",
+}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 _PLAIN_KEYWORDS = (
     "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength"
     " minItems maxItems"
@@ -39,24 +62,28 @@ def check_arguments(arguments: Mapping[str, Any], schema: Any) -> None:
 
     Patterns, references and alternatives, which may take endless time, are left to the server.
     """
-    if _size(schema) * _size(arguments) > _MOST_STEPS:
+    if _count_values(schema) * _count_values(arguments) > _MAX_STEPS:
         return
     try:
         errors = Draft202012Validator(_plain_schema(schema)).iter_errors(dict(arguments))
-        error = best_match(islice(errors, _MOST_ERRORS))
+        error = best_match(islice(errors, _MAX_ERRORS))
     except (UnknownType, RecursionError, TypeError, ValueError, AttributeError, LookupError):
         return
     if error is not None:
-        raise ArgumentsError(_sentence(error))
+        raise ArgumentsError(_describe_problem(error))
 
 
-def _size(value: Any) -> int:
-    count, left = 0, [value]
-    while left and count <= _MOST_STEPS:
-        each = left.pop()
+def _count_values(value: object) -> int:
+    """Count the values in a JSON value, up to a limit."""
+    count = 0
+    uncounted: list[object] = [value]
+    while uncounted and count <= _MAX_STEPS:
+        item = uncounted.pop()
         count += 1
-        if isinstance(each, Mapping | list):
-            left.extend(each.values() if isinstance(each, Mapping) else each)
+        if isinstance(item, Mapping):
+            uncounted.extend(item.values())
+        elif isinstance(item, list):
+            uncounted.extend(item)
     return count
 
 
@@ -69,7 +96,9 @@ def _plain_schema(schema: Any) -> dict[str, Any]:
         _read_draft_4_bound(plain, bound.lower(), f"exclusive{bound}")
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
-        plain["properties"] = {name: _plain_schema(each) for name, each in properties.items()}
+        plain["properties"] = {
+            name: _plain_schema(property_schema) for name, property_schema in properties.items()
+        }
         if schema.get("additionalProperties") is False and "patternProperties" not in schema:
             plain["additionalProperties"] = False
     if "items" in schema:
@@ -86,84 +115,85 @@ def _read_draft_4_bound(schema: dict[str, Any], bound: str, exclusive: str) -> N
             schema[exclusive] = schema.pop(bound)
 
 
-def _sentence(error: ValidationError) -> str:
+def _describe_problem(error: ValidationError) -> str:
+    """Return a sentence for an error, which names the argument."""
     path = [str(part) for part in error.absolute_path]
     if error.validator == "required" and isinstance(error.validator_value, list):
         missing = [str(name) for name in error.validator_value if name not in error.instance]
         return f"The argument {'.'.join([*path, *missing[:1]])} is missing."
-    what = f"The argument {'.'.join(path)} is" if path else "The arguments are"
-    return f"{what} wrong: {error.message[:_LONGEST]}."
+    subject = f"The argument {'.'.join(path)} is" if path else "The arguments are"
+    return f"{subject} wrong: {error.message[:_MAX_PROBLEM_CHARS]}."
 
 
-MOST_PARAMETERS = 100
-LONGEST_DOC = 4_000
-_LONGEST_ABOUT = 500
-_TYPES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "object": "dict",
-    "array": "list",
-    "null": "None",
-}
-_MOST_CHOICES = 20
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
-_LONGEST_NAME = 60
-
-
-class Parameter(NamedTuple):
+class ToolParameter(NamedTuple):
     name: str
     wire: str
+    """Its name on the server."""
     annotation: str
+    """Its type, as in code."""
     required: bool
     default: Any = None
 
 
 class ToolSignature(NamedTuple):
+    """How a tool is called from Python."""
+
     name: str
     wire: str
-    parameters: tuple[Parameter, ...]
+    """Its name on the server."""
+    parameters: tuple[ToolParameter, ...]
+    """The required ones first."""
     open: bool
+    """Whether it may take other arguments, too."""
     doc: str
     summary: str
+    """The first line of its description."""
     read_only: bool
 
     @property
     def written(self) -> str:
         """As in code: ``(query: str, *, page: int = 1)``."""
-        required = [each for each in self.parameters if each.required]
-        optional = [each for each in self.parameters if not each.required]
-        parts = [f"{each.name}: {each.annotation}" for each in required]
+        required = [parameter for parameter in self.parameters if parameter.required]
+        optional = [parameter for parameter in self.parameters if not parameter.required]
+        items = [f"{parameter.name}: {parameter.annotation}" for parameter in required]
         if optional:
-            parts.append("*")
-        for each in optional:
-            default = "..." if each.default is None else repr(each.default)
-            parts.append(f"{each.name}: {each.annotation} = {default}")
+            items.append("*")
+        for parameter in optional:
+            default = "..." if parameter.default is None else repr(parameter.default)
+            items.append(f"{parameter.name}: {parameter.annotation} = {default}")
         if self.open:
-            parts.append("**arguments")
-        return f"({', '.join(parts)})"
+            items.append("**arguments")
+        return f"({', '.join(items)})"
 
 
-def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -> str:
-    """Return an unused Python name. private: put before an underscore or a digit."""
-    base = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
+def identifier(name: str, used_names: Container[str] = (), *, private: str = "tool") -> str:
+    """Return an unused Python name.
+
+    Args:
+        name: what it is made of.
+        used_names: names that are taken.
+        private: put before an underscore or a digit.
+    """
+    base = _NOT_IN_NAMES.sub("_", name)[:_MAX_NAME_CHARS]
     if not base.strip("_") or base[0] in "_0123456789":
         base = f"{private}_{base.lstrip('_')}".rstrip("_")
     if keyword.iskeyword(base):
         base += "_"
-    found, number = base, 1
-    while found in used:
+    unused_name = base
+    number = 1
+    while unused_name in used_names:
         number += 1
-        found = f"{base}_{number}"
-    return found
+        unused_name = f"{base}_{number}"
+    return unused_name
 
 
 def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    properties, required = schema.get("properties"), schema.get("required")
+    """Add required arguments that a schema does not describe to its properties."""
+    properties = schema.get("properties")
+    required = schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema
-    names = [name for name in required[: MOST_PARAMETERS + 1] if isinstance(name, str)]
+    names = [name for name in required[: MAX_PARAMETERS + 1] if isinstance(name, str)]
     missing: dict[str, Any] = {name: {} for name in names if name not in properties}
     return {**schema, "properties": {**properties, **missing}} if missing else schema
 
@@ -171,66 +201,95 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def build_signature(
     wire: str, schema: Any, description: str, *, read_only: bool, name: str
 ) -> ToolSignature:
-    schema = schema if isinstance(schema, Mapping) else {}
-    properties, others = schema.get("properties"), schema.get("additionalProperties")
-    closed = others is False or (
-        isinstance(properties, Mapping) and not others and not schema.keys() & _OPEN_KEYWORDS
+    """Make the Python signature of a tool.
+
+    Args:
+        wire: the tool's name on the server.
+        schema: the JSON schema of its arguments.
+        description: the server's words about it.
+        read_only: whether the server says that it changes nothing.
+        name: its name in Python.
+    """
+    if not isinstance(schema, Mapping):
+        schema = {}
+    properties = schema.get("properties")
+    additional = schema.get("additionalProperties")
+    is_closed = additional is False or (
+        isinstance(properties, Mapping) and not additional and not schema.keys() & _OPEN_KEYWORDS
     )
-    properties = properties if isinstance(properties, Mapping) else {}
+    if not isinstance(properties, Mapping):
+        properties = {}
+    if len(properties) > MAX_PARAMETERS:
+        properties = {}
+        is_closed = False
     required = schema.get("required")
-    required = set(map(str, required)) if isinstance(required, list) else set()
-    if len(properties) > MOST_PARAMETERS:
-        properties, closed = {}, False
-    names: dict[str, Parameter] = {}
-    lines = []
-    for each, about in properties.items():
-        about = about if isinstance(about, Mapping) else {}
-        parameter = identifier(str(each), names, private="argument")
+    required_names = set(map(str, required)) if isinstance(required, list) else set()
+
+    parameters: dict[str, ToolParameter] = {}
+    parameter_docs: list[str] = []
+    for parameter_wire, about in properties.items():
+        if not isinstance(about, Mapping):
+            about = {}
+        parameter_name = identifier(str(parameter_wire), parameters, private="argument")
         default = about.get("default")
-        default = default if _is_plain(default) else None
-        names[parameter] = Parameter(
-            parameter, str(each), _annotation(about), each in required, default
+        parameters[parameter_name] = ToolParameter(
+            parameter_name,
+            str(parameter_wire),
+            _annotation(about),
+            required=parameter_wire in required_names,
+            default=default if _is_plain(default) else None,
         )
-        if documentation := _about(about):
-            lines.append(f"{parameter}: {documentation}")
-    parameters = tuple(sorted(names.values(), key=lambda each: not each.required))
+        parameter_doc = _describe_parameter(about)
+        if parameter_doc:
+            parameter_docs.append(f"{parameter_name}: {parameter_doc}")
+
     words = description.strip() or f"The tool {wire} has no description."
-    doc = "\n".join([words[:LONGEST_DOC], "", *lines])[: 2 * LONGEST_DOC].rstrip()
+    doc = "\n".join([words[:MAX_DOC_CHARS], "", *parameter_docs])
     return ToolSignature(
-        name, wire, parameters, not closed, doc, words.partition("\n")[0][:200], read_only
+        name,
+        wire,
+        tuple(sorted(parameters.values(), key=lambda parameter: not parameter.required)),
+        open=not is_closed,
+        doc=doc[: 2 * MAX_DOC_CHARS].rstrip(),
+        summary=words.partition("\n")[0][:_MAX_SUMMARY_CHARS],
+        read_only=read_only,
     )
 
 
 def _annotation(about: Mapping[str, Any]) -> str:
-    kind = about.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    found = [_TYPES[each] for each in kinds if isinstance(each, str) and each in _TYPES]
+    """Return a parameter's type as in code."""
+    json_types = about.get("type")
+    if not isinstance(json_types, list):
+        json_types = [json_types]
+    python_types = [_TYPES[name] for name in json_types if isinstance(name, str) and name in _TYPES]
+
     items = about.get("items")
-    inner = items.get("type") if isinstance(items, Mapping) else None
-    if found == ["list"] and isinstance(inner, str) and inner in _TYPES:
-        return f"list[{_TYPES[inner]}]"
-    return " | ".join(dict.fromkeys(found)) or "object"
+    item_type = items.get("type") if isinstance(items, Mapping) else None
+    if python_types == ["list"] and isinstance(item_type, str) and item_type in _TYPES:
+        return f"list[{_TYPES[item_type]}]"
+    return " | ".join(dict.fromkeys(python_types)) or "object"
 
 
-def _about(about: Mapping[str, Any]) -> str:
+def _describe_parameter(about: Mapping[str, Any]) -> str:
+    """Return what a schema says about a parameter, in one line."""
     description = about.get("description")
-    words = " ".join(description.split())[:_LONGEST_ABOUT] if isinstance(description, str) else ""
+    if not isinstance(description, str):
+        description = ""
+    words = " ".join(description.split())[:_MAX_PARAMETER_DOC_CHARS]
+
     choices = about.get("enum")
     if isinstance(choices, list) and choices:
-        listed = ", ".join(repr(each)[:100] for each in choices[:_MOST_CHOICES])
-        words = f"{words} One of {listed}{', …' if len(choices) > _MOST_CHOICES else ''}.".strip()
+        listed = ", ".join(repr(choice)[:_MAX_CHOICE_CHARS] for choice in choices[:_MAX_CHOICES])
+        omission = ", …" if len(choices) > _MAX_CHOICES else ""
+        words = f"{words} One of {listed}{omission}.".strip()
     return words
 
 
-def _is_plain(default: Any) -> bool:
+def _is_plain(default: object) -> bool:
+    """Return whether a default value is short enough for a signature."""
     if isinstance(default, str):
-        return len(default) <= 100
+        return len(default) <= _MAX_DEFAULT_CHARS
     return isinstance(default, bool | int | float) and -(2**63) < default < 2**63
-
-
-LONGEST_ERROR = 4_000
-MOST_OUTSIDE_TEXTS = 2 * 1024 * 1024
-"""Bytes of JSON outside its strings; more would keep other threads waiting."""
 
 
 def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
@@ -243,18 +302,20 @@ def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, A
     is_wrapped = isinstance(properties, Mapping) and set(properties) == {"result"}
     if is_wrapped and isinstance(value, Mapping) and set(value) == {"result"}:
         value = value["result"]
-    others = [_part(block) for block in result.content if block.type != "text"]
     # The text of a structured result may itself be JSON.
-    first = _text(value) if isinstance(value, str) else {"kind": "json", "value": value}
-    return [first, *others]
+    value_part: dict[str, Any] = {"kind": "json", "value": value}
+    if isinstance(value, str):
+        value_part = _text_part(value)
+    other_parts = [_part(block) for block in result.content if block.type != "text"]
+    return [value_part, *other_parts]
 
 
 def error_text(content: Sequence[ContentBlock]) -> str:
     """Return the text of an error, shortened."""
     text = "\n".join(map(_block_text, content)).strip()
-    if len(text) <= LONGEST_ERROR:
+    if len(text) <= MAX_ERROR_CHARS:
         return text
-    return f"{text[:LONGEST_ERROR]}… ({len(text):,} characters)"
+    return f"{text[:MAX_ERROR_CHARS]}… ({len(text):,} characters)"
 
 
 def _block_text(block: ContentBlock) -> str:
@@ -267,15 +328,17 @@ def _block_text(block: ContentBlock) -> str:
 
 
 def _part(block: ContentBlock) -> dict[str, Any]:
+    """Return a block of a result as the kernel gets it."""
     match block.type:
         case "text":
-            return _text(block.text)
+            return _text_part(block.text)
         case "image":
             return {"kind": "picture", "mime": block.mime_type, "data": block.data}
         case "audio":
             return {"kind": "bytes", "data": block.data}
         case "resource":
-            if (text := getattr(block.resource, "text", None)) is not None:
+            text = getattr(block.resource, "text", None)
+            if text is not None:
                 return {"kind": "text", "text": text}
             return {"kind": "bytes", "data": getattr(block.resource, "blob", "")}
         case "resource_link":
@@ -283,10 +346,11 @@ def _part(block: ContentBlock) -> dict[str, Any]:
             return {"kind": "json", "value": link}
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
+    """Return a text as JSON, if it is an object or a list."""
     if text[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]"):
         try:
-            check_bare(text.encode(errors="replace"), MOST_OUTSIDE_TEXTS)
+            check_bare(text.encode(errors="replace"), MAX_BARE_BYTES)
             return {"kind": "json", "value": json.loads(text)}
         except (ValueError, RecursionError):
             pass

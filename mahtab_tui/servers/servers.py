@@ -4,188 +4,100 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.servers.schema import ToolSignature, identifier
+from mahtab_tui.servers.state import SavedLogins, ServerError, ServerState, ServerSurroundings
 from mahtab_tui.settings.sources import McpServer
-from mahtab_tui.settings.values import write_text
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.servers.connection import Connection
 
-_LARGEST = 1_000_000
-_SECRET = ("access_token", "refresh_token", "client_secret")
+T = TypeVar("T")
 
-
-class SavedLogins:
-    """Logins by the server's address. Any thread may call it."""
-
-    def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
-        """path: None keeps them for this session only. add_secret: masks a text from now on."""
-        self._path = path
-        self._add_secret = add_secret
-        self._lock = threading.Lock()
-        self._logins: dict[str, dict[str, Any]] = {}
-
-    def get(self, url: str) -> dict[str, Any]:
-        with self._lock:
-            saved = self._read().get(url)
-        self._mask(saved)
-        return saved if isinstance(saved, dict) else {}
-
-    def keep(self, url: str, **changes: Any) -> None:
-        """Change a login. Raises `SettingsError`."""
-        self._mask(changes)
-        with self._lock:
-            logins = self._read()
-            before = logins.get(url)
-            logins[url] = {**(before if isinstance(before, dict) else {}), **changes}
-            if self._path is not None:
-                write_text(self._path, json.dumps(logins))
-
-    def _read(self) -> dict[str, Any]:
-        if self._path is None:
-            return self._logins
-        try:
-            with self._path.open("rb") as file:
-                logins = json.loads(file.read(_LARGEST))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return logins if isinstance(logins, dict) else {}
-
-    def _mask(self, saved: object) -> None:
-        if isinstance(saved, dict):
-            for name, value in saved.items():
-                if name in _SECRET and isinstance(value, str):
-                    self._add_secret(value)
-                self._mask(value)
-
-
-_USED = 8
-_LONGEST_LINE = 200
-_LOG_CHARACTERS = 200_000
-
-
-class ServerError(Exception):
-    """The message is a sentence, or the tool's own words."""
-
-
-class ServerMessages:
-    """Newest output on stderr and in the log. Any thread may call it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.text = ""
-
-    def add(self, text: str) -> None:
-        with self._lock:
-            self.text = (self.text + text)[-_LOG_CHARACTERS:]
-
-    def add_line(self, line: str) -> None:
-        gap = "" if self.text[-1:] in ("", "\n") else "\n"
-        self.add(f"{gap}{line}\n")
-
-    @property
-    def last_line(self) -> str:
-        lines = [line.strip()[:300] for line in self.text[-10_000:].splitlines()]
-        return next(filter(None, reversed(lines)), "")
-
-
-class ServerState:
-    """Written on the loop, read by any thread."""
-
-    def __init__(self, name: str, python: str, where: str) -> None:
-        """python: its name in the namespace. where: its command or address."""
-        self.name = name
-        self.python = python
-        self.where = where
-        self.phase: Literal["not started", "starting", "running", "ended"] = "not started"
-        self.why = ""
-        self.login = ""
-        self.ran = False
-        self.about = ""
-        self.stale = False
-        self.tools: Mapping[str, ToolSignature] = {}
-        self.revision = 0
-        self.used: dict[str, None] = {}
-        """Called tools; a model's prompt changes seldom, so in the order of their first call."""
-        self.messages = ServerMessages()
-
-    @property
-    def sentence(self) -> str:
-        if self.revision:
-            return f"{self.about or self.name} ({len(self.tools):,} tools)"
-        return "" if self.name == self.python else self.name
-
-    def used_tools(self) -> list[str]:
-        tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
-        lines = (f"{tool.name}{tool.written}: {tool.summary}" for tool in tools if tool is not None)
-        return [line[:_LONGEST_LINE] for line in lines]
-
-    def change(self, tools: Mapping[str, ToolSignature]) -> None:
-        if tools != self.tools:
-            self.tools = tools
-            self.revision += 1
-
+START_TIMEOUT_S = 60.0
+_CLOSE_TIMEOUT_S = 5.0
 
 _WORD = re.compile(r"[a-z0-9]+")
-_MOST = 100
-_PATIENCE = 10.0
+_MAX_MATCHES = 100
+_SEARCH_TIMEOUT_S = 10.0
+"""Seconds that a search for tools waits for servers that start."""
 
 
 def format_matches(
-    servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None
+    servers: Servers, words: str, max_matches: int, meaning: SemanticIndex | None = None
 ) -> str:
-    """Start all servers; return the tools that fit, the best first, and the servers that fail, one
-    a line. meaning: None to find tools by words alone."""
+    """Start all servers, and find their tools.
+
+    Args:
+        servers: the servers of the session.
+        words: what to look for; empty for all tools.
+        max_matches: how many tools to list, from 1 to 100.
+        meaning: finds tools by meaning; None to find them by words alone.
+
+    Returns:
+        The tools that fit, the best first, and the servers that fail, one a line.
+    """
     starting = {name: servers.ready(name) for name in servers.states}
-    wait(starting.values(), _PATIENCE)
-    failed = []
+    wait(starting.values(), _SEARCH_TIMEOUT_S)
+    failures: list[str] = []
     for name, future in starting.items():
         if not future.done():
-            failed.append(f"The server {name} is still starting; search again for its tools.")
+            failures.append(f"The server {name} is still starting; search again for its tools.")
         elif (error := future.exception()) is not None:
-            failed.append(str(error))
+            failures.append(str(error))
+
     tools = {
         f"{name}.{tool.name}": tool
         for name, state in servers.states.items()
         for tool in state.tools.values()
     }
-    wanted = _WORD.findall(words.lower())
-    scores = {
-        name: sum(3 * (word in tool.wire.lower()) + (word in tool.doc.lower()) for word in wanted)
-        for name, tool in tools.items()
-    }
-    fitting = [name for name, score in scores.items() if score or not wanted]
-    fitting.sort(key=lambda name: -scores[name])
-    if meaning is not None and wanted:
+    names = _rank_tools(tools, words, meaning)
+    max_matches = max(1, min(max_matches, _MAX_MATCHES))
+    lines = [f"{name}{tools[name].written}: {tools[name].summary}" for name in names[:max_matches]]
+    if len(names) > max_matches:
+        lines.append(f"… {len(names) - max_matches:,} more")
+    if not lines:
+        lines.append(f"No tool fits {words!r}.")
+    return "\n".join([*lines, *failures])
+
+
+def _rank_tools(
+    tools: Mapping[str, ToolSignature], words: str, meaning: SemanticIndex | None
+) -> list[str]:
+    """Return the names of the tools that fit, the best first."""
+    query_words = _WORD.findall(words.lower())
+    if not query_words:
+        return list(tools)
+
+    scores: dict[str, int] = {}
+    for name, tool in tools.items():
+        wire = tool.wire.lower()
+        doc = tool.doc.lower()
+        # A word in the tool's name counts as much as three in its description.
+        scores[name] = sum(3 * (word in wire) + (word in doc) for word in query_words)
+
+    names = [name for name, score in scores.items() if score]
+    names.sort(key=lambda name: -scores[name])
+    if meaning is not None:
         from mahtab_tui.knowledge.semantic_index import merge_rankings
 
         texts = {name: f"{name}: {tool.doc}" for name, tool in tools.items()}
-        fitting = merge_rankings(fitting, meaning.nearest("tools", words, texts))
-    most = max(1, min(most, _MOST))
-    lines = [f"{name}{tools[name].written}: {tools[name].summary}" for name in fitting[:most]]
-    if len(fitting) > most:
-        lines.append(f"… {len(fitting) - most:,} more")
-    return "\n".join([*(lines or [f"No tool fits {words!r}."]), *failed])
-
-
-T = TypeVar("T")
-
-START_SECONDS = 60.0
-_CLOSE_SECONDS = 5.0
+        names = merge_rankings(names, meaning.nearest("tools", words, texts))
+    return names
 
 
 class Servers:
+    """All servers of a session, which run in one loop. Any thread may call its methods."""
+
     def __init__(
         self,
         configured: Mapping[str, McpServer],
@@ -194,15 +106,25 @@ class Servers:
         *,
         logins: SavedLogins | None = None,
         reserved: frozenset[str] = frozenset(),
-        start_seconds: float = START_SECONDS,
+        start_seconds: float = START_TIMEOUT_S,
     ) -> None:
-        """folder: where programs run. logins: by default forgotten with the session. reserved:
-        names that no server may have."""
+        """Give each server a name in the namespace; none is started.
+
+        Args:
+            configured: the servers by their names in the settings.
+            folder: where programs run.
+            report: shows a sentence to the user.
+            logins: by default forgotten with the session.
+            reserved: names that no server may have.
+            start_seconds: time limit of a start.
+        """
         self._configured = configured
-        self.folder = folder
-        self.report = report
-        self.logins = logins or SavedLogins(None, lambda secret: None)
-        self.start_seconds = start_seconds
+        self._surroundings = ServerSurroundings(
+            folder,
+            logins or SavedLogins(None, lambda secret: None),
+            report,
+            start_seconds,
+        )
         self.states: dict[str, ServerState] = {}
         for name, server in configured.items():
             python = identifier(name, {*self.states, *reserved}, private="server")
@@ -229,11 +151,12 @@ class Servers:
     def call(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
-        """The future has the parts of the result, or `ServerError`; cancelling it cancels the
+        """Call a tool. The future has the parts of the result, or `ServerError`; cancelling it cancels the
         call."""
         return self._submit(python, lambda connection: connection.call(wire, arguments))
 
     def close(self) -> None:
+        """End all servers; waits a few seconds for them."""
         with self._lock:
             self._closed = True
             loop = self._loop
@@ -241,11 +164,11 @@ class Servers:
             return
 
         async def stop() -> None:
-            ends = (each.stop() for each in self._connections.values())
-            await asyncio.gather(*ends, return_exceptions=True)
+            stopping = (connection.stop() for connection in self._connections.values())
+            await asyncio.gather(*stopping, return_exceptions=True)
 
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(stop(), loop).result(_CLOSE_SECONDS)
+            asyncio.run_coroutine_threadsafe(stop(), loop).result(_CLOSE_TIMEOUT_S)
         loop.call_soon_threadsafe(loop.stop)
 
     def _submit(
@@ -255,14 +178,14 @@ class Servers:
             if self._closed:
                 raise ServerError("The session was closed.")
             if self._loop is None:
-                self._loop = _started_loop()
+                self._loop = _start_loop()
 
         async def run() -> T:
-            return await work(self._connection(python))
+            return await work(self._get_connection(python))
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
-    def _connection(self, python: str) -> Connection:
+    def _get_connection(self, python: str) -> Connection:
         from mahtab_tui.servers.connection import Connection
 
         if python not in self.states:
@@ -275,20 +198,20 @@ class Servers:
                 raise ServerError(
                     f"The server {state.name} could not be started: {error.args[0]}"
                 ) from None
-            self._connections[python] = Connection(self, state, server)
+            self._connections[python] = Connection(self._surroundings, state, server)
         return self._connections[python]
 
 
-def _started_loop() -> asyncio.AbstractEventLoop:
+def _start_loop() -> asyncio.AbstractEventLoop:
     """Start a thread with a loop, and load the SDK. Raises `ServerError`."""
-    begun: Future[asyncio.AbstractEventLoop] = Future()
+    started: Future[asyncio.AbstractEventLoop] = Future()
 
-    def live() -> None:
+    def run_loop() -> None:
         try:
             with IMPORTS.turn():
                 import mahtab_tui.servers.connection  # noqa: F401
         except ImportError as error:
-            begun.set_exception(
+            started.set_exception(
                 ServerError(
                     f"MCP servers need the package mcp, which is not installed ({error}). Install mahtab-tui[mcp]."
                 )
@@ -298,9 +221,9 @@ def _started_loop() -> asyncio.AbstractEventLoop:
             logging.getLogger(library).propagate = False
             logging.getLogger(library).addHandler(logging.NullHandler())
         loop = asyncio.new_event_loop()
-        loop.call_soon(begun.set_result, loop)
+        loop.call_soon(started.set_result, loop)
         with contextlib.closing(loop):
             loop.run_forever()
 
-    start_thread("mcp", live)
-    return begun.result()
+    start_thread("mcp", run_loop)
+    return started.result()

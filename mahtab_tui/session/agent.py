@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import (
     ApprovalRequest,
@@ -18,7 +18,7 @@ from mahtab_tui.agent.host import (
     ExecutionResult,
     StoredMessage,
 )
-from mahtab_tui.bus.prompt import PRIVATE_CELL
+from mahtab_tui.bus.prompt import PRIVATE_CELL, PromptHandler
 from mahtab_tui.bus.records import (
     PICTURES,
     Agent,
@@ -38,47 +38,59 @@ from mahtab_tui.bus.records import (
     warn,
 )
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.base import CellResult, KernelError, Lock, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import inverted_changes
+from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, PictureError, scale_picture
 from mahtab_tui.llm.prompts import (
     COMPUTE,
     PACKAGES,
     PLANNING,
+    VALUES_KEY,
     asks_about_files,
     edited_note,
     render_context,
     render_surroundings,
     undone_note,
 )
-from mahtab_tui.session.attachments import render_attachment, render_folder
-from mahtab_tui.session.cells import YOU, name_cells, not_restored_rows, restored_rows
+from mahtab_tui.session.attachments import Attachments, render_attachment, render_folder
+from mahtab_tui.session.cells import YOU, Cells, UndoControl, name_cells
 from mahtab_tui.session.descriptions import VariableDescriptions
+from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Permission, ask_approval
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.models import Models
+from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.session.stale_outputs import StaleOutputs
+from mahtab_tui.session.variables import PrivateNames
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.agent.repl_agent import ReplAgent
+    from mahtab_tui.llm.ledger import SessionLedger
     from mahtab_tui.session.code_rules import CodeRules
-    from mahtab_tui.session.components import Components
+
+JOIN_TIMEOUT_S = 2.0
+"""Seconds that closing a session waits for its agent's thread."""
+MAX_RECENT_CELLS = 10
+"""Number of recent cells whose variables are described to the model."""
+MAX_LISTED_FILES = 40
+"""Entries of the working directory that are listed."""
+MAX_STEP_PICTURES = 2
+"""Number of figures that the model gets from a step."""
+MAX_STEP_PICTURE_PX = 768
+"""Pixels of their longer side."""
+MAX_SENT_DATA_CHARS = 50_000
+"""Characters of descriptions in which words of a question are searched."""
 
 _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
-_PLAN = "This is a plan: nothing changes until the user accepts it."
-_RECENT_CELLS = 10
-"""Number of recent cells whose variables are described to the model."""
-_MAX_FILES = 40
-"""Entries of the working directory that are listed."""
-_MAX_STEP_PICTURES = 2
-"""Number of figures that the model gets from a step."""
-_STEP_PICTURE_SIDE = 768
-"""Pixels of their longer side."""
+"""The state of a review's record, by the action that the user chose."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_MOST_DATA = 50_000
-"""Maximum characters of descriptions in which words of a question are searched."""
-_COMMON = frozenset(
+_COMMON_WORDS = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
 """Words that say nothing about data."""
@@ -87,19 +99,40 @@ _COMMON = frozenset(
 class SessionAgent:
     """Takes questions from the inbox, lets the agent answer them, and is the agent's host."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._kernel = parts.kernel
-        self._private = parts.private
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        inbox: Inbox,
+        prompt: PromptHandler,
+        private: PrivateNames,
+        cells: Cells,
+        undo: UndoControl,
+        attachments: Attachments,
+        knowledge: Knowledge,
+        models: Models,
+        spending: SessionLedger,
+    ) -> None:
+        self._runtime = runtime
+        self.log = runtime.log
+        self.secrets = runtime.secrets
+        self.info = runtime.info
+        self.approvals = runtime.approvals
+        self._inbox = inbox
+        self._prompt = prompt
+        self._private = private
+        self._cells = cells
+        self._undo = undo
+        self._attached = attachments
+        self._knowledge = knowledge
+        self._models = models
         self._descriptions = VariableDescriptions(
-            parts.kernel, parts.private, lambda name: parts.cells.provenance.is_made_by(name, YOU)
+            runtime.kernel, private, lambda name: cells.provenance.is_made_by(name, YOU)
         )
-        parts.log.addHandler(self._descriptions)
-        self.log = parts.log
-        self.info = parts.info
-        self.secrets = parts.secrets
-        self.spending = parts.spending
-        self.approvals = parts.approvals
+        runtime.log.addHandler(self._descriptions)
+        self._stale_outputs = StaleOutputs(runtime.past)
+        runtime.log.addHandler(self._stale_outputs)
+        self.spending = spending
         self._agent: ReplAgent | None = None
         self._agent_lock = threading.Lock()
         self._change_lock = threading.Lock()
@@ -108,8 +141,9 @@ class SessionAgent:
         self._withdrawn = threading.Event()
         """Set when the user stops the question."""
         self.cancelled = threading.Event()
-        self.hidden = parts.prompt.hidden
-        self.pictures = dict(_pictures(parts.past))
+        """Set when the running turn must end; the agent clears it."""
+        self.hidden = prompt.hidden
+        self.pictures = dict(_pictures(runtime.past))
         self._allowed_private: tuple[str, ...] = ()
         """The private variables of the next code, which the user was asked about."""
         self._reviewed = False
@@ -118,19 +152,26 @@ class SessionAgent:
         """Whether the user has approved the next code."""
         self._fork_result: CellResult | None = None
         """The next code's result if it has already run in a locked fork."""
-        questions = (each for each in parts.past if isinstance(each, UserChat | AssistantChat))
-        self.last = max((question.turn or 0 for question in questions), default=0)
-        self._numbers = itertools.count(self.last + 1)
-        self._attached: dict[int, str] = {}
-        """Attachments as XML, by question not sent yet."""
-        self._turns = 0
+        past_turns = [
+            record.turn or 0
+            for record in runtime.past
+            if isinstance(record, UserChat | AssistantChat)
+        ]
+        self.last = max(past_turns, default=0)
+        """The number of the newest turn."""
+        self._turn_numbers = itertools.count(self.last + 1)
+        self._attachments: dict[int, str] = {}
+        """Attachments as XML, by the turn of a question that is not sent yet."""
+        self._running_turns = 0
         self._waiting_cells = 0
+        """Cells that have called `ask()`."""
         self._open_request: str | None = None
+        """The id of the request that the user has not answered."""
         self._packages: dict[str, str] = {}
         """Versions of the kernel's packages, as of the newest question."""
         self._picture_step = (0, 0)
         """The turn and step that last drew figures."""
-        self._step_pictures = 0
+        self._step_picture_count = 0
         """Number of figures that the model gets from that step."""
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
@@ -139,7 +180,7 @@ class SessionAgent:
     def rules(self) -> CodeRules:
         from mahtab_tui.session.code_rules import CodeRules
 
-        return CodeRules(self.info, self._kernel, self._parts.cells.still_means_same)
+        return CodeRules(self.info, self._runtime.kernel, self._cells.still_means_same)
 
     @property
     def party(self) -> str:
@@ -147,32 +188,35 @@ class SessionAgent:
 
     @property
     def last_cell(self) -> int:
-        return self._parts.cells.last
+        return self._cells.last
 
     def new_turn(self) -> int:
-        self.last = next(self._numbers)
+        """Start a turn, and return its number."""
+        self.last = next(self._turn_numbers)
         return self.last
 
     @property
     def in_turn(self) -> bool:
-        return self._turns > 0
+        return self._running_turns > 0
 
     @contextmanager
     def turn(self, *, from_cell: bool = False) -> Iterator[None]:
-        """from_cell: a cell waits for the answer, so that the agent's cells run inside it."""
-        self._turns += 1
-        self._waiting_cells += from_cell
+        """Count a turn as running. from_cell: whether a cell waits for the answer, so that the
+        agent's cells run inside it."""
+        waiting_cells = 1 if from_cell else 0
+        self._running_turns += 1
+        self._waiting_cells += waiting_cells
         try:
             yield
         finally:
-            self._turns -= 1
-            self._waiting_cells -= from_cell
+            self._running_turns -= 1
+            self._waiting_cells -= waiting_cells
 
     def start(self) -> None:
         self._thread.start()
 
     def warm_up(self) -> None:
-        """Load on a thread what an answer needs."""
+        """Load on a thread what an answer needs, unless another thread does so."""
 
         def prepare() -> None:
             # Errors are reported when the question is asked.
@@ -183,7 +227,19 @@ class SessionAgent:
             start_thread("agent-warm-up", prepare)
 
     def ask(self, prompt: str, *, attach: bool = False, from_cell: bool = False) -> str:
-        """Ask, and wait for the final answer. Raises `ModelError`."""
+        """Ask a question, and wait for the final answer.
+
+        Args:
+            prompt: The question.
+            attach: Whether what it mentions is attached.
+            from_cell: Whether a cell waits for the answer.
+
+        Returns:
+            The answer; empty if the user has stopped the question before it was sent.
+
+        Raises:
+            ModelError: The model cannot be used.
+        """
         prompt = self.secrets.mask(prompt)
         with self.turn(from_cell=from_cell):
             self._withdrawn.clear()
@@ -202,7 +258,7 @@ class SessionAgent:
             if self._withdrawn.is_set():
                 self._report("stopped", turn)
                 return ""
-            return agent.ask_sync(prompt, shown=turn)
+            return agent.ask_sync(prompt, logged_turn=turn)
 
     @property
     def agent(self) -> ReplAgent:
@@ -212,16 +268,27 @@ class SessionAgent:
                 self._agent = self._make_agent()
             return self._agent
 
+    def describe_loop(self) -> str:
+        """Say how the model is led, and why; return an empty string if there is no model. May ask
+        the model's server."""
+        try:
+            choice = self.agent.loop_choice
+        except ModelError:
+            return ""
+        return f"loop: {choice.loop}, because {choice.reason}"
+
     def continue_from(self, agent: ReplAgent) -> None:
+        """Use the agent of a program."""
         self._agent = agent
 
     @property
     def model(self) -> str | BaseChatModel:
-        if self._parts.by_program and self._agent is not None:
+        if self._runtime.by_program and self._agent is not None:
             return self._agent.model
         return self.info.model
 
     def stop(self) -> None:
+        """Stop the running question."""
         self._withdrawn.set()
         if self._agent is not None:
             self._agent.stop()
@@ -240,22 +307,24 @@ class SessionAgent:
 
         start_thread("agent-change", work)
 
-    def compact(self, keep: str) -> None:
-        """Summarise the conversation before the last question, on a thread. keep: what to
+    def compact(self, focus: str) -> None:
+        """Summarise the conversation before the last question, on a thread. focus: what to
         include."""
 
         def work() -> None:
             with self.turn():
                 try:
-                    failure = self.agent.compact(self.secrets.mask(keep), self.last)
+                    failure = self.agent.compact(self.secrets.mask(focus), self.last)
                 except ModelError as error:
                     failure = str(error).rstrip(".")
-                if failure:
+                if failure is None:
+                    self._report("stopped", self.last)
+                elif failure:
                     self._report("failed", self.last)
                     text = f"Nothing was summarised: {failure}. The conversation stays as it was."
                     warn(self.log, text)
                 else:
-                    self._report("stopped" if failure is None else "done", self.last)
+                    self._report("done", self.last)
 
         start_thread("agent-compact", work)
 
@@ -265,40 +334,44 @@ class SessionAgent:
         if self._agent is not None:
             self._agent.close()
         if self._thread.is_alive():
-            self._thread.join(2.0)
+            self._thread.join(JOIN_TIMEOUT_S)
 
     def _make_agent(self) -> ReplAgent:
-        if self._parts.by_program:
+        if self._runtime.by_program:
             raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
         with IMPORTS.turn():
             from mahtab_tui.agent.repl_agent import ReplAgent
 
-        settings, models, past = self._parts.settings, self._parts.models, self._parts.past
+        settings = self._runtime.settings
         return ReplAgent(
             self,
-            model=models.make(),
-            reflection_llm=models.reflection(),
+            model=self._models.make(),
+            reflection_llm=self._models.reflection(),
             reflection=settings.reflection,
             output_answers=settings.output_answers,
             loop=settings.loop,
             max_turns=settings.max_turns,
-            tools=self._parts.knowledge.toolset,
-            history=load_messages(past),
+            tools=self._knowledge.toolset,
+            history=load_messages(self._runtime.past),
             max_history=settings.max_history,
-            summary=load_summary(past),
+            summary=load_summary(self._runtime.past),
         )
 
     def _report(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
         emit(self.log, Agent(state=state, turn=turn, step=0, party=self.party))
 
     def _serve(self) -> None:
-        while (item := self._parts.inbox.next_item("ask")) is not None:
+        """Answer the questions in the inbox, one by one, until it is closed."""
+        while (item := self._inbox.next_item("ask")) is not None:
             try:
                 self.ask(item.text, attach=True)
             except ModelError as error:
                 # The agent could not be created, and nothing has reported that yet.
                 if self._agent is None:
-                    emit(self.log, Notice(f"{error} /model chooses another one.", level="error"))
+                    emit(
+                        self.log,
+                        Notice(f"{error} /model chooses another one.", level="error"),
+                    )
             except Exception as error:  # the thread's outermost frame
                 text = f"The question could not be answered: {type(error).__name__}: {error}"
                 emit(self.log, Notice(text, level="error"))
@@ -306,6 +379,13 @@ class SessionAgent:
     # Running code
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
+        """Run code that `decide` has allowed, and let the user review its changes if that is set.
+
+        Args:
+            request: The request for approval.
+            code: The code to run, which the user may have edited.
+        """
+        # Read-only code has already run in a locked fork, to find out what it needs.
         result = self._fork_result
         self._fork_result = None
         if result is None:
@@ -321,12 +401,16 @@ class SessionAgent:
             decision = self._review(result.cell, request.request)
         if decision.action == "stop":
             self.cancelled.set()
-        undone = decision.action == "undo"
-        note = "" if code == request.code else edited_note(request.block)
+        is_undone = decision.action == "undo"
+        note = ""
+        if is_undone:
+            note = undone_note(request.block, decision.reason)
+        elif code != request.code:
+            note = edited_note(request.block)
 
         pictures: Sequence[str] = ()
         variables = ""
-        if not (has_ended or undone):
+        if not (has_ended or is_undone):
             printed = bool(result.output.strip())
             with suppress(KernelError):
                 variables = self._descriptions.for_changes(result.changes, printed=printed)
@@ -340,9 +424,9 @@ class SessionAgent:
             output=make_encodable(output),
             is_error=result.status is not Status.OK,
             status=str(result.status),
-            note=undone_note(request.block, decision.reason) if undone else note,
+            note=note,
             rewritten=result.rewritten,
-            undone=undone,
+            undone=is_undone,
             variables=make_encodable(variables),
             pictures=pictures,
         )
@@ -351,26 +435,27 @@ class SessionAgent:
         """Return the ids of the newest figures of a cell for a model that can see, up to the limit
         of the step."""
         sees_pictures = self._agent is not None and self._agent.sees_pictures
-        if not (self._parts.settings.return_pictures and sees_pictures):
+        if not (self._runtime.settings.return_pictures and sees_pictures):
             return ()
         step = (request.turn, request.step)
         if step != self._picture_step:
             self._picture_step = step
-            self._step_pictures = 0
+            self._step_picture_count = 0
+
         picture_ids: list[str] = []
         figures = [display for display in result.displays if display.mime in PICTURES]
-        for display in figures[-_MAX_STEP_PICTURES:]:
-            if self._step_pictures == _MAX_STEP_PICTURES:
+        for display in figures[-MAX_STEP_PICTURES:]:
+            if self._step_picture_count == MAX_STEP_PICTURES:
                 break
             with suppress(PictureError, ValueError):
-                picture = scale_picture(base64.b64decode(display.data), _STEP_PICTURE_SIDE)
+                picture = scale_picture(base64.b64decode(display.data), MAX_STEP_PICTURE_PX)
                 self.pictures[picture.id] = picture
                 picture_ids.append(picture.id)
-                self._step_pictures += 1
+                self._step_picture_count += 1
         return picture_ids
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None) -> CellResult:
-        return self._parts.cells.run(
+        return self._cells.run(
             code,
             origin="assistant",
             party=self.party,
@@ -391,68 +476,74 @@ class SessionAgent:
         return result.needs
 
     def interrupt(self) -> None:
-        if (asked := self._open_request) is not None:
-            self.approvals.cancel(asked)
-        if self._parts.cells.assistant_runs:
-            self._kernel.interrupt()
+        """Withdraw the open request, and interrupt the model's cell."""
+        request = self._open_request
+        if request is not None:
+            self.approvals.cancel(request)
+        if self._cells.assistant_runs:
+            self._runtime.kernel.interrupt()
 
     # Asking the user
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        action, reason = self._permit(request)
+        """Decide whether code may run: by the settings and rules, or by asking the user. Waits."""
+        permission = self._permit(request)
         record = request.record(self.party)
-        if action == "allow":
+        if permission.action == "allow":
             return Decision("run")
-        if action == "deny":
+        if permission.action == "deny":
+            reason = permission.reason
             emit(self.log, record.changed(state="refused", reason=reason))
             warn(self.log, f"Code from {self.party} was not run. {reason}")
             return Decision("refuse", reason=reason)
-        asked = record.changed(why=reason or None)
-        self._open_request = request.request
-        try:
-            decision = ask_approval(self.log, self.approvals, asked, self.cancelled.is_set)
-        finally:
-            self._open_request = None
+
+        decision = self._ask_approval(record.changed(why=permission.reason or None))
         self._approved = decision is not None and decision.action in ("run", "all")
         return self._apply_all(decision or Decision("stop"))
 
+    def _ask_approval(self, approval: Approval) -> Decision | None:
+        """Ask the user; None if the request was withdrawn. `interrupt` withdraws it."""
+        self._open_request = approval.request
+        try:
+            return ask_approval(self.log, self.approvals, approval, self.cancelled.is_set)
+        finally:
+            self._open_request = None
+
     def take_added_words(self, turn: int) -> list[str]:
+        """Return the questions that join the running one, with their attachments."""
         texts: list[str] = []
-        for item in self._parts.inbox.take_joining():
-            words = make_encodable(self.secrets.mask(item.text))
-            emit(self.log, UserChat(words, turn=turn))
-            self._attach(words, turn)
-            attachments = render_context("", self._attached.pop(turn, ""))
-            texts.append(f"{attachments}\n\n{words}".lstrip())
+        for item in self._inbox.take_joining():
+            question = make_encodable(self.secrets.mask(item.text))
+            emit(self.log, UserChat(question, turn=turn))
+            self._attach(question, turn)
+            attachments = render_context("", self._attachments.pop(turn, ""))
+            texts.append(f"{attachments}\n\n{question}".lstrip())
         return texts
 
     def confirm_more_steps(self, turn: int, steps: int) -> bool:
+        """Ask whether a question may continue beyond its limit of steps. Waits."""
         usage = self.spending.question(turn)
-        tokens = usage.input_tokens + usage.output_tokens
-        so_far = f"{steps:,} {'step' if steps == 1 else 'steps'}, {tokens:,} tokens"
+        progress = f"{steps:,} {'step' if steps == 1 else 'steps'}, {usage.tokens:,} tokens"
         if usage.cost:
-            so_far += f", ${usage.cost:.2f}"
-        if not self._parts.frontend.can_ask:
-            warn(self.log, f"The question reached its limit: {so_far} (max_turns).")
+            progress += f", ${usage.cost:,.2f}"
+        if not self._runtime.frontend.can_ask:
+            warn(self.log, f"The question reached its limit: {progress} (max_turns).")
             return False
 
-        request = f"{turn}.steps-{steps}"
-        asked = Approval(
-            f"# Go on with this question? So far: {so_far}",
-            request=request,
+        approval = Approval(
+            f"# Go on with this question? So far: {progress}",
+            request=f"{turn}.steps-{steps}",
             party=self.party,
             is_code=False,
         )
-        self._open_request = request
-        try:
-            decision = ask_approval(self.log, self.approvals, asked, self.cancelled.is_set)
-        finally:
-            self._open_request = None
+        decision = self._ask_approval(approval)
         if decision is None or decision.action == "stop":
             self.cancelled.set()
-        return decision is not None and decision.action in ("run", "all")
+            return False
+        return decision.action in ("run", "all")
 
     def _apply_all(self, decision: Decision) -> Decision:
+        """Run all code without asking from now on, if the user has chosen that."""
         if decision.action == "all":
             self.info.set_approval("auto")
         return decision
@@ -460,89 +551,84 @@ class SessionAgent:
     def _permit(self, request: ApprovalRequest) -> Permission:
         """Decide about code; read-only code may run here."""
         info = self.info
-        can_ask = self._parts.frontend.can_ask
+        is_planning = info.planning
         self._fork_result = None
         self._reviewed = False
         self._approved = False
-        private = self._private.uses(request.code)
-        self._allowed_private = private
-        cannot_review = ""
-        if info.approval == "review":
-            waits = "another cell waits for this answer" if self._waiting_cells else ""
-            cannot_review = waits or self._kernel.cannot_undo
-        trusted = info.approval != "ask" and not cannot_review
-        permission = self.rules.permission(
+        private_names = self._private.uses(request.code)
+        self._allowed_private = private_names
+        review_obstacle = ""
+        if info.approval == "review" and self._waiting_cells:
+            review_obstacle = "another cell waits for this answer"
+        elif info.approval == "review":
+            review_obstacle = self._runtime.kernel.cannot_undo
+        is_trusted = info.approval != "ask" and not review_obstacle
+        permission = self.rules.clear_code(
             request.code,
+            partial(self._run_in_fork, request),
             author=self.party,
-            private=private,
-            trusted=trusted,
-            planning=info.planning,
-            can_ask=can_ask or info.planning,
+            private=private_names,
+            trusted=is_trusted,
+            planning=is_planning,
+            can_ask=self._runtime.frontend.can_ask,
         )
-        if info.planning:
-            return self._plan(request, permission)
-        if permission.action == "lock":
-            needs = self._run_in_fork(request, "keep")
-            return self.rules.ask(needs, can_ask=can_ask) if needs else Permission("allow")
-        if permission.action == "allow" and trusted:
+        if is_planning:
+            return permission
+        if permission.action == "allow" and is_trusted:
             self._reviewed = info.approval == "review"
             info.warn_about_permissions()
         if permission.action == "ask" and not permission.reason:
-            return Permission("ask", cannot_review)
+            return Permission("ask", review_obstacle)
         return permission
-
-    def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
-        if permission.action == "deny":
-            return permission
-        reason = permission.reason or self.rules.lock_obstacle()
-        if not reason:
-            reason = self._run_in_fork(request, "discard")
-        if reason:
-            return Permission("deny", f"{_PLAN} This code may not run in it: {reason}.")
-        return Permission("allow")
 
     def _review(self, cell: int, request: str) -> Decision:
         """Wait until the user keeps or undoes what a cell and those after it have changed; `keep`
         if they changed nothing."""
         while True:
-            asked = self._changes(cell, Review(request=f"{request}.review", party=self.party))
-            if not (asked.changes or asked.not_restored):
+            review = self._describe_changes(
+                cell, Review(request=f"{request}.review", party=self.party)
+            )
+            if not (review.changes or review.not_restored):
                 return Decision("keep")
-            emit(self.log, asked.changed(state="waiting"))
-            self._open_request = asked.request
+
+            emit(self.log, review.changed(state="waiting"))
+            self._open_request = review.request
             try:
-                decision = self.approvals.wait(asked.request, self.cancelled.is_set)
+                decision = self.approvals.wait(review.request, self.cancelled.is_set)
             except CancelledError:
                 decision = Decision("stop")
             finally:
                 self._open_request = None
-            if decision.action == "undo" and not self._undo_cells(asked.cells):
+
+            # If the undo failed, the user decides again about what there is now.
+            if decision.action == "undo" and not self._undo_cells(review.cells):
                 continue
             state = _REVIEW_STATES[decision.action]
-            emit(self.log, asked.changed(state=state, reason=decision.reason))
+            emit(self.log, review.changed(state=state, reason=decision.reason))
             return self._apply_all(decision)
 
-    def _changes(self, cell: int, about: Review) -> Review:
-        about = about.changed(cells=self._parts.undo.cells_from(cell))
+    def _describe_changes(self, cell: int, review: Review) -> Review:
+        """Add to a review what a cell and those after it have changed."""
+        review = review.changed(cells=self._undo.cells_from(cell))
         try:
-            restoration = self._kernel.preview_undo(cell)
+            restoration = self._runtime.kernel.preview_undo(cell)
         except KernelError as error:
             unknown = NotRestored("", f"The changes are unknown. {error}")
-            return about.changed(not_restored=(unknown,))
-        return about.changed(
-            changes=restored_rows(inverted_changes(restoration)),
-            not_restored=not_restored_rows(restoration),
+            return review.changed(not_restored=(unknown,))
+        return review.changed(
+            changes=inverted_changes(restoration),
+            not_restored=restoration.not_restored,
         )
 
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:
         """Undo cells, unless others have run since, whose changes the user has not seen."""
-        undo = self._parts.undo
-        if (now := undo.cells_from(cells[0])) != cells:
-            text = f"Another cell has run since. An undo would now cover {name_cells(now)}."
+        cells_now = self._undo.cells_from(cells[0])
+        if cells_now != cells:
+            text = f"Another cell has run since. An undo would now cover {name_cells(cells_now)}."
             warn(self.log, text)
             return False
         try:
-            undo.undo(cells[0], during_turn=True)
+            self._undo.undo(cells[0], during_turn=True)
         except KernelError as error:
             emit(self.log, Notice(f"Nothing was undone. {error}", level="error"))
             return False
@@ -551,32 +637,52 @@ class SessionAgent:
     # The question's context
 
     def _attach(self, question: str, turn: int) -> None:
-        elements = []
-        gathered = self._parts.attachments.gather(question, self._withdrawn.is_set)
-        for label, size, text, problem, picture in gathered:
-            about: Any = {"label": label, "size": size, "problem": problem}
-            id = picture and picture.id
-            record = UserAttachment(escape_for_model(text), turn=turn, picture=id, **about)
+        """Gather and log what a question mentions."""
+        elements: list[str] = []
+        attachments = self._attached.gather(question, self._withdrawn.is_set)
+        for attachment in attachments:
+            picture = attachment.picture
+            record = UserAttachment(
+                escape_for_model(attachment.text),
+                turn=turn,
+                picture=None if picture is None else picture.id,
+                label=attachment.label,
+                size=attachment.size,
+                problem=attachment.problem,
+            )
             elements.append(render_attachment(record))
-            if picture and id and id not in self.pictures:
-                self.pictures[id] = picture
+            # The data of a picture is stored with its first record only.
+            if picture is not None and picture.id not in self.pictures:
+                self.pictures[picture.id] = picture
                 record = record.changed(**picture._asdict())
             emit(self.log, record)
-        self._attached[turn] = "\n".join(elements)
+        self._attachments[turn] = "\n".join(elements)
 
-    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
-        prompt = self._parts.prompt
-        attached = self._attached.pop(turn, "")
-        variables = self.describe_variables(question, known)
-        self._sent_data = "\n".join([self._sent_data, *variables.values()]).casefold()[-_MOST_DATA:]
+    def add_context(self, turn: int, question: str, conversation: str) -> StoredMessage:
+        """Return a question with what the model needs to know about the session. Waits.
+
+        Args:
+            turn: The question's turn.
+            question: The question.
+            conversation: The earlier conversation, whose descriptions of variables are not repeated.
+        """
+        attachments = self._attachments.pop(turn, "")
+        variables = self.describe_variables(question, conversation)
+        described = [text for name, text in variables.items() if name != VALUES_KEY]
+        sent_data = "\n".join([self._sent_data, *described]).casefold()
+        self._sent_data = sent_data[-MAX_SENT_DATA_CHARS:]
         folder = self._look_around(question)
-        sections = render_context(prompt.get_context(), attached, folder)
-        prompt.clear()
+        activity = self._prompt.get_context()
+        sections = render_context(activity, attachments, folder, self._stale_outputs.tell())
+        self._prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
+
         # Words that may name data, in lower case and singular.
-        words = {word.casefold().rstrip("s") for word in _WORD.findall(question)} - _COMMON
-        about_data = any(word in self._sent_data for word in words)
+        words = {word.casefold().rstrip("s") for word in _WORD.findall(question)}
+        about_data = VALUES_KEY in variables or any(
+            word in self._sent_data for word in words - _COMMON_WORDS
+        )
         return StoredMessage(
             "user",
             question,
@@ -588,27 +694,27 @@ class SessionAgent:
         )
 
     def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
-        recent_cells = list(self._parts.cells.finished)[-_RECENT_CELLS:]
+        recent_cells = list(self._cells.finished)[-MAX_RECENT_CELLS:]
         codes = [started.text for started, _ in recent_cells]
         texts = self._descriptions.for_question(question, codes, conversation)
         return {name: make_encodable(text) for name, text in texts.items()}
 
     def surroundings(self) -> str:
-        info = self._kernel.info()
+        info = self._runtime.kernel.info()
         return render_surroundings(info.cwd, info.python, info.host, self._packages)
 
     def _look_around(self, question: str) -> str:
         """Read the kernel's packages, and return the files in the working directory if the question
         is about files. Waits."""
         with suppress(KernelError):
-            self._packages = self._kernel.packages(PACKAGES)
+            self._packages = self._runtime.kernel.packages(PACKAGES)
             if asks_about_files(question):
-                return render_folder(self._kernel.list_folder(_MAX_FILES))
+                return render_folder(self._runtime.kernel.list_folder(MAX_LISTED_FILES))
         return ""
 
     @property
     def folder(self) -> str:
-        return self._kernel.info().local_folder
+        return self._runtime.kernel.info().local_folder
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
@@ -625,14 +731,17 @@ def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
 
 
 def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
-    attached: dict[int | None, list[str]] = {}
+    """Return the questions and answers of a resumed conversation, with their attachments."""
+    attachments: dict[int | None, list[str]] = {}
     for record in past:
         if isinstance(record, UserAttachment):
-            attached.setdefault(record.turn, []).append(render_attachment(record))
+            attachments.setdefault(record.turn, []).append(render_attachment(record))
+
     messages: list[StoredMessage] = []
     for record in past:
         if isinstance(record, UserChat):
-            context = render_context("", attachments="\n".join(attached.get(record.turn, [])))
+            elements = attachments.get(record.turn, [])
+            context = render_context("", attachments="\n".join(elements))
             messages.append(StoredMessage("user", record.text, record.turn, None, context))
         elif isinstance(record, AssistantChat):
             messages.append(StoredMessage("assistant", record.text, record.turn, record.step))
@@ -642,13 +751,15 @@ def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
 def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
     """Return the summary of a resumed conversation, unless the user has since hidden or replaced a
     part of it."""
-    made: ConversationSummary | None = None
-    later: set[str] = set()
+    summary: ConversationSummary | None = None
+    later_entries: set[str] = set()
+    """Entries since the summary, which it does not cover."""
     for record in past:
         if isinstance(record, Summary) and record.text:
-            made, later = ConversationSummary(record.turn, record.text), set()
-        elif isinstance(record, Hide | Replace) and record.entry not in later:
-            made = None
-        elif entry := record.entry_name:
-            later.add(entry)
-    return made
+            summary = ConversationSummary(record.turn, record.text)
+            later_entries = set()
+        elif isinstance(record, Hide | Replace) and record.entry not in later_entries:
+            summary = None
+        elif record.entry_name:
+            later_entries.add(record.entry_name)
+    return summary

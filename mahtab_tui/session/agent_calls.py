@@ -1,215 +1,37 @@
-"""Serves the agents that joined a session."""
+"""Serves the calls of the agents that joined a session."""
 
 from __future__ import annotations
 
-import itertools
-import re
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.bus.records import Approval, Notice, ReplIn, emit
+from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.bus.sanitize import refusal
-from mahtab_tui.kernel.base import (
-    RESET,
-    CellResult,
-    Detail,
-    KernelError,
-    KernelInfo,
-    Lock,
-    OutputKind,
-    Status,
-    Variable,
-)
+from mahtab_tui.bus.values import Status, Variable
+from mahtab_tui.kernel.base import RESET, KernelError
 from mahtab_tui.kernel.cells import BoundedCell, describe_restoration
-from mahtab_tui.session.cells import FinishedCell, name_cells
-from mahtab_tui.session.info import Cancellation, ask_approval
-from mahtab_tui.system import start_thread
-from mahtab_tui.worker.frames import Frame
+from mahtab_tui.kernel.values import CellResult, Detail, KernelInfo, Lock, OutputKind
+from mahtab_tui.session.cells import name_cells
+from mahtab_tui.session.joined_agents import (
+    AgentCall,
+    AgentCallDeclined,
+    AgentCallRefused,
+    JoinedAgent,
+)
+from mahtab_tui.session.session import Session
 
-if TYPE_CHECKING:
-    from mahtab_tui.session.components import Components
-    from mahtab_tui.session.session import Session
-
-COLOURS = 4
-
-_NAME = re.compile(r"[^a-z0-9-]+")
-_NO_AGENT = "No agent is in the session."
-
-
-class AgentCallRefused(Exception):
-    """The message is a sentence for the agent."""
-
-
-class AgentCallDeclined(AgentCallRefused):
-    """The user declined the call."""
-
-
-class AgentCall(Cancellation):
-    """A call of an agent, until it is answered."""
-
-    def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
-        """send: sends a frame about the call, before the answer."""
-        super().__init__()
-        self.agent = agent
-        self.send = send
-        self.running = False
-
-    def report(self, sentence: str) -> None:
-        self.send({"op": "progress", "text": sentence})
-
-    @contextmanager
-    def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was
-        already cancelled."""
-        if self.cancelled:
-            raise AgentCallRefused("The call was cancelled.")
-        self.on_cancel(stop)
-        try:
-            yield
-        finally:
-            self.on_cancel(None)
-
-
-@dataclass(eq=False)
-class JoinedAgent:
-    name: str
-    colour: int
-    leave: Callable[[str], None]
-    """Ends its connection, with a sentence for the agent."""
-    last_sent: FinishedCell | None
-    """The last finished cell reported to it."""
-    owns_session: bool = False
-    """Whether there is no user to ask."""
-    trusted: bool = False
-    """Whether its code runs without asking."""
-    gone: bool = False
-    calls: set[AgentCall] = field(default_factory=set)
-    since: float = field(default_factory=time.monotonic)
-    cells: int = 0
-    busy: float = 0.0
-
-
-class JoinedAgents:
-    """All agents of a session. Any thread may call this."""
-
-    def __init__(self, parts: Components) -> None:
-        self._log = parts.log
-        self._approvals = parts.approvals
-        self._info = parts.info
-        self._lock = threading.Lock()
-        self._agents: list[JoinedAgent] = []
-        self._numbers = itertools.count(1)
-        self._colours = itertools.cycle(range(COLOURS))
-
-    @property
-    def names(self) -> list[str]:
-        with self._lock:
-            return [agent.name for agent in self._agents]
-
-    def join(
-        self,
-        wanted: str,
-        leave: Callable[[str], None],
-        last_sent: FinishedCell | None,
-        *,
-        owns_session: bool = False,
-    ) -> JoinedAgent:
-        base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
-        with self._lock:
-            others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
-            names = (base if number == 1 else f"{base}-{number}" for number in itertools.count(1))
-            name = next(name for name in names if name not in others)
-            agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session)
-            self._agents.append(agent)
-        how = "/agents lists all agents, /disconnect disconnects one."
-        emit(self._log, Notice(f"{name} has joined the session. {how}"))
-        return agent
-
-    def remove(self, agent: JoinedAgent) -> None:
-        """Remove an agent whose connection is gone, and withdraw its queued calls. A running cell
-        continues."""
-        with self._lock:
-            if agent not in self._agents:
-                return
-            self._agents.remove(agent)
-            agent.gone = True  # before its calls are listed, so that a new call is refused
-            calls = list(agent.calls)
-        keeps_running = ""
-        for call in calls:
-            if call.running:
-                keeps_running = " Its cell keeps running."
-            else:
-                call.cancel()
-        emit(self._log, Notice(f"{agent.name} has left the session.{keeps_running}"))
-
-    def disconnect(self, name: str = "") -> str:
-        agent = self._find(name)
-        if isinstance(agent, str):
-            return agent
-        words = "The user disconnected you from the session."
-        # On a thread, because sending may block if the agent does not read.
-        start_thread("disconnect", agent.leave, words)
-        return f"Disconnected {agent.name}."
-
-    def sentence(self) -> str:
-        with self._lock:
-            joined = [f"{agent.name}, {agent.cells} cells" for agent in self._agents]
-        return f"Agents in the session: {'; '.join(joined)}." if joined else _NO_AGENT
-
-    def close(self) -> None:
-        with self._lock:
-            agents = list(self._agents)
-        for agent in agents:
-            agent.leave("The session was closed.")
-
-    def new_call(self) -> str:
-        return f"guest-{next(self._numbers)}"
-
-    def request_approval(
-        self,
-        call: AgentCall,
-        request: str,
-        code: str,
-        *,
-        is_code: bool = True,
-        why: str | None = None,
-    ) -> str:
-        """Return the code to run, which the user may have edited. is_code: False for an action,
-        which cannot be edited. Raises `AgentCallDeclined` and `AgentCallRefused`."""
-        agent = call.agent
-        about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour)
-        about = about.changed(step=0, block=0, blocks=1, is_code=is_code, why=why)
-        call.report("waits for the user's approval")
-        with call.stoppable(lambda: self._approvals.cancel(request)):
-            decision = ask_approval(self._log, self._approvals, about)
-        if decision is None:
-            raise AgentCallRefused("The call was cancelled before the user had decided.")
-        if decision.action in ("skip", "stop"):
-            raise AgentCallDeclined(f"declined: {decision.reason or 'the user gave no reason'}")
-        agent.trusted = agent.trusted or (is_code and decision.action == "all")
-        return decision.code or code
-
-    def _find(self, name: str) -> JoinedAgent | str:
-        with self._lock:
-            found = [agent for agent in self._agents if not name or agent.name == name]
-        if len(found) == 1:
-            return found[0]
-        names = ", ".join(self.names)
-        return f"Which one? In the session: {names}." if names else _NO_AGENT
-
-
-FIRST_LINE_CHARS = 100
+MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
-OUTPUT_CHARS = 1_000_000
-"""Maximum characters of output to keep for the answer."""
+MAX_OUTPUT_CHARS = 1_000_000
+"""Maximum characters of output to keep for the answer about an unresponsive cell."""
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
+"""The result of code that did not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +54,8 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SessionContents:
+    """What an agent gets to know about a session. The fields are those of the answer."""
+
     kernel: KernelInfo
     variables: list[Variable]
     cells: int
@@ -248,7 +72,7 @@ class AgentCalls:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._serve: dict[str, Callable[..., Any]] = {
+        self._functions: dict[str, Callable[..., Any]] = {
             "evaluate": self._evaluate,
             "reset": self._reset,
             "undo": self._undo,
@@ -264,16 +88,28 @@ class AgentCalls:
             "inspect": self._inspect,
         }
 
-    def serve(self, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call with a JSON value. Raises `AgentCallRefused`."""
-        served = self._serve.get(what)
-        if served is None:
-            raise AgentCallRefused(f"The session knows no {what!r}.")
+    def serve(self, call: AgentCall, name: str, args: Mapping[str, Any]) -> Any:
+        """Answer a call, on a thread of its own.
+
+        Args:
+            call: The call.
+            name: What the agent calls.
+            args: Its keyword arguments.
+
+        Returns:
+            A JSON value without secrets.
+
+        Raises:
+            AgentCallRefused: The call is refused, or failed.
+        """
+        function = self._functions.get(name)
+        if function is None:
+            raise AgentCallRefused(f"The session has nothing called {name!r}.")
         call.agent.calls.add(call)
         try:
-            if call.cancelled or call.agent.gone:
+            if call.cancelled or call.agent.has_left:
                 raise AgentCallRefused("The call was cancelled.")
-            answer = to_jsonable_python(served(call, **args))
+            answer = to_jsonable_python(function(call, **args))
             return self._session.secrets.redact_value(answer)
         except AgentCallRefused:
             raise
@@ -286,35 +122,25 @@ class AgentCalls:
             call.agent.calls.discard(call)
 
     def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
-        session, sent = self._session, self._normalize_code(call.agent, code)
-        agents = session.joined_agents
-        request = agents.new_call()
-        try:
-            code, used_names, lock = self._approve_code(call, request, sent)
-            if lock == "keep":
-                locked_cell = _AgentCell(session, call, request, code, timeout, used_names, lock)
-                answer = locked_cell.answer()
-                if not locked_cell.needs:
-                    return answer
-
-                # It needs more than its lock allows: the user decides whether it may run unlocked.
-                request = agents.new_call()
-                lock = None
-                code = agents.request_approval(call, request, code, why=locked_cell.needs)
-        except AgentCallDeclined as error:
-            return Evaluation(declined=str(error))
-        answer = _AgentCell(session, call, request, code, timeout, used_names, lock).answer()
-        return replace(answer, edited=code if code != sent else "")
-
-    def _approve_code(
-        self, call: AgentCall, request: str, code: str
-    ) -> tuple[str, tuple[str, ...], Lock | None]:
-        """Return the code to run, the private variables that the user was asked about, and how the
-        code is confined."""
+        """Run code as a cell, if the user's settings or the user allow it. timeout: in seconds."""
         session = self._session
-        used_names = session.private.uses(code)
-        permission = session.agent.rules.permission(
-            code,
+        agents = session.joined_agents
+        received_code = self._normalize_code(call.agent, code)
+        used_names = session.private.uses(received_code)
+        fork_answers: list[Evaluation] = []
+
+        def run_in_fork(lock: Lock) -> str:
+            cell = _AgentCell(
+                session, call, agents.new_call_id(), received_code, timeout, used_names, lock
+            )
+            answer = cell.answer()
+            if not cell.needs:
+                fork_answers.append(answer)
+            return cell.needs
+
+        permission = session.agent.rules.clear_code(
+            received_code,
+            run_in_fork,
             author=call.agent.name,
             private=used_names,
             trusted=session.info.approval == "auto" or call.agent.trusted,
@@ -322,50 +148,71 @@ class AgentCalls:
         )
         if permission.action == "deny":
             denial = permission.reason.rstrip(".")
-            raise AgentCallDeclined(f"declined: {denial[0].lower()}{denial[1:]}")
-        if permission.action != "ask":
-            return code, used_names, "keep" if permission.action == "lock" else "guard"
+            return Evaluation(declined=f"declined: {denial[0].lower()}{denial[1:]}")
+        if fork_answers:
+            return fork_answers[0]
 
-        reason = permission.reason or None
-        if reason is None and session.info.approval == "review":
+        request = agents.new_call_id()
+        code = received_code
+        lock: Lock | None = "guard"
+        if permission.action == "ask":
+            try:
+                code = self._ask_user(call, request, received_code, permission.reason)
+            except AgentCallDeclined as error:
+                return Evaluation(declined=str(error))
+            lock = None
+        answer = _AgentCell(session, call, request, code, timeout, used_names, lock).answer()
+        return replace(answer, edited=code if code != received_code else "")
+
+    def _ask_user(self, call: AgentCall, request: str, code: str, reason: str) -> str:
+        """Return the code that the user allows. reason: why the user is asked, as a clause; may be
+        empty. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        if not reason and self._session.info.approval == "review":
             reason = "changes of agents are not reviewed afterwards"
-        approved_code = session.joined_agents.request_approval(call, request, code, why=reason)
-        return approved_code, used_names, None
+        agents = self._session.joined_agents
+        return agents.request_approval(call, request, code, reason=reason or None)
 
     def _reset(self, call: AgentCall) -> tuple[int, int]:
+        """Reset the kernel; returns the ids of the old and the new process."""
         session = self._session
         self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
-        old = session.kernel.info().pid
+        old_pid = session.kernel.info().pid
         session.notice(f"{call.agent.name} resets the kernel.")
         session.cells.reset_kernel()
-        return old, session.kernel.info().pid
+        return old_pid, session.kernel.info().pid
 
     def _undo(self, call: AgentCall, cell: int | None) -> str:
-        session, undo = self._session, self._session.undo
-        first = undo.last_step() if cell is None else cell
-        cells = name_cells(undo.cells_from(first))
-        names = ", ".join(change.name for change in session.kernel.preview_undo(first).changes)
+        """Undo a cell and those after it; by default what ran last. Returns a sentence."""
+        session = self._session
+        undo = session.undo
+        first_cell = undo.last_step() if cell is None else cell
+        cells = name_cells(undo.cells_from(first_cell))
+        changes = session.kernel.preview_undo(first_cell).changes
+        names = ", ".join(change.name for change in changes)
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
-        return describe_restoration(undo.undo(first), f"before cell {first} ran")
+        return describe_restoration(undo.undo(first_cell), f"before cell {first_cell} ran")
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
+        """Switch to another interpreter, to another working directory, or to both."""
         session = self._session
         action = f"# switch to {' in '.join(filter(None, (python, folder)))}"
-        if python:
-            restores = session.namespace_store.can_restore
-            action += "; only saved variables come back" if restores else "; all variables are lost"
+        if python and session.namespace_store.can_restore:
+            action += "; only saved variables come back"
+        elif python:
+            action += "; all variables are lost"
         self._approve_action(call, action)
         if python is not None:
             session.cells.change_kernel(lambda: session.kernel.activate(python))
         if folder is not None:
             session.kernel.change_directory(folder)
         info = session.kernel.info()
-        where = f"{info.executable}, in {info.cwd}"
-        session.notice(f"{call.agent.name} has changed the environment: {where}.")
+        environment = f"{info.executable}, in {info.cwd}"
+        session.notice(f"{call.agent.name} has changed the environment: {environment}.")
         return info
 
     def _permit(self, call: AgentCall, action: str) -> None:
+        """Ask about an action that the agent's server will take itself."""
         self._approve_action(call, f"# {action}")
         self._session.notice(f"{call.agent.name}: {action}")
 
@@ -377,45 +224,59 @@ class AgentCalls:
         return session.kernel.inspect(name, run_code=False)
 
     def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
-        session, agent = self._session, call.agent
-        finished = list(session.cells.finished)
-        if agent.last_sent in finished:
-            del finished[: finished.index(agent.last_sent) + 1]
-        if finished and seen:
-            agent.last_sent = finished[-1]
-        others = [
+        """Describe the session. seen: whether the agent gets to know these cells of others, so that
+        they are not reported again."""
+        session = self._session
+        agent = call.agent
+        new_cells = list(session.cells.finished)
+        if agent.last_sent in new_cells:
+            del new_cells[: new_cells.index(agent.last_sent) + 1]
+        if new_cells and seen:
+            agent.last_sent = new_cells[-1]
+
+        cells_of_others = [
             f"In [{started.cell}] {started.party} ({status}): {self._first_line(started)}"
-            for started, status in finished
+            for started, status in new_cells
             if started.party != agent.name and started.entry_name not in session.agent.hidden
         ]
-        alive = time.monotonic() - agent.since
-        info, variables = session.kernel.info(), session.private.variables()
-        return SessionContents(info, variables, agent.cells, agent.busy, alive, others)
+        return SessionContents(
+            session.kernel.info(),
+            session.private.variables(),
+            agent.cell_count,
+            agent.busy_seconds,
+            time.monotonic() - agent.joined_at,
+            cells_of_others,
+        )
 
     def _first_line(self, started: ReplIn) -> str:
         if self._session.private.is_private_cell(started.cell or 0):
             return "uses a private variable"
-        line, _, more = started.text.strip().partition("\n")
-        return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
+        first_line, _, later_lines = started.text.strip().partition("\n")
+        if later_lines or len(first_line) > MAX_FIRST_LINE_CHARS:
+            return f"{first_line[:MAX_FIRST_LINE_CHARS]} …"
+        return first_line
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
         """Ask about an action on the environment, except in the agent's own session."""
         if call.agent.owns_session:
             return
-        agents, action = self._session.joined_agents, self._normalize_code(call.agent, action)
-        agents.request_approval(call, agents.new_call(), action, is_code=False)
+        agents = self._session.joined_agents
+        action = self._normalize_code(call.agent, action)
+        agents.request_approval(call, agents.new_call_id(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
-        """Raises `AgentCallRefused` if it contains dangerous characters."""
+        """Convert line breaks. Raises `AgentCallRefused` if code contains dangerous characters."""
         code = code.replace("\r\n", "\n")
-        if why := refusal(code):
-            self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")
-            raise AgentCallRefused(f"The code was not run. {why}")
+        if reason := refusal(code):
+            self._session.notice(f"Code from {agent.name} was not run. {reason}", "warning")
+            raise AgentCallRefused(f"The code was not run. {reason}")
         return code
 
 
 @dataclass(eq=False)
 class _AgentCell:
+    """An agent's code on its way through the queue and the kernel."""
+
     session: Session
     call: AgentCall
     request: str
@@ -426,14 +287,14 @@ class _AgentCell:
     lock: Lock | None
     needs: str = ""
     """The action that the locked fork refused; empty if none."""
-    _answer: Future[Evaluation] = field(default_factory=Future)
+    _evaluation: Future[Evaluation] = field(default_factory=Future)
     """Set when the cell has ended, is withdrawn, or does not respond."""
-    _printed: list[str] = field(default_factory=list)
-    _room: int = OUTPUT_CHARS
+    _output_pieces: list[str] = field(default_factory=list)
+    _free_output_chars: int = MAX_OUTPUT_CHARS
 
     def __post_init__(self) -> None:
         # Partial output cannot be checked for private texts.
-        self._follow = not self.session.private.names
+        self._sends_output = not self.session.private.names
         """Whether the agent gets its start and output while it runs."""
         self._bounded = BoundedCell(
             self.session.kernel,
@@ -443,26 +304,30 @@ class _AgentCell:
         )
 
     def answer(self) -> Evaluation:
-        item, before = self.session.inbox.put_agent_cell(
+        """Queue the code, and wait for its result. Raises `AgentCallRefused`."""
+        item_id, cells_before = self.session.inbox.put_agent_cell(
             self.call.agent.name, self.code, self._work, self._withdraw
         )
-        if before:
-            self.call.report(f"waits in the session's queue, {before} before it")
+        if cells_before:
+            self.call.report(f"waits in the session's queue, {cells_before:,} before it")
 
         def stop() -> None:
-            if self.session.inbox.cancel(item) is None:
+            # It is interrupted if it is no longer in the queue.
+            if self.session.inbox.cancel(item_id) is None:
                 self._bounded.stop()
 
         try:
             with self.call.stoppable(stop):
-                wait([self._answer])
+                wait([self._evaluation])
         except AgentCallRefused:
             stop()
             raise
-        return self._answer.result()
+        return self._evaluation.result()
 
     def _work(self) -> None:
-        session, agent = self.session, self.call.agent
+        """Run the code. Called by the thread that runs cells."""
+        session = self.session
+        agent = self.call.agent
         self.call.running = True
         self.call.report("runs")
         try:
@@ -479,39 +344,43 @@ class _AgentCell:
                 call=self.request,
             )
             self.needs = result.needs
-            agent.cells += 1
-            agent.busy += result.duration
+            agent.cell_count += 1
+            agent.busy_seconds += result.duration
             can_restore = session.namespace_store.can_restore and result.detail != RESET
             redacted = session.private.redact_result(result)
             self._settle(Evaluation(redacted, self._bounded.timed_out, restores=can_restore))
-        except Exception as error:  # the agent needs an answer, whatever went wrong
+        except Exception as error:
+            # The agent needs an answer, whatever went wrong.
             sentence = f"The cell could not be run: {type(error).__name__}: {error}"
             self.call.running = False
             with suppress(InvalidStateError):
-                self._answer.set_exception(AgentCallRefused(sentence))
+                self._evaluation.set_exception(AgentCallRefused(sentence))
             raise
 
     def _withdraw(self) -> None:
         self._settle(Evaluation(declined="declined: the user removed the code from the queue"))
 
     def _on_unresponsive(self) -> None:
-        output, cell = "".join(self._printed), self.session.cells.last
-        result = CellResult(cell, Status.OK, output, (("stdout", len(output)),), 0.0, ())
+        """Answer with the output so far, because the cell ignores its interrupt."""
+        output = "".join(self._output_pieces)
+        kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
+        result = CellResult(self.session.cells.last, Status.OK, output, kinds, 0.0, ())
         self._settle(Evaluation(result, self._bounded.timed_out, running=True))
 
     def _settle(self, evaluation: Evaluation) -> None:
         self.call.running = False
-        with suppress(InvalidStateError):  # an unresponsive cell has ended after all
-            self._answer.set_result(evaluation)
+        # The future already has a result if an unresponsive cell has ended after all.
+        with suppress(InvalidStateError):
+            self._evaluation.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
-        if self._follow:
+        if self._sends_output:
             code = self.session.secrets.mask(self.code)
             self.call.send({"op": "begun", "cell": cell, "code": code})
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
-        if self._follow:
+        if self._sends_output:
             self.call.send({"op": "output", "kind": kind, "text": text})
-        if self._room > 0:
-            self._printed.append(text[: self._room])
-            self._room -= len(text)
+        if self._free_output_chars > 0:
+            self._output_pieces.append(text[: self._free_output_chars])
+            self._free_output_chars -= len(text)

@@ -34,10 +34,12 @@ from mahtab_tui.bus.records import (
     emit,
     get_record,
 )
-from mahtab_tui.kernel.base import Kernel, Restoration, Status
+from mahtab_tui.bus.usage import UsageStats
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.llm.providers import model_label
-from mahtab_tui.llm.usage import UsageStats
+from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.llm.names import model_label
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.last_session import LastSession, load_last_session, save_last_session
 from mahtab_tui.session.session import Session
@@ -49,15 +51,16 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_CHARS = 10_000
 """Characters of output that `execute_code` returns."""
-ACTIVITY = 1_000
+MAX_ACTIVITY_RECORDS = 1_000
 """Number of cell records to keep."""
-_LONGEST = 64_000
+MAX_ACTIVITY_CHARS = 64_000
+"""Characters of the text of such a record; the middle of a longer one is left out."""
 
 
 _AS_RECORD = BeforeValidator(lambda value: from_json(value) if isinstance(value, dict) else value)
 
 
-class Message(TypedDict):
+class ChatMessage(TypedDict):
     """A message in the format that most model libraries accept."""
 
     role: Literal["user", "assistant"]
@@ -76,7 +79,7 @@ class SessionState(BaseModel):
     locals_ns: SkipValidation[dict[str, Any] | None] = Field(default=None, exclude=True, repr=False)
     """Names that cells see before those in `globals_ns`, and in which they store theirs; None for
     only one namespace."""
-    messages: list[Message] = Field(default_factory=list)
+    messages: list[ChatMessage] = Field(default_factory=list)
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), _AS_RECORD]] = Field(
         default_factory=list, repr=False
     )
@@ -145,7 +148,6 @@ class SessionState(BaseModel):
         Example:
             prompt = f"{session.get_activity_context(2_000)}\\nWhat went wrong?"
         """
-        self._open()
         handler = PromptHandler()
         try:
             for record in self.repl_activity:
@@ -188,11 +190,13 @@ class SessionState(BaseModel):
 
     def close(self) -> None:
         """Close the kernel, the agents and the bus; the namespace stays."""
-        if (session := self._session) is not None:
+        session = self._session
+        if session is not None:
             self._session = None
             session.close(keep_kernel=not self._owns_kernel)
 
     def run_code(self, code: str) -> tuple[str, bool]:
+        """Run a cell; returns its output, and whether it failed."""
         result = self._open().cells.run(code)
         output = shorten(result.output or result.detail, MAX_OUTPUT_CHARS)
         return output, result.status is not Status.OK
@@ -244,9 +248,10 @@ class SessionState(BaseModel):
             session.notice(sentence, "warning")
         if self._owns_kernel:
             session.start_kernel()
-        last = load_last_session() if settings.mention_last_session else None
-        if last is not None and not self.messages:
-            emit(session.log, LastConversation(last.describe()))
+        if settings.mention_last_session and not self.messages:
+            last_session = load_last_session()
+            if last_session is not None:
+                emit(session.log, LastConversation(last_session.describe()))
         return session
 
 
@@ -284,6 +289,8 @@ def _as_user_record(record: Record) -> Record:
 
 
 class _Listener(logging.Handler):
+    """Keeps the state up to date with what happens in its session."""
+
     def __init__(self, session: SessionState) -> None:
         super().__init__()
         self._session = session
@@ -294,13 +301,15 @@ class _Listener(logging.Handler):
                 self._session.add_user_message(text)
             case AssistantChat(text=text):
                 self._session.add_assistant_message(text)
-            case Usage() as used:
-                self._session.usage.add(used)
-            case ReplIn() | ReplOut() as cell:
+            case Usage() as usage:
+                self._session.usage.add(usage)
+            case ReplIn() | ReplOut() as cell_record:
+                text = shorten(cell_record.text, MAX_ACTIVITY_CHARS)
                 activity = self._session.repl_activity
-                activity.append(cell.changed(text=shorten(cell.text, _LONGEST)))
-                del activity[: max(0, len(activity) - ACTIVITY)]
-                if self._session._joined is not None and isinstance(cell, ReplOut):
+                activity.append(cell_record.changed(text=text))
+                surplus_count = max(0, len(activity) - MAX_ACTIVITY_RECORDS)
+                del activity[:surplus_count]
+                if self._session._joined is not None and isinstance(cell_record, ReplOut):
                     self._session._joined.store_changes()
 
 

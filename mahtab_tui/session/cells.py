@@ -9,66 +9,73 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut, emit
-from mahtab_tui.kernel.base import (
-    Author,
-    CellResult,
-    Change,
-    Display,
-    KernelError,
-    KernelState,
-    Lock,
-    OnDisplay,
-    OnOutput,
-    Origin,
-    OutputKind,
-    Provenance,
-    Restoration,
-    Status,
-    Variable,
-)
+from mahtab_tui.bus.records import Display, Namespace, Record, ReplIn, ReplOut, emit
+from mahtab_tui.bus.values import Change, Status, Variable
+from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import BoundedCell, describe_restoration
-from mahtab_tui.session.info import change_row, variable_row
+from mahtab_tui.kernel.provenance import Author, Provenance
+from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind, Restoration
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.session.variables import PrivateNames
 
-if TYPE_CHECKING:
-    from mahtab_tui.session.components import Components
+YOU = "you"
+"""The party of the user's cells."""
+BUSY = "Something is running. Wait, or press Esc, then try again."
+MAX_FINISHED_CELLS = 1_000
+"""Number of finished cells to remember for agents."""
+MAX_REMEMBERED_CHARS = 50_000_000
+"""Characters of output to remember for `_out()`."""
+_CHANGE_KERNEL_SAVE_S = 5.0
+"""Seconds for saving the variables before the interpreter changes."""
+
+FinishedCell = tuple[ReplIn, Status]
+Origin = Literal["user", "assistant"]
+AuthorKind = Literal["user", "assistant", "agent"]
+CellGroup = tuple[int, str, int | None]
+"""What the records of one cell's changes share: cell, party and an agent's colour."""
 
 
 def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
     """Return the cells whose end is not in the records, oldest first."""
-    ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
+    ended_cells = {
+        record.cell for record in past if isinstance(record, ReplOut) and not record.late
+    }
     return [
         record
         for record in past
-        if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended
+        if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended_cells
     ]
 
 
 def output_attrs(started: ReplIn) -> dict[str, Any]:
     """Return the fields that the records of a cell's output and code share."""
     names = {field.name for field in fields(records.CellRecord)} - {"text", "time"}
-    return {name: value for name in names if (value := getattr(started, name)) is not None}
+    values = {name: getattr(started, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
     """Return the last cell's record for each name that a cell has set."""
-    found: dict[str, Namespace] = {}
     records = [record for record in past if isinstance(record, Namespace)]
     # The previous screen detached the kernel, so its names are not lost.
     if records and records[-1].fresh and records[-1].cell:
         records.pop()
+
+    last_records: dict[str, Namespace] = {}
     for record in records:
         if record.fresh:
-            found.clear()
+            last_records.clear()
         for change in record.changes:
             if change.change == "deleted" or not record.cell:
-                found.pop(change.name, None)
+                last_records.pop(change.name, None)
             elif change.change != "perhaps":
-                found[change.name] = record
-    return found
+                last_records[change.name] = record
+    return last_records
 
 
 def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
@@ -78,17 +85,10 @@ def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[R
     return records.AssistantReplOutStream, records.AssistantReplOut
 
 
-YOU = "you"
-_SAVE_SECONDS = 5.0
-"""Seconds for saving the variables before the interpreter changes."""
-
-REMEMBERED = 1_000
-"""Number of finished cells to remember for agents."""
-
-FinishedCell = tuple[ReplIn, Status]
-
-MAX_REMEMBERED_CHARS = 50_000_000
-"""Characters of output to remember for `_out()`."""
+def _author_kind(started: ReplIn) -> AuthorKind:
+    if started.guest is not None:
+        return "agent"
+    return "user" if isinstance(started, records.UserReplIn) else "assistant"
 
 
 class RememberedOutputs:
@@ -116,21 +116,27 @@ class RememberedOutputs:
 class Cells:
     """Numbers and runs all cells of a session."""
 
-    def __init__(self, parts: Components) -> None:
-        self._log = parts.log
-        self._kernel = parts.kernel
-        self._namespace_store = parts.namespace_store
-        self._private = parts.private
-        self._inbox = parts.inbox
-        self._frontend = parts.frontend
-        cells = (each for each in parts.past if isinstance(each, ReplIn | ReplOut))
-        self.last = max((cell.cell or 0 for cell in cells), default=0)
+    def __init__(
+        self,
+        runtime: Runtime,
+        namespace_store: NamespaceStore,
+        private: PrivateNames,
+        inbox: Inbox,
+    ) -> None:
+        self._runtime = runtime
+        self._namespace_store = namespace_store
+        self._private = private
+        self._inbox = inbox
+        past_cells = [
+            record.cell or 0 for record in runtime.past if isinstance(record, ReplIn | ReplOut)
+        ]
+        self.last = max(past_cells, default=0)
         """The number of the newest cell."""
         self._number_lock = threading.Lock()
-        self.interrupted: list[Callable[[int], object]] = []
+        self.interrupt_listeners: list[Callable[[int], object]] = []
         """Called with the number of each interrupted cell."""
-        self._authors: dict[int, tuple[str, str]] = {}
-        """Kind ("user", "assistant", "agent") and name, by cell number."""
+        self._authors: dict[int, tuple[AuthorKind, str]] = {}
+        """Kind and name of the author, by cell number."""
         self._running: dict[int, tuple[str, ...]] = {}
         """The private variables that each running cell uses."""
         self._run_lock = threading.Lock()
@@ -140,9 +146,10 @@ class Cells:
         """Cells of the user, and those that the user approved."""
         self._read_only: set[int] = set()
         """Cells that ran in a locked fork."""
-        self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
+        self.finished: deque[FinishedCell] = deque(maxlen=MAX_FINISHED_CELLS)
         self.outputs = RememberedOutputs()
         self.provenance = Provenance()
+        self._namespace_store.restore_listeners.append(self._note_restored)
         self._names_lock = threading.Lock()
         """Held while authors of names are logged, so that a list of names does not arrive after
         newer changes."""
@@ -158,7 +165,10 @@ class Cells:
 
     @property
     def private_in_use(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(itertools.chain.from_iterable(list(self._running.values()))))
+        """The private variables that the running cells use, each once."""
+        # Copied, because other threads start and end cells.
+        names_by_cell = list(self._running.values())
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(names_by_cell)))
 
     @property
     def agent_runs(self) -> bool:
@@ -168,27 +178,33 @@ class Cells:
     def assistant_runs(self) -> bool:
         return "assistant" in self._running_kinds()
 
-    def _running_kinds(self) -> set[str]:
+    def _running_kinds(self) -> set[AuthorKind]:
         return {self._authors[cell][0] for cell in list(self._running)}
 
     def foreign_party(self, cell: int | None) -> str | None:
         """Return the author of the running code if it is not the user. While a model's or an
         agent's cell runs, all code is attributed to it."""
-        authors = [self._authors.get(cell or 0, ("", "code that outlives its cell"))]
-        authors += [self._authors[each] for each in list(self._running)]
-        return next((party for kind, party in reversed(authors) if kind != "user"), None)
+        for running_cell in reversed(list(self._running)):
+            author_kind, party = self._authors[running_cell]
+            if author_kind != "user":
+                return party
+        if cell not in self._authors:
+            return "code that outlives its cell"
+        author_kind, party = self._authors[cell]
+        return None if author_kind == "user" else party
 
     def still_means_same(self, name: str) -> bool:
         """Return whether a dotted name means what the user called by it: no code that the user has
         not approved has bound it since."""
         root, _, attribute = name.partition(".")
         author = self.provenance.author(root)
-        if author is None or author.party == YOU or author.cell in self._approved:
-            return True
-
-        # A locked fork returns plain data, whose methods are those of its type.
         variable = self.provenance.described(root)
         is_data = variable is not None and variable.kind == "data"
+        if author is None or author.party == YOU or author.cell in self._approved:
+            # A function that was not compared completely may be another one now.
+            return is_data or self.provenance.possible_parties(root) <= {YOU}
+
+        # A locked fork returns plain data, whose methods are those of its type.
         is_method_of_data = bool(attribute) and is_data
         return is_method_of_data and author.cell in self._read_only
 
@@ -200,31 +216,46 @@ class Cells:
         party: str = YOU,
         nested: bool = False,
         bounded: BoundedCell | None = None,
-        on_begin: Callable[[int], None] = lambda cell: None,
+        on_begin: Callable[[int], object] = lambda cell: None,
         listener: OnOutput | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
         allowed: Collection[str] = (),
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. on_begin: called with its number. listener: gets the output, in
-        addition to the bus. is_cancelled: asked after waiting for another agent's cell. allowed:
-        private variables whose use does not withhold the output. attrs: fields of its records."""
+        """Run a cell, and wait for its end.
+
+        Args:
+            code: The code.
+            origin: Whose code it is. Cells of the model and of agents wait for each other.
+            party: The name of its author.
+            nested: Whether it runs inside a cell that waits for it.
+            bounded: Runs it under a time limit.
+            on_begin: Called with the cell's number.
+            listener: Gets the output, in addition to the bus.
+            is_cancelled: Asked after waiting for another agent's cell.
+            allowed: Private variables whose use does not withhold the output.
+            lock: How a fork confines it; None if the user has approved the code.
+            attrs: Fields of its records.
+        """
         with nullcontext() if nested or origin == "user" else self._run_lock:
             if is_cancelled():
                 detail = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), detail)
+
             with self._number_lock:
-                cell = self.last = self.last + 1
+                self.last += 1
+                cell = self.last
             if lock is None:
                 self._approved.add(cell)
             elif lock == "keep":
                 self._read_only.add(cell)
-            code_record = records.UserReplIn if origin == "user" else records.AssistantReplIn
-            started = code_record(code, cell=cell, party=party, **attrs)
+
+            record_class = records.UserReplIn if origin == "user" else records.AssistantReplIn
+            started = record_class(code, cell=cell, party=party, **attrs)
             on_output, on_display = self._output_callbacks(started, listener)
             execute = partial(
-                self._kernel.execute,
+                self._runtime.kernel.execute,
                 code,
                 cell=cell,
                 on_output=on_output,
@@ -232,16 +263,22 @@ class Cells:
                 on_display=on_display,
                 lock=lock,
             )
-            emit(self._log, started)
+            emit(self._runtime.log, started)
             on_begin(cell)
-            run = execute if bounded is None else partial(bounded.run, execute)
+            run: Callable[[], CellResult] = execute
+            if bounded is not None:
+                run = partial(bounded.run, execute)
             result = self._follow_cell(started, run, nested, allowed)
             assert result is not None
             return result
 
     def resume_cell(self, started: records.ReplIn, nested: bool) -> None:
-        """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs
-        inside another cell."""
+        """Wait for the end of a cell that began on an earlier screen, and log it.
+
+        Args:
+            started: The record of its start.
+            nested: Whether it runs inside another cell.
+        """
         cell = started.cell
         assert cell is not None
         on_output, on_display = self._output_callbacks(started)
@@ -250,42 +287,37 @@ class Cells:
             if not nested:
                 self.resumed_since = started.time or None
             try:
-                return self._kernel.resume_cell(
+                return self._runtime.kernel.resume_cell(
                     cell, on_output=on_output, on_display=on_display, nested=nested
                 )
             finally:
                 if not nested:
                     self.resumed_since = None
 
-        if self._follow_cell(started, wait, nested) is None and cell == self.last:
-            ended = output_records(started)[1](
+        result = self._follow_cell(started, wait, nested)
+        # The kernel does not know the cell: the screen was closed before it was sent.
+        if result is None and cell == self.last:
+            _, output_record = output_records(started)
+            end_record = output_record(
                 **output_attrs(started),
                 status=str(Status.DIED),
                 detail="The screen was closed before this cell began. It did not run.",
             )
-            emit(self._log, ended)
+            emit(self._runtime.log, end_record)
 
     def _output_callbacks(
         self, started: ReplIn, listener: OnOutput | None = None
     ) -> tuple[OnOutput, OnDisplay]:
-        cell, (piece, _) = started.cell, output_records(started)
+        cell = started.cell
+        piece_record, _ = output_records(started)
 
         def on_output(kind: OutputKind, text: str) -> None:
-            emit(self._log, piece(text, cell=cell, kind=kind))
+            emit(self._runtime.log, piece_record(text, cell=cell, kind=kind))
             if listener is not None:
                 listener(kind, text)
 
         def on_display(display: Display) -> None:
-            record = records.Display(
-                display.text,
-                cell=cell,
-                mime=display.mime,
-                data=display.data,
-                value=display.value,
-                name=display.name,
-                action=display.action,
-            )
-            emit(self._log, record)
+            emit(self._runtime.log, display.changed(cell=cell))
 
         return on_output, on_display
 
@@ -296,129 +328,174 @@ class Cells:
         nested: bool,
         allowed: Collection[str] = (),
     ) -> CellResult | None:
-        """Run a cell whose start is logged, and log its end."""
-        cell, code, guest, party = started.cell, started.text, started.guest, started.party or YOU
+        """Run a cell whose start is logged, and log its end.
+
+        Args:
+            started: The record of its start.
+            run: Runs it, or waits for its end.
+            nested: Whether it runs inside another cell.
+            allowed: Private variables whose use does not withhold the output.
+
+        Returns:
+            The result; None if the kernel does not know the cell.
+        """
+        cell = started.cell
         assert cell is not None
-        origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
-        self._authors[cell] = origin if guest is None else "agent", party
-        self._running[cell] = ()  # before the kernel is asked, which may take a while
-        self._running[cell] = used = self._private.uses(code)
+        self._authors[cell] = (_author_kind(started), started.party or YOU)
+
+        # The cell counts as running before the kernel is asked, which may take a while.
+        self._running[cell] = ()
+        private_names = self._private.uses(started.text)
+        self._running[cell] = private_names
         try:
             # A nested cell runs inside another, so nothing can be restored now.
-            self._namespace_store.before_cell("" if nested else code)
+            self._namespace_store.before_cell("" if nested else started.text)
             result = run()
         finally:
             del self._running[cell]
             self._namespace_store.after_cell()
         if result is None:
             return None
+
         result = replace(result, changes=self._with_descriptions_before(result.changes))
         self.finished.append((started, result.status))
         self.outputs.add(cell, result.output)
-        if origin == "user" and not nested and result.status is not Status.OK:
+        is_users_cell = isinstance(started, records.UserReplIn) and not nested
+        if is_users_cell and result.status is not Status.OK:
             # Before the end is logged, so that what the user enters after it is not held.
             self._inbox.hold()
-        ended = output_records(started)[1](
+        withheld_names = tuple(name for name in private_names if name not in allowed)
+        self._log_end(started, result, withheld_names)
+        self._runtime.kernel.acknowledge(cell)
+
+        if private_names:
+            self._private.refresh()
+        self._report_effects(started, result)
+        if self._leaving.is_set():
+            self._leaving.clear()
+            self._runtime.frontend.leave()
+        return result
+
+    def _report_effects(self, started: ReplIn, result: CellResult) -> None:
+        """Tell others what the end of a cell means for them: its calls, and the namespace."""
+        if result.status is Status.INTERRUPTED:
+            for on_interrupt in self.interrupt_listeners:
+                on_interrupt(result.cell)
+        if result.status in (Status.KILLED, Status.DIED):
+            self.forget()
+            self._namespace_store.log_pending()
+        elif result.changes:
+            party = started.party or YOU
+            self._report_changes(result.cell, party, result.changes, started.guest)
+
+    def _log_end(
+        self, started: ReplIn, result: CellResult, withheld_names: tuple[str, ...]
+    ) -> None:
+        """Log the end of a cell. withheld_names: private variables that its output may show."""
+        _, output_record = output_records(started)
+        end_record = output_record(
             result.output,
-            **{**output_attrs(started), "party": party},
+            **{**output_attrs(started), "party": started.party or YOU},
             status=str(result.status),
             duration=round(result.duration, 4),
             kinds=result.kinds,
             detail=result.detail,
-            frames=tuple((each.file, each.line, each.function, each.row) for each in result.frames)
-            or None,
-            private=tuple(name for name in used if name not in allowed) or None,
+            frames=result.frames or None,
+            private=withheld_names or None,
             rewritten=result.rewritten,
         )
-        emit(self._log, ended)
-        self._kernel.acknowledge(cell)
-        if used:
-            self._private.refresh()
-        if result.status is Status.INTERRUPTED:
-            for interrupted in self.interrupted:
-                interrupted(cell)
-        if result.status in (Status.KILLED, Status.DIED):
-            self.forget()
-            self._namespace_store.show()
-        elif result.changes:
-            self._report_changes(cell, party, result.changes, guest)
-        if self._leaving.is_set():
-            self._leaving.clear()
-            self._frontend.leave()
-        return result
+        emit(self._runtime.log, end_record)
 
     def leave(self) -> None:
         """Close the program once the running cell has ended. Raises `RuntimeError` in an agent's
         cell, unless the session is the agent's own."""
-        if self.agent_runs and not self._frontend.belongs_to_agent:
+        if self.agent_runs and not self._runtime.frontend.belongs_to_agent:
             raise RuntimeError(
                 "The session belongs to the user: exit() in an agent's code does not end it."
             )
         self._leaving.set()
 
     def follow(self, state: KernelState) -> None:
+        """Forget the variables of a kernel that has died, and restore them in the next one."""
         if state is KernelState.DEAD:
             self._dead = True
             self._namespace_store.kernel_died()
             self.provenance = Provenance()
-            emit(self._log, Namespace(fresh=True, cell=self.last, party=YOU))
+            emit(self._runtime.log, Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
             self.announce_existing(self._list_variables(), fresh=False)
             self._namespace_store.start_restore()
 
     def forget(self) -> None:
+        """Forget who set the names, and log the names that the kernel has now."""
         self.provenance = Provenance()
         self.announce_existing(self._list_variables())
 
     def reset_kernel(self) -> None:
-        """Raises `KernelError`."""
-        self._kernel.reset()
+        """Start a new kernel without variables. Raises `KernelError`."""
+        self._runtime.kernel.reset()
         self.forget()
         self._namespace_store.forget()
 
     def change_kernel(self, change: Callable[[], object]) -> None:
         """Save the variables, change the interpreter, and restore them. Raises `KernelError`."""
-        self._namespace_store.save(_SAVE_SECONDS)
+        self._namespace_store.save(_CHANGE_KERNEL_SAVE_S)
         change()
         self.forget()
         self._namespace_store.start_restore()
 
     def announce_existing(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Log names that no cell has created. fresh: whether there are no other names."""
-        rows = tuple(map(variable_row, variables))
-        emit(self._log, Namespace(fresh=fresh, changes=rows, cell=0, party=YOU))
+        self.provenance.describe_existing(variables)
+        changes = _as_added(variables)
+        emit(self._runtime.log, Namespace(fresh=fresh, changes=changes, cell=0, party=YOU))
 
-    def announce_restored(self, makers: Mapping[str, Namespace]) -> None:
-        """Log the names of a reattached kernel. makers: the last record that set each name. Raises
-        `KernelError`."""
+    def announce_restored(self, last_records: Mapping[str, Namespace]) -> None:
+        """Log the names of a reattached kernel with the cells that set them.
+
+        Args:
+            last_records: The last record that set each name.
+
+        Raises:
+            KernelError: The kernel did not answer.
+        """
         with self._names_lock:
-            made: dict[tuple[int, str, int | None], list[Variable]] = {}
-            others: list[Variable] = []
-            for variable in self._kernel.variables():
-                author, record = self.provenance.author(variable.name), makers.get(variable.name)
-                if author is not None:  # a cell that ended after this screen attached
-                    made.setdefault((author.cell, author.party, None), []).append(variable)
+            variables_by_cell: dict[CellGroup, list[Variable]] = {}
+            unknown_variables: list[Variable] = []
+            group: CellGroup
+            for variable in self._runtime.kernel.variables():
+                author = self.provenance.author(variable.name)
+                record = last_records.get(variable.name)
+                if author is not None:
+                    # Set by a cell that ended after this screen attached.
+                    group = (author.cell, author.party, None)
                 elif record is not None:
-                    key = record.cell or 0, record.party or YOU, record.guest
-                    made.setdefault(key, []).append(variable)
+                    group = (record.cell or 0, record.party or YOU, record.guest)
                 else:
-                    others.append(variable)
-            self.announce_existing(others)
-            for (cell, party, guest), each in made.items():
-                new = [
-                    Change(variable.name, "added", variable)
-                    for variable in each
-                    if self.provenance.author(variable.name) is None
+                    unknown_variables.append(variable)
+                    continue
+                variables_by_cell.setdefault(group, []).append(variable)
+
+            self.announce_existing(unknown_variables)
+            for (cell, party, guest), variables in variables_by_cell.items():
+                changes = _as_added(variables)
+                new_changes = [
+                    change for change in changes if self.provenance.author(change.name) is None
                 ]
-                self.provenance.fold(cell, party, new)
-                about: dict[str, Any] = {"cell": cell, "party": party, "guest": guest}
-                rows = tuple(map(variable_row, each))
-                emit(self._log, Namespace(changes=rows, restored=True, **about))
+                self.provenance.fold(cell, party, new_changes)
+                restored = Namespace(
+                    changes=changes,
+                    cell=cell,
+                    party=party,
+                    guest=guest,
+                    restored=True,
+                )
+                emit(self._runtime.log, restored)
 
     def _list_variables(self) -> list[Variable]:
         try:
-            return self._kernel.variables()
+            return self._runtime.kernel.variables()
         except KernelError:  # the kernel's state was already logged
             return []
 
@@ -428,26 +505,42 @@ class Cells:
                 replace(change, before=self.provenance.described(change.name)) for change in changes
             )
 
+    def _note_restored(
+        self, cell: int | None, party: str | None, changes: Sequence[Change]
+    ) -> None:
+        """Remember who had set the names that came back into the kernel, as far as it is known."""
+        with self._names_lock:
+            if cell is None:
+                variables = [change.variable for change in changes if change.variable is not None]
+                self.provenance.describe_existing(variables)
+            else:
+                self.provenance.fold(cell, party or YOU, changes)
+
     def _report_changes(
-        self, cell: int, party: str, changes: Sequence[Change], guest: int | None
+        self, cell: int, party: str, changes: tuple[Change, ...], guest: int | None
     ) -> None:
         with self._names_lock:
-            rows = tuple(change_row(change, change.before) for change in changes)
             self.provenance.fold(cell, party, changes)
-            record = Namespace(changes=rows, cell=cell, party=party, guest=guest)
-            self._namespace_store.names_made(record)
-            emit(self._log, record)
+            record = Namespace(changes=changes, cell=cell, party=party, guest=guest)
+            self._namespace_store.follow_changes(record)
+            emit(self._runtime.log, record)
 
 
-BUSY = "Something is running. Wait, or press Esc, then try again."
-
-
-class Undo:
+class UndoControl:
     """Undoes and redoes cells. Methods wait for the kernel and raise `KernelError`."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._cells = parts.cells
+    def __init__(
+        self,
+        runtime: Runtime,
+        cells: Cells,
+        namespace_store: NamespaceStore,
+        is_answering: Callable[[], bool],
+    ) -> None:
+        """is_answering: whether the model answers a question."""
+        self._runtime = runtime
+        self._cells = cells
+        self._namespace_store = namespace_store
+        self._is_answering = is_answering
         self._lock = threading.Lock()
         self._undone: set[int] = set()
         self._last: tuple[tuple[int, ...], Provenance] | None = None
@@ -455,35 +548,45 @@ class Undo:
 
     def last_step(self) -> int:
         """Return the cell that ran last, or the first cell of its answer."""
-        steps = [step.cell for step in self._parts.kernel.undo_steps()]
-        if not steps:
+        cells = [step.cell for step in self._runtime.kernel.undo_steps()]
+        if not cells:
             raise KernelError("There is nothing to undo.")
-        turns = {started.cell: started.turn for started, _ in list(self._parts.cells.finished)}
-        turn = turns.get(steps[-1])
+
+        turns = {started.cell: started.turn for started, _ in list(self._cells.finished)}
+        first_cell = cells[-1]
+        turn = turns.get(first_cell)
         if turn is None:
-            return steps[-1]
-        return list(itertools.takewhile(lambda cell: turns.get(cell) == turn, reversed(steps)))[-1]
+            return first_cell
+        for cell in reversed(cells):
+            if turns.get(cell) != turn:
+                break
+            first_cell = cell
+        return first_cell
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
         """Return a cell and those after it, without those already undone."""
         numbers = range(max(cell, 1), self._cells.last + 1)
-        found = tuple(number for number in numbers if number not in self._undone)
-        if not found:
+        cells = tuple(number for number in numbers if number not in self._undone)
+        if not cells:
             raise KernelError(f"There is nothing to undo from cell {cell} on.")
-        return found
+        return cells
 
     def undo(self, cell: int, *, during_turn: bool = False) -> Restoration:
-        """Restore the namespace to the state before a cell. during_turn: even while a question is
-        being answered."""
+        """Restore the namespace to the state before a cell.
+
+        Args:
+            cell: The first cell to undo; those after it are undone, too.
+            during_turn: Whether this is allowed while a question is being answered.
+        """
         with self._lock:
             self._refuse_while_running(turns=not during_turn)
-            restored = self._parts.kernel.undo(cell)
-            undone = self.cells_from(cell)
-            self._last = undone, self._cells.provenance
-            self._undone.update(undone)
+            restoration = self._runtime.kernel.undo(cell)
+            undone_cells = self.cells_from(cell)
+            self._last = (undone_cells, self._cells.provenance)
+            self._undone.update(undone_cells)
             self._cells.provenance = self._cells.provenance.before(cell)
-            self._report(undone, restored, f"before cell {cell} ran", undone=True)
-            return restored
+            self._report(undone_cells, restoration, f"before cell {cell} ran", undone=True)
+            return restoration
 
     def redo(self) -> Restoration:
         """Reverse the last undo, if no other cell has run since."""
@@ -491,51 +594,55 @@ class Undo:
             self._refuse_while_running()
             if self._last is None:
                 raise KernelError("There is nothing to redo.")
-            restored = self._parts.kernel.redo()
-            cells, self._cells.provenance = self._last
+            restoration = self._runtime.kernel.redo()
+            cells, provenance = self._last
             self._last = None
+            self._cells.provenance = provenance
             self._undone.difference_update(cells)
-            self._report(cells, restored, "before the undo", undone=False)
-            return restored
+            self._report(cells, restoration, "before the undo", undone=False)
+            return restoration
 
     def _refuse_while_running(self, *, turns: bool = True) -> None:
-        if self._cells.running or (turns and self._parts.agent.in_turn):
+        if self._cells.running or (turns and self._is_answering()):
             raise KernelError(BUSY)
 
     def _report(
-        self, cells: tuple[int, ...], restored: Restoration, moment: str, *, undone: bool
+        self, cells: tuple[int, ...], restoration: Restoration, moment: str, *, undone: bool
     ) -> None:
-        """Log an undo or a redo, and the changes that it made. moment: that of the restored state, such
-        as ``before cell 2 ran``."""
-        self._parts.namespace_store.schedule_write()
-        subject = f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
+        """Log an undo or a redo, and the changes that it made.
+
+        Args:
+            cells: The cells that were undone or redone.
+            restoration: What was restored.
+            moment: That of the restored state, such as ``before cell 2 ran``.
+            undone: Whether this was an undo.
+        """
+        self._namespace_store.schedule_write()
+        auxiliary = "was" if len(cells) == 1 else "were"
         verb = "undone" if undone else "redone"
-        text = f"{subject} {verb}. {describe_restoration(restored, moment)}"
-        emit(self._parts.log, records.Undo(text, cells=cells, undone=undone))
-        by_author: dict[Author | None, list[Change]] = {}
-        for change in restored.changes:
+        sentence = f"{name_cells(cells).capitalize()} {auxiliary} {verb}."
+        text = f"{sentence} {describe_restoration(restoration, moment)}"
+        emit(self._runtime.log, records.Undo(text, cells=cells, undone=undone))
+
+        changes_by_author: dict[Author | None, list[Change]] = {}
+        for change in restoration.changes:
             # Skip the environment, random numbers, and settings of libraries.
             if change.variable is None or change.variable.type:
-                by_author.setdefault(self._cells.provenance.author(change.name), []).append(change)
-        for author, changes in by_author.items():
-            rows = tuple(change_row(change, change.before) for change in changes)
-            party, cell = (author.party, author.cell) if author else (YOU, 0)
-            emit(self._parts.log, Namespace(changes=rows, cell=cell, party=party, restored=True))
+                author = self._cells.provenance.author(change.name)
+                changes_by_author.setdefault(author, []).append(change)
+        for author, changes in changes_by_author.items():
+            party = author.party if author else YOU
+            cell = author.cell if author else 0
+            record = Namespace(changes=tuple(changes), cell=cell, party=party, restored=True)
+            emit(self._runtime.log, record)
 
 
-def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
-    """Convert restored changes for records. Removed names keep their current description."""
-    return tuple(
-        variable_row(change.before, change.change)
-        if change.variable is None and change.before is not None
-        else change_row(change, change.before)
-        for change in changes
-    )
-
-
-def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
-    return tuple(records.NotRestored(each.name, each.reason) for each in restoration.not_restored)
+def _as_added(variables: Iterable[Variable]) -> tuple[Change, ...]:
+    return tuple(Change(variable.name, "added", variable) for variable in variables)
 
 
 def name_cells(cells: Sequence[int]) -> str:
-    return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"
+    """Name cells that follow each other, as in ``cells 2 to 4``."""
+    if len(cells) == 1:
+        return f"cell {cells[0]}"
+    return f"cells {cells[0]} to {cells[-1]}"

@@ -1,5 +1,5 @@
 """Applies the user's rules to code. `deny` and `ask` are a convenience, not a protection, because
-code can call things by other names."""
+code can call functions by other names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import Lock
 from mahtab_tui.session.info import Permission, SessionInfo
 from mahtab_tui.session.protected_names import protected_candidates
 from mahtab_tui.session.variables import explain_approval
@@ -22,20 +23,25 @@ from mahtab_tui.settings.approval_rules import (
     parse_rule,
     texts_to_resolve,
 )
-from mahtab_tui.worker.protected import is_protected
+from mahtab_tui.worker.guard.protected import is_protected
 
 MAX_CODE_CHARS = 100_000
 """Longer code is not searched for calls."""
+MAX_NAME_PARTS = 100
+"""Only the last parts of a longer dotted name are read, so that long chains take linear time."""
 _BUILTINS = frozenset(("builtins", "__builtins__"))
+_PLAN_NOTE = "This is a plan: nothing changes until the user accepts it."
 _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
+"""Names of the function whose rules are about files and modes."""
 
 
 class Verdict(NamedTuple):
-    """A decision of the rules about code. rule: the deciding one."""
+    """What the rules say about code."""
 
     action: Literal["deny", "ask", "allow", "lock", ""]
-    """`lock`: in a locked fork; empty if no rule applies."""
+    """`lock`: it may run in a locked fork; empty if no rule applies."""
     rule: str = ""
+    """The text of the deciding rule; empty if no rule applies."""
 
 
 class CodeRules:
@@ -44,12 +50,67 @@ class CodeRules:
     def __init__(
         self, info: SessionInfo, kernel: Kernel, means_same: Callable[[str], bool]
     ) -> None:
-        """means_same: whether a dotted name still is what the user called by it."""
+        """Store what the decisions depend on.
+
+        Args:
+            info: The session's rules.
+            kernel: The kernel in which the code would run.
+            means_same: Returns whether a dotted name still stands for what the user called by it,
+                as far as is known without asking the kernel.
+        """
         self._info = info
         self._kernel = kernel
         self._means_same = means_same
         self._lock_obstacle: str | None = None
         """Why code cannot run in a locked fork; None if not yet checked."""
+
+    def clear_code(
+        self,
+        code: str,
+        run_in_fork: Callable[[Lock], str],
+        *,
+        author: str,
+        private: Sequence[str],
+        trusted: bool,
+        planning: bool = False,
+        can_ask: bool = True,
+    ) -> Permission:
+        """Decide whether code may run, and wait for that. Code that may only run in a locked fork
+        runs there at once, which tells whether it needs more.
+
+        Args:
+            code: The code.
+            run_in_fork: Runs the code in a locked fork, and returns what it needs beyond the lock,
+                as a clause; empty if it has done its work.
+            author: Who wants to run it, for the reason.
+            private: The private variables that the code uses.
+            trusted: Whether its author need not ask.
+            planning: Whether all code runs in a locked fork that is discarded.
+            can_ask: Whether a user is there to answer.
+
+        Returns:
+            `allow`, `ask` or `deny`; `allow` also for code that has run in a fork.
+        """
+        # In a plan, nobody is asked: what would be asked becomes the reason for refusing the code.
+        permission = self.permission(
+            code,
+            author=author,
+            private=private,
+            trusted=trusted,
+            planning=planning,
+            can_ask=can_ask or planning,
+        )
+        if permission.action == "deny":
+            return permission
+        if planning:
+            reason = permission.reason or self.lock_obstacle() or run_in_fork("discard")
+            if reason:
+                return Permission("deny", f"{_PLAN_NOTE} This code may not run in it: {reason}.")
+            return Permission("allow")
+        if permission.action == "lock":
+            needs = run_in_fork("keep")
+            return self._ask_or_deny(needs, can_ask=can_ask) if needs else Permission("allow")
+        return permission
 
     def permission(
         self,
@@ -61,56 +122,78 @@ class CodeRules:
         planning: bool = False,
         can_ask: bool = True,
     ) -> Permission:
-        """Decide whether code may run.
-
-        Args:
-            code: The code.
-            author: Who wants to run it, for the reason.
-            private: The private variables that the code uses.
-            trusted: Whether its author need not ask.
-            planning: Whether it can only run in a locked fork.
-            can_ask: Whether a user is there to answer.
-        """
+        """Decide whether code may run, without running it. The arguments are those of `clear_code`."""
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
         if private:
-            return self.ask(explain_approval(private, author), can_ask=can_ask)
+            return self._ask_or_deny(explain_approval(private, author), can_ask=can_ask)
         if verdict.action == "ask":
-            return self.ask(f"the rule {verdict.rule} asks", can_ask=can_ask)
+            return self._ask_or_deny(f"the rule {verdict.rule} asks", can_ask=can_ask)
         if planning:
             return Permission("allow")
 
-        # A locked fork cannot change any file.
+        # Protected files are safe in a locked fork, which cannot change any file.
         will_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
         if not will_lock and (file := self.protected_file(code)):
             reason = f"it may change {file}, which only code that you approve may do"
-            return self.ask(reason, can_ask=can_ask)
+            return self._ask_or_deny(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
+
+        # What remains is code that no rule allows, or that may run in a locked fork.
         if verdict.action != "lock":
-            return Permission("ask")
+            return Permission("ask", self._unused_rule_reason(code))
         if obstacle := self.lock_obstacle():
             return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {obstacle}")
         return Permission("lock")
 
-    def ask(self, reason: str, *, can_ask: bool) -> Permission:
-        """Return that the user must be asked; without one, that the code may not run. reason: a
-        clause."""
+    def _ask_or_deny(self, reason: str, *, can_ask: bool) -> Permission:
+        """Return that the user must be asked.
+
+        Args:
+            reason: Why, as a clause.
+            can_ask: Whether a user is there to answer; if not, the code may not run.
+        """
         if can_ask:
             return Permission("ask", reason)
         sentence = f"{reason[0].upper()}{reason[1:]}, and no one is here to approve it."
         return Permission("deny", sentence)
 
     def verdict(self, code: str) -> Verdict:
-        """Apply the user's rules to code."""
+        """Apply the user's rules to code. May ask the kernel."""
         rules = self._info.rules
         if not rules:
             return Verdict("")
-        return apply_rules(rules, code, self.resolve_paths, self._means_same)
+        return apply_rules(rules, code, self.resolve_paths, lambda name: not self._rebinding(name))
+
+    def _unused_rule_reason(self, code: str) -> str:
+        """Return why a rule that allows this code does not apply, as a clause; empty if there is no
+        such rule."""
+        call = parse_single_call(code)
+        if call is None:
+            return ""
+        # A rule that would allow the code, if its name still meant the same.
+        verdict = apply_rules(self._info.rules, code, self.resolve_paths, lambda name: True)
+        return self._rebinding(call.name) if verdict.action == "allow" else ""
+
+    def _rebinding(self, name: str) -> str:
+        """Return why a call of a dotted name may not do what the user has allowed, as a clause. It is
+        empty if no unapproved code has changed the name, or a name that its function reads."""
+        root = name.partition(".")[0]
+        if not self._means_same(name):
+            return f"code that you have not approved has changed {root}"
+        try:
+            names_read = self._kernel.names_read(root)
+        except KernelError:
+            return f"the kernel does not tell what {root} uses"
+        for name_read in names_read:
+            if name_read != root and not self._means_same(name_read):
+                return f"code that you have not approved has changed {name_read}, which {root} uses"
+        return ""
 
     def resolve_paths(self, texts: Iterable[str]) -> Paths:
-        """Ask the kernel where texts lead as paths; empty if it does not answer."""
+        """Ask the kernel where texts lead if they are used as paths; empty if it does not answer."""
         sorted_texts = sorted(texts)
         if not sorted_texts:
             return {}
@@ -150,8 +233,11 @@ class CodeRules:
         the kernel nothing, so that the main thread can call this."""
         if any(map(is_protected, protected_candidates(code))):
             return ()
-        if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
+        # Offer the general rule first, unless it is set already or cannot be enforced.
+        has_read_only_rule = any(rule.name == READ_ONLY for rule in self._info.rules)
+        if not self._lock_obstacle and not has_read_only_rule:
             return (f"allow: {READ_ONLY}",)
+
         call = parse_single_call(code)
         verdict = apply_rules(self._info.rules, code, lambda texts: {}, self._means_same)
         if call is None or verdict.action in ("deny", "ask", "allow"):
@@ -170,69 +256,96 @@ def apply_rules(
     resolve: Callable[[Iterable[str]], Paths],
     means_same: Callable[[str], bool],
 ) -> Verdict:
-    """Apply `deny` before `ask` before `allow`. resolve: finds where texts lead as paths.
-    means_same: whether a dotted name still is what the user called by it."""
-    # Code may call a function named `read_only`.
+    """Apply rules to code: those that deny first, then those that ask, then those that allow.
+
+    Args:
+        rules: The rules.
+        code: The code.
+        resolve: Returns where texts lead if they are used as paths.
+        means_same: Returns whether a dotted name still stands for what the user called by it.
+    """
+    # In a rule, `read_only` does not name a function, even if the code calls one of that name.
     call_rules = [rule for rule in rules if rule.name != READ_ONLY]
     calls = find_calls(code)
     single_call = parse_single_call(code)
-    allowed_calls = [single_call] if single_call and means_same(single_call.name) else []
-    paths = resolve(texts_to_resolve(call_rules, [*calls, *allowed_calls]))
+    single_calls = [single_call] if single_call else []
+    paths = resolve(texts_to_resolve(call_rules, [*calls, *single_calls]))
 
-    for action, candidates in (("deny", calls), ("ask", calls), ("allow", allowed_calls)):
+    for action in ("deny", "ask"):
         for rule in call_rules:
-            if rule.action == action and any(rule.matches(call, paths) for call in candidates):
+            if rule.action == action and any(rule.matches(call, paths) for call in calls):
                 return Verdict(rule.action, rule.text)
-    locking = next((rule for rule in rules if rule.name == READ_ONLY), None)
-    return Verdict("") if locking is None else Verdict("lock", locking.text)
+
+    # A rule that allows a call says nothing about other code around it.
+    if single_call is not None:
+        allow_rules = [
+            rule
+            for rule in call_rules
+            if rule.action == "allow" and rule.matches(single_call, paths)
+        ]
+        if allow_rules and means_same(single_call.name):
+            return Verdict("allow", allow_rules[0].text)
+
+    for rule in rules:
+        if rule.name == READ_ONLY:
+            return Verdict("lock", rule.text)
+    return Verdict("")
 
 
 def _parse(code: str) -> ast.AST | None:
-    return parse_plain_python(code) if len(code) <= MAX_CODE_CHARS else None
+    """Parse code; None if it is too long or not plain Python."""
+    if len(code) > MAX_CODE_CHARS:
+        return None
+    return parse_plain_python(code)
 
 
 def find_calls(code: str) -> list[Call]:
-    """Return the calls in code, and the functions it names, by full names without aliases."""
+    """Return the calls in code, and the names that it mentions, by full names without aliases. Code
+    may call what it mentions by another name, so such a name becomes a call with any arguments."""
     tree = _parse(code)
     if tree is None:
         return []
     names = _imported_names(tree)
     nodes = list(ast.walk(tree))
     call_nodes = [node for node in nodes if isinstance(node, ast.Call)]
-    called_nodes = {id(node.func) for node in call_nodes}
+    function_ids = {id(node.func) for node in call_nodes}
     mentioned_names = (
         _dotted_name(node, names)
         for node in nodes
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called_nodes
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in function_ids
     )
     return [
-        *(_call(node, names) for node in call_nodes),
+        *(_read_call(node, names) for node in call_nodes),
         *(Call(name, starred=True) for name in mentioned_names if name and name != "?"),
     ]
 
 
 def parse_single_call(code: str) -> Call | None:
-    """Return the call that the code consists of, if all its arguments are plain constants."""
+    """Return the call that the code consists of, if all its arguments are plain constants and its
+    function has a name; else None."""
     match _parse(code):
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
             if not _BUILTINS.isdisjoint(ast.unparse(node.func).split(".")[:1]):
                 return None  # code may give this name to another module
-            call = _call(node, {})
+            call = _read_call(node, {})
+            if call.starred or call.name.startswith("?"):
+                return None
             values = (*call.arguments, *call.keywords.values())
-            plain = all(isinstance(value, str | int | float | None) for value in values)
-            return call if plain and not call.starred and not call.name.startswith("?") else None
+            if not all(isinstance(value, str | int | float | None) for value in values):
+                return None
+            return call
     return None
 
 
 def exact_rule(call: Call) -> str:
     """Return the rule that allows exactly this call."""
-    named = [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
-    return f"allow: {call.name}({', '.join([*map(_literal, call.arguments), *named])})"
+    arguments = [_literal(value) for value in call.arguments]
+    arguments += [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
+    return f"allow: {call.name}({', '.join(arguments)})"
 
 
 def _literal(value: object) -> str:
-    """Return a value as a rule has it. A string becomes a quoted glob that matches only this
-    string."""
+    """Write a value as in a rule. A string becomes a quoted glob that matches only this string."""
     if not isinstance(value, str):
         return repr(value)
     return '"' + "".join(map(_quote_character, value)) + '"'
@@ -248,35 +361,40 @@ def _quote_character(character: str) -> str:
     return character
 
 
-def _call(node: ast.Call, names: dict[str, str]) -> Call:
+def _read_call(node: ast.Call, names: dict[str, str]) -> Call:
+    """Return a call in code. names: full names by alias."""
     name = _dotted_name(node.func, names) or "?"
-    starred = any(isinstance(argument, ast.Starred) for argument in node.args)
-    starred |= any(keyword.arg is None for keyword in node.keywords)
-    arguments = tuple(map(_value, node.args))
+    is_starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+    is_starred |= any(keyword.arg is None for keyword in node.keywords)
+    arguments = tuple(map(_read_value, node.args))
     keywords = {
-        keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None
+        keyword.arg: _read_value(keyword.value)
+        for keyword in node.keywords
+        if keyword.arg is not None
     }
-    if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):
+
+    # Rules about `open` know its path and its mode, wherever a call gives them.
+    if name in _OPEN_NAMES and not is_starred and (arguments or "file" in keywords):
         path = arguments[0] if arguments else keywords.pop("file")
         mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
         return open_call(path, mode, keywords)
-    return Call(name, arguments, keywords, starred)
+    return Call(name, arguments, keywords, is_starred)
 
 
-def _value(node: ast.expr) -> object:
-    """Return what an argument is, as far as the code shows; else `UNKNOWN`."""
+def _read_value(node: ast.expr) -> object:
+    """Return the value of an argument if the code shows it; else `UNKNOWN`."""
     match node:
         case ast.Constant(value=value):
             return value
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_value(element) for element in elements]
+            return [_read_value(element) for element in elements]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
     return UNKNOWN
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """Return full names by the aliases that code imports."""
+    """Return the full name of each alias that code imports."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -289,13 +407,23 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
 
 
 def _dotted_name(node: ast.AST, names: dict[str, str]) -> str:
-    """Return a full name; ``?.read`` for an attribute of something without a name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
+    """Return the full name of a name or an attribute.
+
+    Args:
+        node: Any expression.
+        names: Full names by alias.
+
+    Returns:
+        For an attribute of something without a name, or of a very long name, ``?.read``; empty for
+        an expression that is neither a name nor an attribute.
+    """
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute) and len(attributes) < MAX_NAME_PARTS:
+        attributes.append(node.attr)
         node = node.value
     if isinstance(node, ast.Name):
-        parts.append(names.get(node.id, node.id))
-    elif parts:
-        parts.append("?")
-    return ".".join(reversed(parts)).removeprefix("builtins.").removeprefix("__builtins__.")
+        attributes.append(names.get(node.id, node.id))
+    elif attributes:
+        attributes.append("?")
+    dotted_name = ".".join(reversed(attributes))
+    return dotted_name.removeprefix("builtins.").removeprefix("__builtins__.")

@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import Namespace, Private, Record, Undo, get_record
-from mahtab_tui.kernel.base import Change, Kernel, KernelError, Variable
+from mahtab_tui.bus.values import Change, Variable
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.llm.prompts import (
     CHANGED,
     MAYBE_CHANGED,
+    NAMED_VALUES,
     USERS,
+    VALUES_KEY,
     describe_variables,
     escape_section,
     join_variables,
@@ -21,7 +24,7 @@ from mahtab_tui.llm.prompts import (
     marked,
 )
 from mahtab_tui.session.variables import PrivateNames
-from mahtab_tui.worker.private_use import mentioned_names
+from mahtab_tui.worker.guard.private_use import mentioned_names
 
 MAX_DESCRIPTION_CHARS = 4_500
 """Maximum characters of all descriptions, about 1,500 tokens."""
@@ -86,7 +89,8 @@ class VariableDescriptions(logging.Handler):
     def for_question(
         self, question: str, recent_codes: Sequence[str], conversation: str = ""
     ) -> dict[str, str]:
-        """Return a text for each variable or group of them.
+        """Return a text for each variable or group of them, and for the values that the question
+        names.
 
         Args:
             recent_codes: The code of the last cells, the newest last.
@@ -108,7 +112,26 @@ class VariableDescriptions(logging.Handler):
         for name, text in fitted.items():
             self._sent[name] = _SentDescription(new[name], escape_section(text))
         lines = self._table_lines(variables, users - fitted.keys(), users)
-        return describe_variables(variables, fitted | lines, users)
+        texts = describe_variables(variables, fitted | lines, users)
+        return texts | self._named_values(variables, names, question)
+
+    def _named_values(
+        self, variables: Sequence[Variable], names: Sequence[str], question: str
+    ) -> dict[str, str]:
+        """Return a text about the values that a question names, without those of private variables;
+        none if it names none."""
+        types = {variable.name: variable.type for variable in variables}
+        data = [variable.name for variable in variables if variable.kind == "data"]
+        tables = [name for name in names if types[name] in _TABLE_TYPES]
+        tables = self._private.unrelated(tables, data)
+        try:
+            statements = self._kernel.named_values(tables, question) if tables else {}
+        except KernelError:  # perhaps one that an older version left running
+            return {}
+        if not statements:
+            return {}
+        text = NAMED_VALUES.format(statements="; ".join(statements.values()))
+        return {VALUES_KEY: escape_section(text)}
 
     def _is_in_conversation(self, name: str, text: str, conversation: str) -> bool:
         """Return whether the model still gets an earlier message with this description, and none

@@ -7,17 +7,9 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Hide, Queue, QueueItem, Replace, emit
-from mahtab_tui.store.resume import database
-from mahtab_tui.store.session_index import question_title
-from mahtab_tui.store.session_index import rename_session as rename_saved
-from mahtab_tui.system import start_thread
-
-if TYPE_CHECKING:
-    from mahtab_tui.session.session import Session
+from mahtab_tui.bus.values import Mode
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
@@ -37,28 +29,10 @@ class Entries:
         emit(self._log, Replace(_REPLACED, entry=entry))
 
 
-def rename_session(session: Session, title: str) -> None:
-    saved, masked = session.saved_id, question_title(session.secrets.mask(title))
-    if not saved:
-        session.notice("This session is not saved, so it has no title.", "warning")
-        return
-
-    def work() -> None:
-        try:
-            rename_saved(database(), saved, masked)
-        except StoreError as error:
-            session.notice(str(error), "warning")
-        else:
-            session.notice(f"This session is now called: {masked}")
-
-    start_thread("rename", work)
-
-
-Mode = Literal["python", "ask"]
-
-
 @dataclass(frozen=True, slots=True)
 class Item:
+    """An input in the queue."""
+
     id: int
     mode: Mode
     text: str
@@ -68,8 +42,8 @@ class Item:
     """Whether the running question gets it at its next step."""
     work: Callable[[], None] | None = field(default=None, compare=False)
     """Serves the input; None if the session serves it."""
-    withdrawn: Callable[[], None] | None = field(default=None, compare=False)
-    """Called when it is cancelled."""
+    on_cancel: Callable[[], None] | None = field(default=None, compare=False)
+    """Called when it is removed from the queue."""
 
 
 class Inbox:
@@ -80,23 +54,26 @@ class Inbox:
         self._log = log
         self._changed = threading.Condition()
         self._items: list[Item] = []
-        self._serving: set[Mode] = set()
-        self._numbers = itertools.count(1)
+        self._serving: dict[Mode, int] = {}
+        """Ids of the inputs that are being served, by the mode whose thread serves them."""
+        self._ids = itertools.count(1)
         self._closed = False
-        self._held: list[Item] = []
+        self._held_items: list[Item] = []
         """The user's cells that do not run before `release`."""
         self._startup_ids: frozenset[int] | None = None
         """Ids of the inputs that were entered before the first cell ran; None before that."""
-        self._reported: list[QueueItem] = []
+        self._reported_items: list[QueueItem] = []
 
     def put(self, mode: Mode, text: str, *, joins: bool = False) -> int:
         """Add an input of the user; returns its id.
 
         Args:
+            mode: Whether it is a cell or a question.
+            text: The code or the question.
             joins: Whether a question that runs meanwhile gets it at its next step.
         """
         with self._changed:
-            item = Item(next(self._numbers), mode, text, joins=joins)
+            item = Item(next(self._ids), mode, text, joins=joins)
             self._insert(item)
         return item.id
 
@@ -117,27 +94,45 @@ class Inbox:
         return joining
 
     def put_cells(
-        self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]
+        self,
+        cells: Sequence[tuple[str, Callable[[], None]]],
+        on_queued: Callable[[list[int]], None],
     ) -> None:
-        """Add cells of the user with the functions that run them. entered: called with their ids
-        before any is taken."""
+        """Add cells of the user.
+
+        Args:
+            cells: The code of each, and the function that runs it.
+            on_queued: Called with their ids before any of them can run.
+        """
         with self._changed:
-            items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
-            entered([item.id for item in items])
+            items = [Item(next(self._ids), "python", code, work=work) for code, work in cells]
+            on_queued([item.id for item in items])
             self._insert(*items)
 
     def put_agent_cell(
-        self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]
+        self, party: str, text: str, work: Callable[[], None], on_cancel: Callable[[], None]
     ) -> tuple[int, int]:
-        """Add a cell of an agent; returns its id and the number of cells before it."""
+        """Add a cell of an agent.
+
+        Args:
+            party: The agent's name.
+            text: The code.
+            work: Runs it.
+            on_cancel: Called if it is removed from the queue.
+
+        Returns:
+            Its id, and the number of cells before it.
+        """
         with self._changed:
-            item = Item(next(self._numbers), "python", text, party, work=work, withdrawn=withdrawn)
-            modes = [*self._serving, *(queued.mode for queued in self._items)]
+            item = Item(next(self._ids), "python", text, party, work=work, on_cancel=on_cancel)
+            queued_modes = [queued_item.mode for queued_item in self._items]
+            cells_before = [*self._serving, *queued_modes].count("python")
             self._insert(item)
-        return item.id, modes.count("python")
+        return item.id, cells_before
 
     def _insert(self, *items: Item) -> None:
         self._items += items
+        # A stable sort: the user's inputs come before those of agents.
         self._items.sort(key=lambda item: bool(item.party))
         self._changed.notify_all()
         self._report()
@@ -146,33 +141,36 @@ class Inbox:
         """Keep the user's queued cells from running until `release`, because the cell before them
         has failed or was stopped."""
         with self._changed:
-            others: list[Item] = []
+            other_items: list[Item] = []
             for item in self._items:
-                is_users_cell = item.mode == "python" and not item.party
-                (self._held if is_users_cell else others).append(item)
-            self._items = others
+                if item.mode == "python" and not item.party:
+                    self._held_items.append(item)
+                else:
+                    other_items.append(item)
+            self._items = other_items
             self._changed.notify_all()
             self._report()
 
     def release(self) -> None:
         """Run the cells that `hold` has kept, before those entered since."""
         with self._changed:
-            self._items = [*self._held, *self._items]
-            self._held = []
+            self._items = [*self._held_items, *self._items]
+            self._held_items = []
             self._changed.notify_all()
             self._report()
 
     def next_item(self, mode: Mode) -> Item | None:
         """Finish the previous input of a mode, and wait for the next; None when closed."""
         with self._changed:
-            self._serving.discard(mode)
+            self._serving.pop(mode, None)
+            self._changed.notify_all()
             if mode == "python" and self._startup_ids is None:
                 self._startup_ids = frozenset(item.id for item in self._items)
             while not self._closed:
                 for item in self._items:
                     if item.mode == mode and not self._follows_cells(item):
                         self._items.remove(item)
-                        self._serving.add(mode)
+                        self._serving[mode] = item.id
                         self._changed.notify_all()
                         self._report()
                         return item
@@ -180,28 +178,34 @@ class Inbox:
             return None
 
     def _follows_cells(self, item: Item) -> bool:
-        """Return whether a question waits for cells that were entered before it, while the kernel
-        started and files were loaded."""
+        """Return whether a question waits until cells have ended that were entered before it, while
+        the kernel started and files were loaded."""
         is_from_startup = self._startup_ids is None or item.id in self._startup_ids
         if item.mode != "ask" or not is_from_startup:
             return False
-        return any(other.mode == "python" and other.id < item.id for other in self._items)
+        cell_ids = [other.id for other in self._items if other.mode == "python"]
+        if "python" in self._serving:
+            cell_ids.append(self._serving["python"])
+        return any(cell_id < item.id for cell_id in cell_ids)
 
     def cancel(self, item_id: int) -> Item | None:
         """Cancel and return an input; None if it is no longer queued."""
         with self._changed:
-            queued = [*self._held, *self._items]
-            item = next((item for item in queued if item.id == item_id), None)
-            if item is not None:
-                (self._held if item in self._held else self._items).remove(item)
-                self._changed.notify_all()
-                self._report()
-        if item is not None and item.withdrawn is not None:
-            item.withdrawn()
+            all_items = [*self._held_items, *self._items]
+            item = next((item for item in all_items if item.id == item_id), None)
+            if item is None:
+                return None
+            self._held_items = [held for held in self._held_items if held.id != item_id]
+            self._items = [queued for queued in self._items if queued.id != item_id]
+            self._changed.notify_all()
+            self._report()
+        if item.on_cancel is not None:
+            item.on_cancel()
         return item
 
     @property
     def idle(self) -> bool:
+        """Whether no input is queued or being served."""
         with self._changed:
             return not self._items and not self._serving
 
@@ -212,12 +216,15 @@ class Inbox:
 
     def _report(self) -> None:
         """Log the inputs that wait behind another one, or for the user."""
-        waiting = [(item, True) for item in self._held]
-        waiting += [(item, False) for item in self._items if item.mode in self._serving]
-        items = [
-            QueueItem(item.id, item.text, item.mode, item.party, joins=item.joins, held=held)
-            for item, held in waiting
+        waiting_items = [item for item in self._items if item.mode in self._serving]
+        queue_items = [
+            *(_queue_item(item, held=True) for item in self._held_items),
+            *(_queue_item(item, held=False) for item in waiting_items),
         ]
-        if items != self._reported:
-            self._reported = items
-            emit(self._log, Queue(items=tuple(items)))
+        if queue_items != self._reported_items:
+            self._reported_items = queue_items
+            emit(self._log, Queue(items=tuple(queue_items)))
+
+
+def _queue_item(item: Item, *, held: bool) -> QueueItem:
+    return QueueItem(item.id, item.text, item.mode, item.party, joins=item.joins, held=held)

@@ -9,10 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit, warn
-from mahtab_tui.kernel.base import Change, ChangeKind, Variable
-from mahtab_tui.llm.providers import model_label
+from mahtab_tui.llm.names import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
 if TYPE_CHECKING:
@@ -27,6 +25,16 @@ _PERMISSION_NOTICES: dict[ApprovalMode, str] = {
     "what it does to files, programs and over the network cannot.",
 }
 _PLANNING_NOTICE = "The model now only reads and answers with a plan. /plan run has it carried out, /plan ends planning."
+_APPROVAL_STATES = {
+    "run": "run",
+    "all": "run",
+    "keep": "run",
+    "skip": "skipped",
+    "stop": "stopped",
+}
+"""The state of an approval's record, by the action that the user chose."""
+
+T = TypeVar("T")
 
 
 class SessionInfo:
@@ -53,19 +61,21 @@ class SessionInfo:
         return parse_rules(self._settings.approval_rules)
 
     def set_model(self, model: str) -> None:
-        self.model, self.party = model, model_label(model)
+        """Set the model by its full name, and log it."""
+        self.model = model
+        self.party = model_label(model)
         self._settings.change("model", model)
         self.report()
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """Code that already waits keeps waiting."""
+        """Set the approval mode. Code that already waits for approval keeps waiting."""
         self.approval = approval
         self._settings.change("approval", approval)
         self.report()
         self.warn_about_permissions()
 
     def set_planning(self, planning: bool) -> None:
-        """Code that already runs is not stopped."""
+        """Begin or end planning. Code that already runs is not stopped."""
         self.planning = planning
         self.report()
         if planning:
@@ -78,6 +88,7 @@ class SessionInfo:
             warn(self._log, _PERMISSION_NOTICES[self.approval])
 
     def report(self) -> None:
+        """Log the name, the model and the approval mode."""
         approval = "plan" if self.planning else self.approval
         emit(self._log, Session(name=self.name, model=self.model, approval=approval))
 
@@ -99,6 +110,8 @@ class Frontend(Protocol):
 
 
 class HeadlessFrontend:
+    """The frontend of a session without a screen."""
+
     can_ask = False
     belongs_to_agent = False
 
@@ -128,22 +141,6 @@ class SessionBackend(NamedTuple):
             self.claim.release()
 
 
-def change_row(change: Change, before: Variable | None) -> records.Change:
-    """Convert a change for the `namespace` record."""
-    now = change.variable
-    if now is None:
-        return records.Change(change.name, change.change)
-    row = variable_row(now, change.change)
-    if before is not None and (before.type, before.summary) != (now.type, now.summary):
-        row = row._replace(was_type=before.type, was=before.summary)
-    return row._replace(columns=change.columns or None)
-
-
-def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
-    name, type, summary, kind = variable.name, variable.type, variable.summary, variable.kind
-    return records.Change(name, change, type, summary, kind, size=variable.size or None)
-
-
 class Permission(NamedTuple):
     """Whether code of a model or of an agent may run."""
 
@@ -151,9 +148,6 @@ class Permission(NamedTuple):
     """`lock`: run it in a locked fork, and ask if it needs more."""
     reason: str = ""
     """Why the user is asked, as a clause; or why it may not run, as a sentence."""
-
-
-T = TypeVar("T")
 
 
 class UserRequests(Generic[T]):
@@ -167,11 +161,21 @@ class UserRequests(Generic[T]):
     def new_id(self) -> str:
         return str(next(self._numbers))
 
-    def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
-        """Wait for the answer, unless `withdrawn()`. Raises `CancelledError`."""
+    def wait(self, request: str, is_withdrawn: Callable[[], bool] = lambda: False) -> T:
+        """Wait for the answer to a request.
+
+        Args:
+            request: Its id.
+            is_withdrawn: Asked once, under the lock: whether there is no need to wait any more.
+
+        Raises:
+            CancelledError: The request was withdrawn.
+        """
         with self._lock:
             question = self._open.setdefault(request, Future())
-            if withdrawn():
+            # Checked here, so that a cancellation between the caller's last check and this
+            # registration is not missed.
+            if is_withdrawn():
                 question.cancel()
         try:
             return question.result()
@@ -214,36 +218,49 @@ class Cancellation:
 
     def cancel(self) -> None:
         with self._lock:
-            self.cancelled, stop = True, self._stop
+            self.cancelled = True
+            stop = self._stop
+        # Called without the lock, because it may cancel something else or wait.
         if stop is not None:
             stop()
 
     def on_cancel(self, stop: Callable[[], object] | None) -> None:
-        """Set what `cancel` calls; it is called at once if that came before."""
+        """Set what `cancel` calls. It is called at once if `cancel` was called before."""
         with self._lock:
-            self._stop, cancelled = stop, self.cancelled
-        if cancelled and stop is not None:
+            self._stop = stop
+            is_cancelled = self.cancelled
+        if is_cancelled and stop is not None:
             stop()
-
-
-_STATES = {"run": "run", "all": "run", "keep": "run", "skip": "skipped", "stop": "stopped"}
 
 
 def ask_approval(
     log: logging.Logger,
     approvals: UserRequests[Decision],
-    about: Approval,
-    withdrawn: Callable[[], bool] = lambda: False,
+    approval: Approval,
+    is_withdrawn: Callable[[], bool] = lambda: False,
 ) -> Decision | None:
-    """Ask the user, and log the decision; None if the request was withdrawn."""
-    emit(log, about.changed(state="waiting"))
+    """Ask the user, and log the decision.
+
+    Args:
+        log: The session's bus.
+        approvals: The requests by which the screen answers.
+        approval: The record of the request, without a state.
+        is_withdrawn: Whether there is no need to ask any more.
+
+    Returns:
+        The decision; None if the request was withdrawn.
+    """
+    emit(log, approval.changed(state="waiting"))
     try:
-        decision = approvals.wait(about.request, withdrawn)
+        decision = approvals.wait(approval.request, is_withdrawn)
     except CancelledError:
-        emit(log, about.changed(state="stopped"))
+        emit(log, approval.changed(state="stopped"))
         return None
-    state, text = _STATES[decision.action], about.text
-    if state == "run" and decision.code not in (None, text):
-        state, text = "edited", decision.code
-    emit(log, about.changed(text=text, state=state, reason=decision.reason))
+
+    state = _APPROVAL_STATES[decision.action]
+    text = approval.text
+    if state == "run" and decision.code is not None and decision.code != text:
+        state = "edited"
+        text = decision.code
+    emit(log, approval.changed(text=text, state=state, reason=decision.reason))
     return decision

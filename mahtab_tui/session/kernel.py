@@ -3,6 +3,7 @@ kernels of sessions in the background."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,24 +30,17 @@ from mahtab_tui.bus.records import (
     warn,
 )
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import (
-    HostFunction,
-    HostServer,
-    Kernel,
-    KernelError,
-    KernelInfo,
-    KernelState,
-    SaveTarget,
-    Status,
-)
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.cells import TerminalOutput
 from mahtab_tui.kernel.detached import (
-    WaitingKernel,
+    DetachedKernel,
+    detached_kernels,
     recovered_output,
     start_detachable,
     stop,
-    waiting_kernels,
 )
+from mahtab_tui.kernel.host import HostFunction, HostServer
 from mahtab_tui.kernel.launch import (
     ConnectionState,
     Launcher,
@@ -56,12 +49,25 @@ from mahtab_tui.kernel.launch import (
     Process,
     environment,
 )
+from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import KernelNote, noted_kernels
+from mahtab_tui.kernel.values import KernelInfo, KernelState, SaveTarget
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.session.cells import last_changes, output_attrs, output_records, unfinished_cells
-from mahtab_tui.session.info import UserRequests
-from mahtab_tui.session.variables import explain_refusal
+from mahtab_tui.llm.ledger import SessionLedger
+from mahtab_tui.session.cells import (
+    Cells,
+    UndoControl,
+    last_changes,
+    output_attrs,
+    output_records,
+    unfinished_cells,
+)
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import MakeKernel, UserRequests
+from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.session.variables import PrivateNames, explain_refusal
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
@@ -70,72 +76,114 @@ from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel
-    from mahtab_tui.session.components import Components
+    from mahtab_tui.session.agent import SessionAgent
+    from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.searches import Searches, ServerCalls
+
+
+JUPYTER_PREFIXES = ("jupyter", "existing:")
+"""Beginnings of Jupyter kernels' addresses."""
+RECONNECT_HOURS = 0.25
+"""Hours that a remote kernel waits even if kernels must not outlive their screen, because it cannot
+tell whether only the connection is gone."""
+JOIN_TIMEOUT_S = 2.0
+"""Seconds that closing a session waits for its cell thread."""
+MAX_IDLE_KERNELS = 5
+"""Detached kernels that may wait without running a cell."""
+MAX_DESCRIBED_CODE_CHARS = 60
+"""Characters of a running cell's code in the description of its kernel."""
+
+OUTPUT_FUNCTION = HostFunction(
+    name="_out",
+    called="cell_output",
+    parameters=(("cell", "int", None),),
+    doc="Return all that a cell printed, as text, by the cell's number.",
+)
 
 
 def add_recovered_output(
     store: SqliteStore, past: Sequence[Record], secrets: Secrets
 ) -> list[Record]:
-    """Add the whole output of the cell in which a resumed session's kernel ended. Raises
-    `StoreError`."""
+    """Add the output of a cell that ended while no screen was open, because its kernel ended.
+
+    Args:
+        store: The resumed session's store, which gets the new records.
+        past: The session's records.
+        secrets: Masks the output.
+
+    Returns:
+        The records with the new ones.
+
+    Raises:
+        StoreError: The store cannot be written.
+    """
     records = list(past)
     for cell, output, path in recovered_output(store.session):
         # The previous screen stored the beginning of this output before it closed.
-        pieces = [
+        other_records = [
             record
             for record in records
             if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)
         ]
-        started = next((each for each in unfinished_cells(pieces) if each.cell == cell), None)
+        unfinished = unfinished_cells(other_records)
+        started = next((record for record in unfinished if record.cell == cell), None)
         if started is not None:
-            text = TerminalOutput()
-            text.add("stdout", output.decode(errors="replace"))
-            whole, kinds = text.text()
-            record = output_records(started)[1](
-                secrets.mask(whole),
+            terminal = TerminalOutput()
+            terminal.add("stdout", output.decode(errors="replace"))
+            text, kinds = terminal.text()
+            _, output_record = output_records(started)
+            output_end = output_record(
+                secrets.mask(text),
                 **output_attrs(started),
                 status=str(Status.DIED),
                 kinds=kinds,
-                rewritten=text.rewritten,
+                rewritten=terminal.rewritten,
                 time=time.time(),
             )
-            sentence = f"The kernel ended in cell {cell} while no screen was open."
-            ended = Notice(sentence, level="warning", time=time.time())
+            notice = Notice(
+                f"The kernel ended in cell {cell} while no screen was open.",
+                level="warning",
+                time=time.time(),
+            )
             store.cells_continue = True
-            store.append(record)
-            store.append(ended)
-            # The last record lists what was restored.
-            records = [*pieces[:-1], record, ended, *pieces[-1:]]
+            store.append(output_end)
+            store.append(notice)
+            # The last record lists what was restored, so it stays the last one.
+            records = [*other_records[:-1], output_end, notice, *other_records[-1:]]
         path.unlink(missing_ok=True)
     return records
 
 
-JUPYTER = ("jupyter", "existing:")
-"""Prefixes of Jupyter kernel addresses."""
-RECONNECT_HOURS = 0.25
-"""Hours that a remote kernel waits even if kernels must not outlive their screen, because it cannot
-tell whether only the connection is gone."""
+class ReattachedKernel(NamedTuple):
+    """A detached kernel to which a resumed session has connected; both None if there is none."""
 
-
-class DetachedKernel(NamedTuple):
     local: LocalProcess | None = None
     remote: ConnectedKernel | None = None
 
 
 def process_kernel(
     settings: Settings,
-    keep: SaveTarget | None = None,
+    save_target: SaveTarget | None = None,
     *,
     session: str = "",
-    waiting: DetachedKernel | None = None,
+    reattached: ReattachedKernel | None = None,
 ) -> Kernel:
-    """Create a kernel according to the settings. keep: where its namespace is saved. session: whose
-    kernel may outlive the screen. waiting: a kernel to reattach. Raises `KernelError`."""
-    waiting = waiting or DetachedKernel()
-    if waiting.remote is not None:
-        settings = settings.model_copy(update={"kernel": waiting.remote.station.address})
-    if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
+    """Create a kernel according to the settings, without starting it.
+
+    Args:
+        settings: The settings.
+        save_target: Where its namespace is saved; None if it is not.
+        session: The id of a session whose kernel may outlive the screen; empty if it must not.
+        reattached: A kernel to continue with.
+
+    Raises:
+        KernelError: The settings name a kernel that cannot be used.
+    """
+    reattached = reattached or ReattachedKernel()
+    if reattached.remote is not None:
+        settings = settings.model_copy(update={"kernel": reattached.remote.station.address})
+    if settings.kernel is not None and settings.kernel.startswith(JUPYTER_PREFIXES):
         from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 
         return jupyter_kernel(settings.kernel, os.getcwd(), startup_code(remote=True))
@@ -146,14 +194,15 @@ def process_kernel(
         reload=settings.reload,
         undo_steps=settings.undo_steps,
         undo_memory=settings.undo_memory,
-        keep=keep,
-        launcher=_make_launcher(settings, session, waiting),
+        keep=save_target,
+        launcher=_make_launcher(settings, session, reattached),
     )
 
 
 def check_address(address: str) -> None:
-    """Raises `KernelError`."""
-    if address.startswith(JUPYTER):
+    """Check the address of a kernel on another machine or of a Jupyter kernel. Raises
+    `KernelError`."""
+    if address.startswith(JUPYTER_PREFIXES):
         from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
 
         parse_jupyter(address)
@@ -166,108 +215,148 @@ def check_address(address: str) -> None:
 class LocalDetachable(LocalLauncher):
     """Launches kernels on this machine that can outlive their screen."""
 
-    def __init__(self, session: str, hours: float, waiting: LocalProcess | None) -> None:
-        """hours: how long an idle kernel waits. waiting: returned by the first `start`."""
+    def __init__(self, session: str, hours: float, reattached: LocalProcess | None) -> None:
+        """Create a launcher.
+
+        Args:
+            session: The id of the session.
+            hours: How long an idle kernel waits for a screen.
+            reattached: The process that the first `start` returns instead of a new one.
+        """
         self._session = session
         self._hours = hours
-        self._waiting = waiting
-        self.will_reattach = waiting is not None
+        self._reattached = reattached
+        self.will_reattach = reattached is not None
 
     def start(
         self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            return waiting
+        if self._reattached is not None:
+            process = self._reattached
+            self._reattached = None
+            return process
         process, self.problem = start_detachable(
             executable, cwd, environment(*size), self._session, self._hours
         )
         return process
 
 
-def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) -> Launcher | None:
+def _make_launcher(
+    settings: Settings, session: str, reattached: ReattachedKernel
+) -> Launcher | None:
     """Return None for a kernel on this machine that ends with its screen."""
     if settings.kernel is None:
-        detachable = session and settings.keep_kernel and sys.platform == "linux"
-        return LocalDetachable(session, settings.keep_kernel, waiting.local) if detachable else None
+        if session and settings.keep_kernel and sys.platform == "linux":
+            return LocalDetachable(session, settings.keep_kernel, reattached.local)
+        return None
     from mahtab_tui.kernel.remote.process import RemoteLauncher
     from mahtab_tui.kernel.remote.transport import parse
 
-    keeping = session if settings.keep_kernel else ""
+    kept_session = session if settings.keep_kernel else ""
     hours = settings.keep_kernel or RECONNECT_HOURS
-    return RemoteLauncher(parse(settings.kernel), hours, keeping, waiting.remote)
+    return RemoteLauncher(parse(settings.kernel), hours, kept_session, reattached.remote)
 
 
 def startup_code(*, remote: bool = False) -> str:
-    """Return code that runs the user's ``startup.py``. remote: the kernel cannot read the file
-    itself."""
+    """Return code that runs the user's ``startup.py``; empty if there is no such file.
+
+    Args:
+        remote: Whether the kernel cannot read the file itself.
+    """
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
     name = str(path)
-    source = (
-        repr(path.read_bytes()) if remote else f"__import__('pathlib').Path({name!r}).read_bytes()"
-    )
+    source = f"__import__('pathlib').Path({name!r}).read_bytes()"
+    if remote:
+        source = repr(path.read_bytes())
     # This binds no names, which would remain if the file fails.
     return f"exec(compile({source}, {name!r}, 'exec'))"
 
 
-OUTPUT_FUNCTION = HostFunction(
-    name="_out",
-    called="cell_output",
-    parameters=(("cell", "int", None),),
-    doc="Return all that a cell printed, as text, by the cell's number.",
-)
-
-
 class SessionKernelHost:
-    """The `kernel.base.KernelHost` of a session."""
+    """The `kernel.host.KernelHost` of a session."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._log = parts.log
-        self._cells = parts.cells
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        cells: Cells,
+        private: PrivateNames,
+        knowledge: Knowledge,
+        searches: Searches,
+        agent: SessionAgent,
+        spending: SessionLedger,
+        servers: ServerCalls | None,
+    ) -> None:
+        """servers: None if the session has no MCP servers."""
+        self._runtime = runtime
+        self._cells = cells
+        self._private = private
+        self._knowledge = knowledge
+        self._searches = searches
+        self._agent = agent
+        self._spending = spending
+        self._servers = servers
         self.inputs: UserRequests[str | None] = UserRequests()
+        """The calls of `input()` that wait for the user."""
         self._tool_calls: set[tuple[str, threading.Event]] = set()
-        """Names, and events that cancel the calls."""
+        """The names of running tools, each with the event that cancels it."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
-        runs = info.state is KernelState.BUSY
-        emit(
-            self._log,
-            records.Kernel(
-                text,
-                state=str(info.state),
-                python=info.python,
-                executable=info.executable,
-                cwd=info.cwd,
-                pid=info.pid,
-                cell=self._cells.last if runs else None,
-                since=self._cells.resumed_since if runs else None,
-                host=info.host or None,
-                address=info.address or None,
-                next_try=info.next_try or None,
-            ),
+        is_busy = info.state is KernelState.BUSY
+        record = records.Kernel(
+            text,
+            state=str(info.state),
+            python=info.python,
+            executable=info.executable,
+            cwd=info.cwd,
+            pid=info.pid,
+            cell=self._cells.last if is_busy else None,
+            since=self._cells.resumed_since if is_busy else None,
+            host=info.host or None,
+            address=info.address or None,
+            next_try=info.next_try or None,
         )
+        emit(self._runtime.log, record)
         self._cells.follow(info.state)
-        if info.state is KernelState.DEAD and self._parts.servers is not None:
-            self._parts.servers.cancel()
+        if info.state is KernelState.DEAD and self._servers is not None:
+            self._servers.cancel()
 
     def background_output(self, text: str) -> None:
-        text = self._parts.secrets.mask(text)
+        text = self._runtime.secrets.mask(text)
         kinds = (("stdout", len(text)),)
-        emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
+        emit(self._runtime.log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
 
     def functions(self) -> Sequence[HostFunction]:
-        return [*self._parts.knowledge.toolset.functions(), OUTPUT_FUNCTION]
+        return [*self._knowledge.toolset.functions(), OUTPUT_FUNCTION]
 
     def servers(self) -> Sequence[HostServer]:
-        return () if self._parts.servers is None else self._parts.servers.servers()
+        if self._servers is None:
+            return ()
+        return self._servers.servers()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        parts, searches, tree = self._parts, self._parts.searches, str(args.get("tree", ""))
-        if name in ("ask", "rlm") and (used := self._cells.private_in_use):
-            raise RuntimeError(explain_refusal(f"{name}()", used))
+        """Serve a function that code in the kernel has called.
+
+        Args:
+            name: The function's name on the wire.
+            args: Its arguments. They come from the kernel, so nothing in them is trusted.
+
+        Returns:
+            A JSON value.
+
+        Raises:
+            RuntimeError: The call is refused, or failed. The message is a sentence.
+        """
+        searches = self._searches
+        tree = str(args.get("tree", ""))
+
+        # What these functions send to a model could contain a private value.
+        if name in ("ask", "rlm"):
+            private_names = self._cells.private_in_use
+            if private_names:
+                raise RuntimeError(explain_refusal(f"{name}()", private_names))
         match name:
             case "private":
                 return self._mark_private(str(args["name"]), bool(args["on"]))
@@ -276,11 +365,13 @@ class SessionKernelHost:
             case "cell_output":
                 return self._cell_output(args["cell"])
             case "usage":
-                return parts.spending.table()
+                return self._spending.table()
             case "rlm":
-                return searches.run_from_cell(args, self._cells.last, parts.agent.model)
+                return searches.run_from_cell(args, self._cells.last, self._agent.model)
             case "rlm_text":
-                return searches.receive_text(tree, str(args["text"]))
+                start = args.get("start")
+                start = None if start is None else int(start)
+                return searches.receive_text(tree, str(args["text"]), start)
             case "rlm_tools":
                 return searches.open_tools(tree).next()
             case "rlm_tool":
@@ -290,38 +381,38 @@ class SessionKernelHost:
             case "rlm_stop":
                 return searches.stop_tree(tree)
             case "terminal":
-                if host := parts.kernel.info().host:  # another machine must not start programs
+                # Another machine must not start programs on this one.
+                if host := self._runtime.kernel.info().host:
                     raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
                 argv = [str(word) for word in args["argv"]]
-                return parts.frontend.run_in_terminal(argv, str(args["cwd"]))
-            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if parts.servers:
-                return parts.servers.call(name, args)
+                return self._runtime.frontend.run_in_terminal(argv, str(args["cwd"]))
+            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers:
+                return self._servers.call(name, args)
             case "quit":
                 return self._cells.leave()
             case "input":
                 return self._input(str(args.get("prompt", "")), bool(args.get("password")))
-            case _ if name in parts.knowledge.toolset.tools:
+            case _ if name in self._knowledge.toolset.tools:
                 return self._call_tool(name, args)
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
-        parts = self._parts
-        cancel: dict[str, Callable[[], object]] = {
+        cancel_functions: dict[str, Callable[[], object]] = {
             "input": self.inputs.cancel_all,
-            "ask": parts.agent.stop,
-            "rlm": parts.searches.stop_all,
-            "rlm_tools": parts.searches.end_tools,
+            "ask": self._agent.stop,
+            "rlm": self._searches.stop_all,
+            "rlm_tools": self._searches.end_tools,
         }
-        if name in cancel:
-            cancel[name]()
-        for called, cancelled in list(self._tool_calls):
-            if called == name:
+        if name in cancel_functions:
+            cancel_functions[name]()
+        for tool_name, cancelled in list(self._tool_calls):
+            if tool_name == name:
                 cancelled.set()
 
     def _cell_output(self, cell: object) -> str:
         if not isinstance(cell, int):
             raise RuntimeError("_out() takes the number of a cell, as in _out(7).")
-        if self._parts.private.is_private_cell(cell):
+        if self._private.is_private_cell(cell):
             self._refuse_foreign_code(
                 f"read the output of cell {cell}, which used a private variable"
             )
@@ -331,17 +422,18 @@ class SessionKernelHost:
         return output
 
     def _call_tool(self, name: str, args: Mapping[str, Any]) -> str:
-        waiting = name, threading.Event()
-        self._tool_calls.add(waiting)
+        cancelled = threading.Event()
+        tool_call = (name, cancelled)
+        self._tool_calls.add(tool_call)
         try:
-            return self._parts.knowledge.toolset.run(name, args, waiting[1])
+            return self._knowledge.toolset.run(name, args, cancelled)
         finally:
-            self._tool_calls.discard(waiting)
+            self._tool_calls.discard(tool_call)
 
     def _mark_private(self, name: str, private: bool) -> None:
         if not private:
             self._refuse_foreign_code("make a private variable public")
-        self._parts.private.mark(name, private)
+        self._private.mark(name, private)
 
     def _refuse_foreign_code(self, action: str) -> None:
         if self._cells.assistant_runs or self._cells.agent_runs:
@@ -350,32 +442,58 @@ class SessionKernelHost:
     def _ask_model(self, prompt: str) -> str:
         self._refuse_foreign_code("call ask()")
         try:
-            return self._parts.agent.ask(prompt, from_cell=True)
+            return self._agent.ask(prompt, from_cell=True)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 
     def _input(self, prompt: str, password: bool) -> str | None:
-        if self._parts.by_program:
+        if self._runtime.by_program:
             return None
-        request, cell = self.inputs.new_id(), self._cells.last
-        asked = Input(prompt, request=request, cell=cell, password=password, state="waiting")
-        emit(self._log, asked)
-        try:
-            answer, state = self.inputs.wait(request), "answered"
-        except CancelledError:
-            answer, state = None, "cancelled"
+        request = self.inputs.new_id()
+        record = Input(
+            prompt, request=request, cell=self._cells.last, password=password, state="waiting"
+        )
+        emit(self._runtime.log, record)
+
+        answer = None
+        state = "cancelled"
+        with suppress(CancelledError):
+            answer = self.inputs.wait(request)
+            state = "answered"
         if password and answer is not None:
-            self._parts.secrets.add(answer)
-        emit(self._log, asked.changed(state=state, time=0.0))
+            self._runtime.secrets.add(answer)
+        emit(self._runtime.log, record.changed(state=state, time=0.0))
         return answer
 
 
 class CellThread:
-    def __init__(self, parts: Components, ready: Future[bool], files: Sequence[DataFile]) -> None:
-        """files: loaded into variables once the kernel has started."""
-        self._parts = parts
-        self._log = parts.log
-        self._kernel = parts.kernel
+    """Starts the kernel, loads files, and then runs the queued cells one by one."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cells: Cells,
+        namespace_store: NamespaceStore,
+        inbox: Inbox,
+        host: SessionKernelHost,
+        ready: Future[bool],
+        files: Sequence[DataFile],
+    ) -> None:
+        """
+        Args:
+            runtime: What the session works with.
+            cells: Runs the cells.
+            namespace_store: Restores the saved variables.
+            inbox: The queue of cells.
+            host: What the kernel reports to.
+            ready: Gets whether the kernel's Python has pandas.
+            files: Loaded into variables once the kernel has started.
+        """
+        self._runtime = runtime
+        self._cells = cells
+        self._namespace_store = namespace_store
+        self._inbox = inbox
+        self._host = host
         self._ready = ready
         self._files = files
         self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
@@ -386,58 +504,68 @@ class CellThread:
     def close(self) -> None:
         """Wait for the thread. Close the inbox first."""
         if self._thread.is_alive():
-            self._thread.join(2.0)
+            self._thread.join(JOIN_TIMEOUT_S)
 
     def load(self, file: DataFile) -> bool:
         """Run a cell that loads a file; returns whether it succeeded."""
         from mahtab_tui.session.loading import make_loading_cell
 
-        pandas = self._kernel.installed("pandas")
-        loading = make_loading_cell(file, Path(self._kernel.info().cwd), pandas=pandas)
+        has_pandas = self._runtime.kernel.can_import("pandas")
+        loading_cell = make_loading_cell(
+            file, Path(self._runtime.kernel.info().cwd), pandas=has_pandas
+        )
         # Import it from the environment first: opening a file must not run modules next to it.
-        if loading.module:
-            self._kernel.installed(loading.module, load=True)
-        loaded = self._parts.cells.run(loading.code).status is Status.OK
-        text = loading.note
-        if not loaded:
-            shown = one_line(file.path.name)
-            text = f"{shown} could not be loaded: the cell above shows why. There is no variable {file.name}."
-        if text:
-            warn(self._log, text)
-        return loaded
+        if loading_cell.module:
+            self._runtime.kernel.import_module(loading_cell.module)
+        result = self._cells.run(loading_cell.code)
+
+        is_loaded = result.status is Status.OK
+        note = loading_cell.note
+        if not is_loaded:
+            note = (
+                f"{one_line(file.path.name)} could not be loaded: the cell above shows why."
+                f" There is no variable {file.name}."
+            )
+        if note:
+            warn(self._runtime.log, note)
+        return is_loaded
 
     def _attach(self) -> None:
-        cells = unfinished_cells(self._parts.past)
+        """Continue with the cells and variables of a kernel that was reattached."""
+        cells = unfinished_cells(self._runtime.past)
         start_thread("list-variables", self._announce_variables)
-        for cell in cells[1:]:  # they run inside the first one
+        # The later cells run inside the first one.
+        for cell in cells[1:]:
             start_thread("resume-cell", self._resume_cell, cell, True)
         if cells:
             self._resume_cell(cells[0], False)
 
     def _announce_variables(self) -> None:
         try:
-            self._parts.namespace_store.resume(*self._kernel.saved_before())
-            self._parts.cells.announce_restored(last_changes(self._parts.past))
-            self._ready.set_result(self._kernel.installed("pandas"))
+            self._namespace_store.resume(*self._runtime.kernel.saved_before())
+            self._cells.announce_restored(last_changes(self._runtime.past))
+            self._ready.set_result(self._runtime.kernel.can_import("pandas"))
         except KernelError as error:
-            warn(self._log, str(error))
+            warn(self._runtime.log, str(error))
 
     def _resume_cell(self, cell: ReplIn, nested: bool) -> None:
         try:
-            self._parts.cells.resume_cell(cell, nested)
+            self._cells.resume_cell(cell, nested)
         except KernelError as error:
             self._report(str(error))
 
     def _start_kernel(self) -> None:
         try:
-            self._kernel.start(self._parts.host)
-            if self._kernel.was_reattached:
+            self._runtime.kernel.start(self._host)
+            if self._runtime.kernel.was_reattached:
                 self._attach()
             else:
-                if variables := self._kernel.variables():
-                    self._parts.cells.announce_existing(variables)
-                self._parts.namespace_store.start_restore()
-                self._ready.set_result(self._kernel.installed("pandas"))
+                # The startup code or another program may have made variables.
+                variables = self._runtime.kernel.variables()
+                if variables:
+                    self._cells.announce_existing(variables)
+                self._namespace_store.start_restore()
+                self._ready.set_result(self._runtime.kernel.can_import("pandas"))
             for file in self._files:
                 self.load(file)
         except KernelError as error:
@@ -447,86 +575,91 @@ class CellThread:
 
     def _run(self) -> None:
         self._start_kernel()
-        while (item := self._parts.inbox.next_item("python")) is not None:
+        while (item := self._inbox.next_item("python")) is not None:
             try:
                 if item.work is not None:
                     item.work()
                 else:
-                    self._parts.cells.run(item.text)
+                    self._cells.run(item.text)
             except Exception as error:  # the thread's outermost frame
                 self._report(f"The cell could not be run: {type(error).__name__}: {error}")
 
     def _report(self, problem: str) -> None:
-        emit(self._log, Notice(problem, level="error"))
+        emit(self._runtime.log, Notice(problem, level="error"))
 
 
-MOST_WAITING = 5
-"""Not counting kernels that run a cell."""
-
-_CODE = 60
-_Kernel = WaitingKernel | KernelNote
-
-
-def waiting_remote_kernels() -> list[KernelNote]:
+def remote_detached_kernels() -> list[KernelNote]:
     """Return the kernels on other machines whose sessions are not open; they may have ended."""
-    open_now = locked_sessions()
-    return [noted for noted in noted_kernels() if noted.session not in open_now]
+    open_sessions = locked_sessions()
+    return [note for note in noted_kernels() if note.session not in open_sessions]
 
 
-def local_detached_kernels() -> list[WaitingKernel]:
+def local_detached_kernels() -> list[DetachedKernel]:
     """Return this machine's kernels without a screen, longest wait first."""
-    open_now = locked_sessions()
-    alone = (kernel for kernel in waiting_kernels() if not kernel.has_host)
-    found = (kernel for kernel in alone if kernel.session not in open_now)
-    return sorted(found, key=lambda kernel: kernel.since)
+    open_sessions = locked_sessions()
+    kernels = [
+        kernel
+        for kernel in detached_kernels()
+        if not kernel.has_host and kernel.session not in open_sessions
+    ]
+    return sorted(kernels, key=lambda kernel: kernel.since)
 
 
 def stop_surplus_kernels() -> None:
+    """Stop the kernels that have been idle longest, if too many wait."""
     idle = [kernel for kernel in local_detached_kernels() if kernel.has_run and not kernel.cell]
-    for kernel in idle[: max(0, len(idle) - MOST_WAITING)]:
+    surplus_count = max(0, len(idle) - MAX_IDLE_KERNELS)
+    for kernel in idle[:surplus_count]:
         with suppress(OSError):
             stop(kernel)
 
 
 def summarize_detached_kernels() -> dict[str, str]:
     """Return what each kernel without a screen is doing, by session."""
-    kernels = chain[_Kernel](waiting_remote_kernels(), local_detached_kernels())
+    kernels: list[DetachedKernel | KernelNote] = [
+        *remote_detached_kernels(),
+        *local_detached_kernels(),
+    ]
     return {kernel.session: describe_kernel(kernel) for kernel in kernels}
 
 
 def stop_detached_kernel(session: str) -> str:
     """Stop this machine's waiting kernel of a session; returns a sentence."""
-    found = [kernel for kernel in local_detached_kernels() if kernel.session == session]
-    if not found:
+    kernels = [kernel for kernel in local_detached_kernels() if kernel.session == session]
+    if not kernels:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
+    kernel = kernels[0]
     try:
-        ended = stop(found[0])
+        has_ended = stop(kernel)
     except OSError as error:
         return f"Its kernel cannot be reached: {error.strerror or error}."
-    process = found[0].pid
-    return (
-        "Its kernel has ended." if ended else f"Its kernel (process {process}) has not ended yet."
-    )
+    if not has_ended:
+        return f"Its kernel (process {kernel.pid}) has not ended yet."
+    return "Its kernel has ended."
 
 
 def describe_detached_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen."""
-    local = [kernel for kernel in local_detached_kernels() if kernel.has_run]
-    for kernel in chain[_Kernel](local, waiting_remote_kernels()):
-        id, what = kernel.session, f"{describe_kernel(kernel)}{foreign_folder(kernel.session)}"
-        how = f"Resume: mahtab-tui --resume {id}. Stop: mahtab-tui sessions stop {id}"
-        yield f"Session {id} has a kernel in the background, {what}. {how}"
+    local_kernels = [kernel for kernel in local_detached_kernels() if kernel.has_run]
+    kernels: list[DetachedKernel | KernelNote] = [*local_kernels, *remote_detached_kernels()]
+    for kernel in kernels:
+        id = kernel.session
+        activity = f"{describe_kernel(kernel)}{foreign_folder(id)}"
+        commands = f"Resume: mahtab-tui --resume {id}. Stop: mahtab-tui sessions stop {id}"
+        yield f"Session {id} has a kernel in the background, {activity}. {commands}"
 
 
-def describe_kernel(kernel: _Kernel) -> str:
+def describe_kernel(kernel: DetachedKernel | KernelNote) -> str:
+    """Return what a kernel without a screen is doing, as a clause."""
     age = _format_age(time.time() - kernel.since)
     if isinstance(kernel, KernelNote):
         return f"started {age} ago on {one_line(kernel.station.label)}"
-    use = _use(kernel.pid)
+    resources = _describe_resources(kernel.pid)
     if not kernel.cell:
-        return f"idle for {age}, {use}"
+        return f"idle for {age}, {resources}"
+    activity = f"running cell {kernel.cell} for {age}, {resources}"
     code = _running_code(kernel)
-    return f"running cell {kernel.cell} for {age}, {use}{f': {code}' if code else ''}"
+    return f"{activity}: {code}" if code else activity
 
 
 def foreign_folder(session: str) -> str:
@@ -538,81 +671,108 @@ def foreign_folder(session: str) -> str:
     return ""
 
 
-def _use(pid: int) -> str:
-    """Describe the CPU time and the memory of a process."""
+def _describe_resources(pid: int) -> str:
+    """Return the CPU time and the resident memory of a process."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        # The fields after the command's name, which may contain spaces and brackets: see proc(5).
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        cpu_ticks = int(fields[11]) + int(fields[12])
     except (OSError, ValueError, IndexError):
         return "? MB"
-    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return f"CPU {_format_age(seconds)}, {pages * 4096 / 2**20:,.0f} MB"
+    cpu_seconds = cpu_ticks / os.sysconf("SC_CLK_TCK")
+    megabytes = resident_pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return f"CPU {_format_age(cpu_seconds)}, {megabytes:,.0f} MB"
 
 
-def _running_code(kernel: WaitingKernel) -> str:
+def _running_code(kernel: DetachedKernel) -> str:
+    """Return the beginning of the code that a kernel runs, in one line; empty if it is unknown."""
     code = ""
     with suppress_all_but_corruption():
-        for kind in (UserReplIn, AssistantReplIn):
-            for each in records_with_tag(database(), kernel.session, kind.tag):
-                if isinstance(each, ReplIn) and each.cell == kernel.cell:
-                    code = code or " ".join(each.text.split())
-    return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
+        for record_class in (UserReplIn, AssistantReplIn):
+            for record in records_with_tag(database(), kernel.session, record_class.tag):
+                if isinstance(record, ReplIn) and record.cell == kernel.cell:
+                    code = code or " ".join(record.text.split())
+    if len(code) > MAX_DESCRIBED_CODE_CHARS:
+        code = f"{code[: MAX_DESCRIBED_CODE_CHARS - 1]}…"
+    return one_line(code)
 
 
 def _format_age(seconds: float) -> str:
-    minutes, rest = divmod(max(0, int(seconds)), 60)
+    minutes, remaining_seconds = divmod(max(0, int(seconds)), 60)
     if minutes < 1:
-        return f"{rest} s"
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+        return f"{remaining_seconds} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60:,} h {minutes % 60} min"
 
 
 class KernelControl:
     """The user's actions on the kernel. Methods return immediately."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._kernel = parts.masked
+    def __init__(
+        self,
+        log: logging.Logger,
+        kernel: MaskedKernel,
+        make_kernel: MakeKernel | None,
+        *,
+        cells: Cells,
+        undo: UndoControl,
+        private: PrivateNames,
+    ) -> None:
+        """make_kernel: None if the session must keep its kernel."""
+        self._log = log
+        self._kernel = kernel
+        self._make_kernel = make_kernel
+        self._cells = cells
+        self._undo = undo
+        self._private = private
 
     def kill(self) -> None:
+        """Kill the kernel, without saving its variables."""
         self._on_thread("The kernel could not be killed", self._kernel.kill)
 
     def reset(self) -> None:
-        self._on_thread("The kernel could not be reset", self._parts.cells.reset_kernel)
+        """Start a new kernel without variables."""
+        self._on_thread("The kernel could not be reset", self._cells.reset_kernel)
 
     def activate(self, python: str) -> None:
+        """Switch to another interpreter or environment. python: its path."""
         change = partial(self._kernel.activate, python)
-        self._on_thread("The interpreter was not changed", self._parts.cells.change_kernel, change)
+        self._on_thread("The interpreter was not changed", self._cells.change_kernel, change)
 
     def move(self, address: str) -> None:
         """Switch to a kernel at another address; empty for this machine."""
 
         def work() -> None:
-            if self._parts.make_kernel is None:
+            if self._make_kernel is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            new = self._parts.make_kernel(address)
+            kernel = self._make_kernel(address)
             text = f"Switched to {address or 'this machine'}."
-            self._parts.cells.change_kernel(lambda: self._kernel.replace_kernel(new, text))
+            self._cells.change_kernel(lambda: self._kernel.replace_kernel(kernel, text))
 
         self._on_thread("The kernel was not moved", work)
 
     def change_directory(self, path: str) -> None:
         def work() -> None:
             folder = self._kernel.change_directory(path)
-            emit(self._parts.log, Notice(f"The working directory is now {folder}."))
+            emit(self._log, Notice(f"The working directory is now {folder}."))
 
         self._on_thread("The working directory was not changed", work)
 
     def redo(self) -> None:
-        self._on_thread("Nothing was redone", self._parts.undo.redo)
+        self._on_thread("Nothing was redone", self._undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
-        self._on_thread("Nothing was marked", self._parts.private.mark, name, private)
+        self._on_thread("Nothing was marked", self._private.mark, name, private)
 
     def _on_thread(self, failure: str, work: Callable[..., object], *args: object) -> None:
-        def guarded() -> None:
+        """Call a function on a thread. failure: the beginning of the notice if it fails."""
+
+        def work_or_report() -> None:
             try:
                 work(*args)
             except KernelError as error:
-                emit(self._parts.log, Notice(f"{failure}. {error}", level="error"))
+                emit(self._log, Notice(f"{failure}. {error}", level="error"))
 
-        start_thread("kernel-work", guarded)
+        start_thread("kernel-work", work_or_report)

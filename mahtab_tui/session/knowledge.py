@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import Usage, emit, warn
 from mahtab_tui.llm.base import ModelError, explain_error
-from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
+from mahtab_tui.llm.ledger import Ledger, OverBudget
+from mahtab_tui.llm.usage import LOCAL, estimate_message_tokens, price
+from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 from mahtab_tui.system import IMPORTS, Lazy, start_thread
 
@@ -22,16 +24,15 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
     from mahtab_tui.servers.servers import Servers
-    from mahtab_tui.session.components import Components
     from mahtab_tui.tools import Toolset
 
 
 class Knowledge:
     """The skills, instructions, source search, tools and MCP servers of a session."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._settings = parts.settings
+    def __init__(self, runtime: Runtime, spending: Ledger) -> None:
+        self._runtime = runtime
+        self._spending = spending
         self._instructions_lock = threading.Lock()
         self._instructions: FoundInstructions | None = None
         self._skills = Lazy(self._make_skills)
@@ -50,20 +51,25 @@ class Knowledge:
         """Read the instructions; tell the user once what is untrusted or unreadable."""
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
+        no_instructions = FoundInstructions((), ())
         with self._instructions_lock:
-            found = nothing = FoundInstructions((), ())
-            before = self._instructions or nothing
-            with suppress(SettingsError):  # the folder was deleted
-                found = find_instructions(project_folder())
-            self._instructions = found
-        for problem in found.problems:
-            if problem not in before.problems:
+            earlier = self._instructions or no_instructions
+            instructions = no_instructions
+            # A `SettingsError` means that the folder was deleted.
+            with suppress(SettingsError):
+                instructions = find_instructions(project_folder())
+            self._instructions = instructions
+
+        for problem in instructions.problems:
+            if problem not in earlier.problems:
                 self._warn(problem)
-        for each in found.untrusted:
-            if each not in before.untrusted:
-                text = f"{each.name} in this project does not go to the model until you trust it: /instructions shows it."
-                self._warn(text)
-        return found
+        for file in instructions.untrusted:
+            if file not in earlier.untrusted:
+                self._warn(
+                    f"{file.name} in this project does not go to the model until you trust it:"
+                    " /instructions shows it."
+                )
+        return instructions
 
     @property
     def skills(self) -> SkillLibrary:
@@ -73,12 +79,15 @@ class Knowledge:
         from mahtab_tui.knowledge.library import SkillLibrary
         from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders
 
-        of_project = self._settings.is_from_project("skills_dir")
-        folders = skill_folders(project_folder(), self._settings.skills_dir, of_project=of_project)
+        is_from_project = self._runtime.settings.is_from_project("skills_dir")
+        folders = skill_folders(
+            project_folder(), self._runtime.settings.skills_dir, of_project=is_from_project
+        )
         return SkillLibrary(SkillsLoader(*folders), self._warn, self.semantic_index)
 
     @property
     def loaded(self) -> LoadedSkills:
+        """The skills whose instructions the model gets."""
         return self.toolset.loaded
 
     @property
@@ -89,13 +98,15 @@ class Knowledge:
         from mahtab_tui.knowledge.library import LoadedSkills
         from mahtab_tui.tools import Toolset
 
-        loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._parts.log)
-        for record in self._parts.past:
-            loaded.fold(record)
+        loaded_skills = LoadedSkills(
+            lambda: self.skills, self._runtime.settings.skills_budget, self._runtime.log
+        )
+        for record in self._runtime.past:
+            loaded_skills.fold(record)
         return Toolset(
-            self._settings.code_dir,
+            self._runtime.settings.code_dir,
             self.skills,
-            loaded,
+            loaded_skills,
             self._warn,
             lambda: self.read_instructions().texts(),
             self._listed_servers,
@@ -104,53 +115,63 @@ class Knowledge:
     @property
     def semantic_index(self) -> SemanticIndex | None:
         """None if no embedding model is set. The first search loads the model."""
-        return self._semantic_index.get() if self._settings.embedding_model else None
+        if not self._runtime.settings.embedding_model:
+            return None
+        return self._semantic_index.get()
 
     def _make_semantic_index(self) -> SemanticIndex:
         from mahtab_tui.knowledge.semantic_index import SemanticIndex
 
-        settings = self._settings
+        settings = self._runtime.settings
         model = EmbeddingModel(
             settings.embedding_model or "",
-            self._parts.spending,
+            self._spending,
             self._count_usage,
             base_url=settings.base_url,
             api_keys=settings.model_access()["api_keys"],
             timeout=settings.model_timeout,
         )
-        return SemanticIndex(model, self._parts.secrets.redact_for_model, self._warn)
+        return SemanticIndex(model, self._runtime.secrets.redact_for_model, self._warn)
 
-    def _count_usage(self, used: Usage) -> None:
-        self._parts.spending.count(used)
-        emit(self._parts.log, used)
+    def _count_usage(self, usage: Usage) -> None:
+        self._spending.count(usage)
+        emit(self._runtime.log, usage)
 
     @property
     def servers(self) -> Servers | None:
         """None if there are none. This starts no server."""
-        return self._servers.get() if self._settings.mcp else None
+        if not self._runtime.settings.mcp:
+            return None
+        return self._servers.get()
 
     def _make_servers(self) -> Servers:
         import builtins
 
-        from mahtab_tui.servers.servers import SavedLogins, Servers
-        from mahtab_tui.worker.toolbox import NAMES
+        from mahtab_tui.servers.servers import Servers
+        from mahtab_tui.servers.state import SavedLogins
+        from mahtab_tui.worker.tools.toolbox import NAMES
 
-        tools = (name for tool in self.toolset.tools.values() for name in tool.names)
-        reserved = frozenset({*dir(builtins), *NAMES, *tools, "tools", "ToolFailed"})
-        file = None if self._parts.no_trace else home_folder() / "mcp_logins.json"
+        # A server's name becomes a variable, which must not hide what is there.
+        tool_names = [name for tool in self.toolset.tools.values() for name in tool.names]
+        reserved_names = frozenset({*dir(builtins), *NAMES, *tool_names, "tools", "ToolFailed"})
+        logins_file = None if self._runtime.no_trace else home_folder() / "mcp_logins.json"
         return Servers(
-            self._settings.mcp,
+            self._runtime.settings.mcp,
             project_folder(),
             self._warn,
-            logins=SavedLogins(file, self._parts.secrets.add),
-            reserved=reserved,
+            logins=SavedLogins(logins_file, self._runtime.secrets.add),
+            reserved=reserved_names,
         )
 
     def _listed_servers(self) -> list[ListedServer]:
         from mahtab_tui.llm.prompts import ListedServer
 
-        states = self.servers.states.values() if self.servers else ()
-        return [ListedServer(each.python, each.sentence, each.used_tools()) for each in states]
+        if self.servers is None:
+            return []
+        return [
+            ListedServer(state.python, state.sentence, state.used_tools())
+            for state in self.servers.states.values()
+        ]
 
     def close(self) -> None:
         """Stop the MCP servers, and wait for them briefly."""
@@ -158,7 +179,7 @@ class Knowledge:
             self._servers.get().close()
 
     def _warn(self, problem: str) -> None:
-        warn(self._parts.log, problem)
+        warn(self._runtime.log, problem)
 
 
 class EmbeddingModel:
@@ -167,21 +188,31 @@ class EmbeddingModel:
     def __init__(
         self,
         spec: str,
-        spending: Spending,
+        spending: Ledger,
         on_usage: Callable[[Usage], None],
         *,
         base_url: str | None = None,
         api_keys: Mapping[str, str] | None = None,
         timeout: float = 120.0,
     ) -> None:
-        """spec: "provider:model", as `init_embeddings` takes it. timeout: in seconds."""
+        """Create a model without loading it.
+
+        Args:
+            spec: ``provider:model``, as `init_embeddings` takes it.
+            spending: The budget, which limits its calls.
+            on_usage: Called with the usage of each call.
+            base_url: The address of a service that speaks OpenAI's protocol.
+            api_keys: Keys by provider, which the environment's keys override.
+            timeout: Seconds for a call.
+        """
         self._provider, _, self._model = spec.strip().partition(":")
         self._base_url = base_url if self._provider == "openai" else None
         self._spending = spending
         self._on_usage = on_usage
-        name = "openai_compatible" if self._base_url else self._provider
-        self._key = os.environ.get(f"{name.upper()}_API_KEY") or (api_keys or {}).get(name, "")
         self._timeout = timeout
+        key_name = "openai_compatible" if self._base_url else self._provider
+        configured_key = (api_keys or {}).get(key_name, "")
+        self._key = os.environ.get(f"{key_name.upper()}_API_KEY") or configured_key
         self._inner = Lazy(self._make)
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -193,16 +224,24 @@ class EmbeddingModel:
     def _call(
         self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
     ) -> list[list[float]]:
-        """LangChain drops the service's count of tokens, so they are estimated."""
+        """Embed texts within the budget. Raises `ModelError`."""
+        # LangChain drops the service's count of tokens, so they are estimated.
         tokens = estimate_message_tokens(texts)
-        provider = LOCAL if self._provider == "ollama" else self._base_url or self._provider
+        provider = self._base_url or self._provider
+        if self._provider == "ollama":
+            provider = LOCAL
         cost = price(provider, self._model, tokens, 0)
-        name = f"{self._provider}:{self._model}"
-        used = Usage(model=name, input_tokens=tokens, cost=cost, source="embedding", estimated=True)
+        usage = Usage(
+            model=f"{self._provider}:{self._model}",
+            input_tokens=tokens,
+            cost=cost,
+            source="embedding",
+            estimated=True,
+        )
         try:
             with self._spending.within_limit(self._model, lambda: cost):
                 vectors = call(self._inner.get())
-                self._on_usage(used)
+                self._on_usage(usage)
         except OverBudget as error:
             raise ModelError(str(error)) from None
         except Exception as error:  # the provider's code
@@ -212,6 +251,7 @@ class EmbeddingModel:
         return vectors
 
     def _make(self) -> Embeddings:
+        """Load the model's package and create its client. Raises `ModelError`."""
         options: dict[str, Any] = {}
         if self._provider == "openai":
             options = {
@@ -220,8 +260,9 @@ class EmbeddingModel:
                 # It would download a table of tokens; our texts are short.
                 "check_embedding_ctx_length": False,
                 "api_key": self._key or "none",
-                **({"base_url": self._base_url} if self._base_url else {}),
             }
+            if self._base_url:
+                options["base_url"] = self._base_url
         elif self._provider == "ollama":
             options = {"client_kwargs": {"timeout": self._timeout}}
         try:

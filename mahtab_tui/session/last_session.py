@@ -48,13 +48,13 @@ def save_last_session(user: str, assistant: str) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     question = shorten(str(user), MAX_SAVED_CHARS)
     answer = shorten(str(assistant), MAX_SAVED_CHARS)
-    last = LastSession(time.time(), question, answer)
+    session = LastSession(time.time(), question, answer)
     # Written beside it and renamed, so that a reader never sees half of it. `mkstemp` makes a file
     # that only its owner can read.
     descriptor, draft = tempfile.mkstemp(prefix=".last_session", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            json.dump(last._asdict(), file, ensure_ascii=False)
+            json.dump(session._asdict(), file, ensure_ascii=False)
         os.replace(draft, path)
     except BaseException:
         with suppress(OSError):

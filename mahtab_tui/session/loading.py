@@ -28,9 +28,9 @@ from mahtab_tui.session.file_formats import (
     open_packed,
     sheet_names,
 )
-from mahtab_tui.worker import toolbox
+from mahtab_tui.worker.tools import toolbox
 
-MOST_BYTES = 500_000_000
+MAX_LOADED_BYTES = 500_000_000
 """A larger file is not loaded: its variable is its path."""
 
 _TAB_SEPARATED = frozenset({".tsv", ".tab"})
@@ -147,7 +147,7 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
     with open_packed(path, packing) as content:
         beginning = content.read(HEAD_BYTES)
         # A file that will not be loaded is not worth reading to its end.
-        max_bytes = MOST_BYTES if size <= MOST_BYTES else 0
+        max_bytes = MAX_LOADED_BYTES if size <= MAX_LOADED_BYTES else 0
         encoding = inspect_encoding(content, beginning, max_bytes)
     if not encoding.name:
         return replace(file, sheets=sheet_names(path))
@@ -184,8 +184,9 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
         folder: the kernel's working directory.
         pandas: whether the kernel can import it.
     """
-    is_inside = file.path.is_relative_to(folder)
-    path = ascii(str(file.path.relative_to(folder) if is_inside else file.path))
+    path = ascii(str(file.path))
+    if file.path.is_relative_to(folder):
+        path = ascii(str(file.path.relative_to(folder)))
     reason = _reason_for_path(file, pandas=pandas)
     if reason:
         code = f"from pathlib import Path\n{file.name} = Path({path})"
@@ -204,12 +205,12 @@ def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
     """Return why a file's variable is its path, as the end of a sentence that begins with the file's
     name; empty if the file is loaded."""
     name = file.name
-    if file.size > MOST_BYTES:
+    if file.size > MAX_LOADED_BYTES:
         return f"is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it."
     if len(file.packing.members) > 1:
         members = one_line(", ".join(file.packing.members[:MAX_LISTED_NAMES]))
-        first = one_line(repr(file.packing.members[0]))
-        return f"holds {len(file.packing.members)} files: {members}. {name} is its path, and zipfile.ZipFile({name}).read({first}) reads the first."
+        first_member = one_line(repr(file.packing.members[0]))
+        return f"holds {len(file.packing.members):,} files: {members}. {name} is its path, and zipfile.ZipFile({name}).read({first_member}) reads the first."
     if file.suffix in _PANDAS_READERS and pandas:
         return ""
     if file.suffix in _PANDAS_READERS:
@@ -236,12 +237,10 @@ def _code_without_pandas(file: DataFile, path: str) -> str:
     is_table = file.suffix in _SEPARATED
     is_json = file.suffix in _JSON or file.suffix in _JSON_LINES
     is_text = not is_table and not is_json
-    content = _open_text(
-        file,
-        path,
-        errors=", errors='replace'" if is_text or file.encoding.is_damaged else "",
-        newline=", newline=''" if is_table else "",
-    )
+    errors = ", errors='replace'" if is_text or file.encoding.is_damaged else ""
+    # The module csv needs the line breaks as they are.
+    newline = ", newline=''" if is_table else ""
+    content = _open_text(file, path, errors=errors, newline=newline)
     if is_table:
         delimiter = f", delimiter={file.separator!r}" if file.separator != "," else ""
         value = f"list(csv.DictReader({content}{delimiter}))"
@@ -287,9 +286,9 @@ def _note(file: DataFile, path: str) -> str:
     notes: list[str] = []
     if len(file.sheets) > 1:
         sheets = one_line(", ".join(file.sheets[:MAX_LISTED_NAMES]))
-        last = one_line(repr(file.sheets[-1]))
+        last_sheet = one_line(repr(file.sheets[-1]))
         notes.append(
-            f"{displayed_name} has {len(file.sheets)} sheets: {sheets}. {file.name} is the first; pd.read_excel({path}, sheet_name={last}) loads another."
+            f"{displayed_name} has {len(file.sheets):,} sheets: {sheets}. {file.name} is the first; pd.read_excel({path}, sheet_name={last_sheet}) loads another."
         )
     if file.encoding.is_guess:
         notes.append(

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,87 +17,33 @@ from mahtab_tui.bus.conversation import Cell, Entry
 from mahtab_tui.bus.masking import MASK, PrivateTexts, mask_spans
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.values import Status
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
     ANNOTATIONS,
-    Conversation,
+    ExportedConversation,
+    ExportedEntries,
     NothingToExport,
-    Selected,
     has_run,
     select,
 )
-from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
+from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
-from mahtab_tui.kernel.base import Status
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import ALL, load_records
+from mahtab_tui.store.sqlite import ALL_RECORDS, load_records
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.components import Components
-    from mahtab_tui.session.session import Session
+    from mahtab_tui.session.cells import Cells
+    from mahtab_tui.session.inbox import Inbox
+    from mahtab_tui.session.runtime import Runtime
     from mahtab_tui.store.sqlite import SessionRow
 
 
-class ExportError(Exception):
-    """The message is a sentence."""
-
+WRITE_DELAY_S = 2.0
+"""Seconds between a change and updating the file."""
 
 _FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
-
-
-def parse_export(typed: str, session_name: str) -> Path:
-    """Raises `ExportError`."""
-    # The name may come from an untrusted file, and must not lead to another folder.
-    name = Path(session_name).name.lstrip("~.") or "session"
-    file = os.path.expanduser(typed.strip().strip("\"'") or f"{name}.ipynb")
-    if not file.lower().endswith(ENDINGS):
-        raise ExportError(f"{_FORMATS} {file} has none of them.")
-    return Path(file)
-
-
-def export(session: Session, file: Path, folder: Path) -> None:
-    """Export on a thread, replacing the file; a notice reports the outcome. folder: the base of a
-    relative path."""
-
-    def work() -> None:
-        try:
-            conversation = Conversation(session.all_records())
-            conversation.mask_texts(session.secrets.redact_for_model)
-            chosen = select(conversation)
-            write(chosen, folder / file, over=True)
-            session.notice(chosen.sentence(str(file)))
-        except (StoreError, NothingToExport) as error:
-            session.notice(str(error), "warning")
-        except OSError as error:
-            session.notice(f"{file} cannot be written: {error.strerror}.", "error")
-
-    start_thread("export", work)
-
-
-def export_session(
-    row: SessionRow, path: Path, mask: Callable[[str], str], *, over: bool = False
-) -> str:
-    """Export a saved session, and return a sentence about it. Raises `StoreError`,
-    `NothingToExport`, `OSError`, and `FileExistsError` unless `over`."""
-    if path.suffix.lower() not in ENDINGS:
-        raise NothingToExport(_FORMATS)
-    page = load_records(database(), row.id, limit=ALL)
-    conversation = Conversation(record for _, record in page.records)
-    private = PrivateTexts()
-    private.add(conversation.private_texts())
-    conversation.mask_texts(mask)
-    conversation.mask_texts(lambda text: mask_spans(text, private.spans(text)))
-    chosen = select(conversation)
-    write(chosen, path, over=over)
-    sentence = chosen.sentence(str(path))
-    if page.unreadable:
-        sentence += f" {page.unreadable:,} records cannot be read and are left out."
-    return sentence
-
-
-PAUSE = 2.0
-"""Seconds between a change and updating the file."""
 
 _CHANGES = (
     records.ReplOut
@@ -109,46 +55,154 @@ _CHANGES = (
     | records.Replace
     | records.Usage
 )
+"""Records that change what the file contains."""
+
+
+class ExportError(Exception):
+    """A session cannot be exported. The message is a sentence."""
 
 
 class CellNotFound(Exception):
-    """The message is a sentence."""
+    """A notebook has no such cell. The message is a sentence."""
+
+
+# Exporting sessions
+
+
+def parse_export(typed_path: str, session_name: str) -> Path:
+    """Return the file to which a session is exported.
+
+    Args:
+        typed_path: The path that the user typed; empty for a notebook named like the session.
+        session_name: The session's name.
+
+    Raises:
+        ExportError: The extension is not that of a known format.
+    """
+    # The name may come from an untrusted file, and must not lead to another folder.
+    name = Path(session_name).name.lstrip("~.") or "session"
+    file = os.path.expanduser(typed_path.strip().strip("\"'") or f"{name}.ipynb")
+    if not file.lower().endswith(ENDINGS):
+        raise ExportError(f"{_FORMATS} {file} has none of them.")
+    return Path(file)
+
+
+def export_records(
+    past: Iterable[Record], file: Path, name: str, mask: Callable[[str], str]
+) -> str:
+    """Export an open session, replacing the file.
+
+    Args:
+        past: All records of the session.
+        file: Where to write it. The extension sets the format.
+        name: The file as the user typed it.
+        mask: Removes what no model may get.
+
+    Returns:
+        A sentence about the written file.
+
+    Raises:
+        NothingToExport: The session has nothing that the format contains.
+        OSError: The file cannot be written.
+    """
+    conversation = ExportedConversation(past)
+    conversation.mask_texts(mask)
+    selected = select(conversation)
+    write(selected, file, over=True)
+    return selected.sentence(name)
+
+
+def export_session(
+    row: SessionRow, path: Path, mask: Callable[[str], str], *, over: bool = False
+) -> str:
+    """Export a saved session.
+
+    Args:
+        row: The session in the store.
+        path: Where to write it. The extension sets the format.
+        mask: Masks the secrets of the settings.
+        over: Whether an existing file is replaced.
+
+    Returns:
+        A sentence about the written file.
+
+    Raises:
+        StoreError: The session cannot be read.
+        NothingToExport: It has nothing that the format contains, or the format is unknown.
+        OSError: The file cannot be written; `FileExistsError` if it exists.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise NothingToExport(_FORMATS)
+    page = load_records(database(), row.id, limit=ALL_RECORDS)
+    conversation = ExportedConversation(record for _, record in page.records)
+    private_texts = PrivateTexts()
+    private_texts.add(conversation.private_texts())
+    conversation.mask_texts(mask)
+    conversation.mask_texts(lambda text: mask_spans(text, private_texts.spans(text)))
+
+    selected = select(conversation)
+    write(selected, path, over=over)
+    sentence = selected.sentence(str(path))
+    if page.unreadable:
+        sentence += f" {page.unreadable:,} records cannot be read and are left out."
+    return sentence
+
+
+# The notebook of a session
 
 
 class Notebook(logging.Handler):
     """A notebook and the results of its cells, updated from records. Any thread may call it."""
 
     def __init__(
-        self, parts: Components, file: NotebookFile, everything: Callable[[], Sequence[Record]]
+        self,
+        runtime: Runtime,
+        inbox: Inbox,
+        cells: Cells,
+        file: LoadedNotebook,
+        read_all_records: Callable[[], Sequence[Record]],
     ) -> None:
-        """everything: returns all stored records; may raise `StoreError`."""
+        """Open a notebook in a session.
+
+        Args:
+            runtime: What the session works with.
+            inbox: The queue of cells.
+            cells: Runs the cells.
+            file: The notebook, as it was read.
+            read_all_records: Returns all stored records; may raise `StoreError`.
+        """
         super().__init__()
-        past = parts.past
+        past = runtime.past
         if past:
             try:
-                past = everything() or past
+                past = read_all_records() or past
             except StoreError as error:
-                warn(parts.log, str(error))
-        self._log = parts.log
-        self._inbox = parts.inbox
-        self._cells = parts.cells
-        self._secrets = parts.secrets
+                warn(runtime.log, str(error))
+        self._log = runtime.log
+        self._inbox = inbox
+        self._cells = cells
+        self._secrets = runtime.secrets
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._new_records: deque[Record] = deque(past)
         """Not yet folded."""
-        self._conversation = Conversation()
-        self._since = 0
+        self._conversation = ExportedConversation()
+        self._first_entry = 0
         """The entries from this index on belong to the file as last read."""
-        self._changes = self._written_changes = 0
-        self._edited: dict[int, str] = {}
-        """Edited sources of cells."""
-        self._first = 1
+        # Numbers of changes: so far, and those that the file has.
+        self._change_count = 0
+        self._written_change_count = 0
+        self._edited_sources: dict[int, str] = {}
+        """Sources that the user has edited before running the cells, by position."""
+        self._first_position = 1
+        """The position of the file's first cell among those of all notebooks of the session."""
         self._file = file
         self._content = file.content
+        """The content as last written or read."""
         self._digest = file.digest
-        self._shown = False
-        self._opened = ""
+        self._is_logged = False
+        """Whether an earlier screen has logged the cells."""
+        self._opened_file = ""
         """The file last opened by the folded records."""
         self._timer: threading.Timer | None = None
         """Runs until the file is written."""
@@ -159,25 +213,33 @@ class Notebook(logging.Handler):
         """Whether the user has agreed to run cells of another language."""
         self._resume(file, past)
 
-    def _resume(self, file: NotebookFile, past: Sequence[Record]) -> None:
+    def _resume(self, file: LoadedNotebook, past: Sequence[Record]) -> None:
         """Continue with a file that this session opened earlier, unless another program has changed
         it."""
-        kinds = records.NotebookFile | records.NotebookWritten
-        marks = [record for record in past if isinstance(record, kinds)]
-        files = [mark for mark in marks if isinstance(mark, records.NotebookFile)]
-        if not files:
+        record_classes = records.NotebookFile | records.NotebookWritten
+        file_records = [record for record in past if isinstance(record, record_classes)]
+        opened_files = [
+            record for record in file_records if isinstance(record, records.NotebookFile)
+        ]
+        if not opened_files:
             return
-        opened, written = files[-1], marks[-1]
-        other = str(file.path) != (written.file or opened.file)
-        if other or file.digest != written.digest:
-            self._first = opened.first + opened.cells
-            self._changes = int(other)
+
+        last_opened = opened_files[-1]
+        last_state = file_records[-1]
+        is_other_file = str(file.path) != (last_state.file or last_opened.file)
+        if is_other_file or file.digest != last_state.digest:
+            # Its cells are logged again, after those of the earlier file.
+            self._first_position = last_opened.first + last_opened.cells
+            self._change_count = int(is_other_file)
             return
-        self._shown = True
-        self._first = opened.first
+
+        self._is_logged = True
+        self._first_position = last_opened.first
         # The session's additions are at the file's end, and are written anew.
-        self._file = replace(file, content={**file.content, "cells": file.cells[: opened.cells]})
-        self._changes = sum(isinstance(record, _CHANGES) for record in past[past.index(written) :])
+        own_cells = file.cells[: last_opened.cells]
+        self._file = replace(file, content={**file.content, "cells": own_cells})
+        later_records = past[past.index(last_state) :]
+        self._change_count = sum(isinstance(record, _CHANGES) for record in later_records)
 
     @property
     def language(self) -> str:
@@ -195,30 +257,34 @@ class Notebook(logging.Handler):
     @property
     def unsaved(self) -> bool:
         """Whether there are changes that will not be written automatically."""
-        return self._changes != self._written_changes and (
-            not self._file.rewritable or bool(self.problem)
-        )
+        has_changes = self._change_count != self._written_change_count
+        is_written_automatically = self._file.rewritable and not self.problem
+        return has_changes and not is_written_automatically
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
         self._new_records.append(value)
         if isinstance(value, _CHANGES):
-            self._changes += 1
+            self._change_count += 1
             self._write_soon()
 
     def start(self) -> None:
-        if not self._shown:
-            start_thread("notebook", self._show)
-        if self._changes:
+        """Log the notebook's cells, and write changes from before an earlier screen was closed."""
+        if not self._is_logged:
+            start_thread("notebook", self._log_cells)
+        if self._change_count:
             self._write_soon()
 
-    def _show(self) -> None:
-        file, first = self._file, self._first
-        count = len(file.cells)
+    def _log_cells(self) -> None:
+        """Log the file, its cells and their stored output."""
+        file = self._file
+        first = self._first_position
+        cell_count = len(file.cells)
         text = f"{self.label} has no cells yet."
-        if count:
-            last = first + count - 1
-            cells = f"cells {first:,} to {last:,}" if count > 1 else f"cell {first:,}"
+        if cell_count:
+            cells = f"cell {first:,}"
+            if cell_count > 1:
+                cells = f"cells {first:,} to {first + cell_count - 1:,}"
             text = f"{self.label}: {cells}, as in the file. None of them has run here."
         if file.language:
             text += f" It is for {file.language}, not for Python."
@@ -229,136 +295,176 @@ class Notebook(logging.Handler):
             file=str(file.path),
             digest=file.digest,
             first=first,
-            cells=count,
+            cells=cell_count,
             rewritable=file.rewritable,
         )
         emit(self._log, opened)
-        for number, cell in enumerate(file.cells, first):
-            kind = cell["cell_type"]
-            emit(self._log, records.NotebookCell(cell_source(cell), position=number, kind=kind))
-            for output in cell_outputs(cell):
-                about = output._asdict()
-                emit(self._log, records.NotebookOutput(about.pop("text"), position=number, **about))
 
-    def stored_output(self, number: int) -> str | None:
+        for position, cell in enumerate(file.cells, first):
+            opened_cell = records.NotebookCell(
+                cell_source(cell), position=position, kind=cell["cell_type"]
+            )
+            emit(self._log, opened_cell)
+            for output in cell_outputs(cell):
+                fields = output._asdict()
+                output_text = fields.pop("text")
+                emit(self._log, records.NotebookOutput(output_text, position=position, **fields))
+
+    def stored_output(self, position: int) -> str | None:
         """Return the stored output of a cell, if it still exists."""
         try:
-            return "".join(output.text for output in cell_outputs(self._cell(number)))
+            return "".join(output.text for output in cell_outputs(self._cell(position)))
         except CellNotFound:
             return None
 
     # Running
 
-    def run(self, number: int, source: str | None = None) -> None:
-        """source: as shown on the screen; None for the last one. Raises `CellNotFound`."""
-        cell = self._cell(number)
-        if cell["cell_type"] != "code":
-            raise CellNotFound(f"Notebook cell {number} is not a code cell.")
-        if source is not None:
-            self._edited[number] = self._unmasked(source, self._source(number), cell_source(cell))
-        self._run_in_order([number])
+    def run(self, position: int, source: str | None = None) -> None:
+        """Run a code cell.
 
-    def _unmasked(self, source: str, *known: str) -> str:
-        """Return a source as typed: the screen shows sources with masked secrets."""
-        for each in known:
-            if self._secrets.mask(each).strip("\n") == source.strip("\n"):
-                return each
+        Args:
+            position: The cell's position in the notebook.
+            source: The source as on the screen, where secrets are masked; None for the last one.
+
+        Raises:
+            CellNotFound: There is no such code cell, or a secret in it cannot be restored.
+        """
+        cell = self._cell(position)
+        if cell["cell_type"] != "code":
+            raise CellNotFound(f"Notebook cell {position} is not a code cell.")
+        if source is not None:
+            known_sources = [self._source(position), cell_source(cell)]
+            self._edited_sources[position] = self._unmask(source, known_sources)
+        self._run_in_order([position])
+
+    def _unmask(self, source: str, known_sources: Sequence[str]) -> str:
+        """Return the known source that the screen shows as this one, or else this one."""
+        for known_source in known_sources:
+            if self._secrets.mask(known_source).strip("\n") == source.strip("\n"):
+                return known_source
         if MASK in source:
             raise CellNotFound(
                 "A secret in this cell was masked: bring it into the input (e) and type it again."
             )
         return source
 
-    def run_up_to(self, number: int | None = None) -> None:
+    def run_up_to(self, position: int | None = None) -> None:
         """Run the code cells up to a position, or to the end, until one fails. Raises
         `CellNotFound`."""
-        if number is not None:
-            self._cell(number)
-        last = self._first + len(self._file.cells) - 1 if number is None else number
-        numbers = [
-            each
-            for each in range(self._first, last + 1)
-            if self._cell(each)["cell_type"] == "code" and self._source(each).strip()
+        if position is not None:
+            self._cell(position)
+        last_position = self._first_position + len(self._file.cells) - 1
+        if position is not None:
+            last_position = position
+        positions = [
+            position
+            for position in range(self._first_position, last_position + 1)
+            if self._cell(position)["cell_type"] == "code" and self._source(position).strip()
         ]
-        if not numbers:
+        if not positions:
             raise CellNotFound("The notebook has no code cell there.")
-        self._run_in_order(numbers)
+        self._run_in_order(positions)
 
-    def _cell(self, number: int) -> Node:
+    def _cell(self, position: int) -> Node:
+        """Return a cell of the file. Raises `CellNotFound`."""
         cells = self._file.cells
-        if not self._first <= number < self._first + len(cells):
-            raise CellNotFound(
-                f"{self.label} has no cell {number}." if cells else f"{self.label} has no cells."
-            )
-        return cells[number - self._first]
+        if not cells:
+            raise CellNotFound(f"{self.label} has no cells.")
+        if not self._first_position <= position < self._first_position + len(cells):
+            raise CellNotFound(f"{self.label} has no cell {position}.")
+        return cells[position - self._first_position]
 
-    def _source(self, number: int) -> str:
-        return self._edited.get(number) or cell_source(self._cell(number))
+    def _source(self, position: int) -> str:
+        return self._edited_sources.get(position) or cell_source(self._cell(position))
 
-    def _run_in_order(self, numbers: Sequence[int]) -> None:
-        waiting: dict[int, int] = {}
-        """Queued inputs, by position."""
+    def _run_in_order(self, positions: Sequence[int]) -> None:
+        """Queue cells. Those after a cell that fails are removed from the queue."""
+        queued_ids: dict[int, int] = {}
+        """Ids of the queued inputs, by position."""
 
-        def run_one(number: int, source: str) -> None:
-            del waiting[number]
-            result = self._cells.run(source, position=number)
+        def run_one(position: int, source: str) -> None:
+            del queued_ids[position]
+            result = self._cells.run(source, position=position)
             if result.status is Status.OK:
                 return
-            if cancelled := sum(self._inbox.cancel(item) is not None for item in waiting.values()):
-                how = "failed" if result.status is Status.ERROR else f"was {result.status}"
-                count = f"{cancelled:,} cells" if cancelled > 1 else "the cell"
-                text = f"Notebook cell {number} {how}, so {count} after it did not run."
+
+            cancelled_count = 0
+            for item_id in list(queued_ids.values()):
+                if self._inbox.cancel(item_id) is not None:
+                    cancelled_count += 1
+            if cancelled_count:
+                verb = "failed" if result.status is Status.ERROR else f"was {result.status}"
+                subject = f"{cancelled_count:,} cells" if cancelled_count > 1 else "the cell"
+                text = f"Notebook cell {position} {verb}, so {subject} after it did not run."
                 warn(self._log, text)
 
-        sources = [(number, self._source(number)) for number in numbers]
-        cells = [(source, partial(run_one, number, source)) for number, source in sources]
-        self._inbox.put_cells(cells, lambda items: waiting.update(zip(numbers, items, strict=True)))
+        def remember_ids(item_ids: list[int]) -> None:
+            queued_ids.update(zip(positions, item_ids, strict=True))
+
+        cells: list[tuple[str, Callable[[], None]]] = []
+        for position in positions:
+            source = self._source(position)
+            cells.append((source, partial(run_one, position, source)))
+        self._inbox.put_cells(cells, remember_ids)
 
     # Saving
 
     def save(self) -> str:
-        """Write the file and return a sentence; "" if it is up to date. If another program has
-        changed the file, use a new one next to it from now on. Raises `OSError`."""
+        """Write the file, if it is not up to date.
+
+        If another program has changed the file, a new one next to it is used from now on.
+
+        Returns:
+            A sentence; empty if the file is up to date.
+
+        Raises:
+            OSError: The file cannot be read or written.
+        """
         with self._lock:
-            changes = self._changes
+            # Counted first: what is logged while the file is written counts as not written.
+            change_count = self._change_count
             content = self._build_content()
             text = writing.render_text(self._file, content)
-            now = writing.file_digest(self.path)
-            # A script has no outputs, so its content may be unchanged although cells ran.
-            same = content == self._content or (
-                self._file.form != "ipynb"
-                and text == writing.render_text(self._file, self._content)
-            )
+            digest_on_disk = writing.file_digest(self.path)
+            is_unchanged = content == self._content
+            # A script has no outputs, so its text may be unchanged although cells ran.
+            if not is_unchanged and self._file.form != "ipynb":
+                is_unchanged = text == writing.render_text(self._file, self._content)
+
             sentence = ""
-            if now not in (self._digest, ""):
+            if digest_on_disk not in (self._digest, ""):
                 copy = writing.free_name(self.path)
                 self._digest = writing.write_text(copy, text, self._file.style.encoding)
                 sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
                 self._file = replace(self._file, path=copy)
-            elif now != self._digest or not same:
+            elif digest_on_disk != self._digest or not is_unchanged:
                 self._digest = writing.write_text(self.path, text, self._file.style.encoding)
                 sentence = f"Saved {self.label}."
+
             if sentence:
                 self._content = content
                 emit(self._log, records.NotebookWritten(digest=self._digest, file=str(self.path)))
-            self._written_changes = changes
+            self._written_change_count = change_count
             return sentence
 
     # Automatic updates
 
     def _write_soon(self) -> None:
+        """Write the file after a moment, so that many changes are written at once."""
         if self._file.rewritable and self._timer is None and not self._ended:
-            self._timer = threading.Timer(PAUSE, self._autosave)
+            self._timer = threading.Timer(WRITE_DELAY_S, self._autosave)
             self._timer.daemon = True
             self._timer.start()
 
     def _autosave(self) -> None:
+        """Write the file; a warning says if that failed, or if the file is another one now."""
         self._timer = None
-        path, problem = self.path, ""
+        path = self.path
+        problem = ""
         try:
-            saved = self.save()
+            sentence = self.save()
             if self.path != path:
-                warn(self._log, saved)
+                warn(self._log, sentence)
         except OSError as error:
             problem = f"{self.label} cannot be written: {error.strerror}."
             self._write_soon()
@@ -367,40 +473,48 @@ class Notebook(logging.Handler):
         self.problem = problem
 
     def flush(self) -> None:
-        if self._file.rewritable and self._changes != self._written_changes and not self._ended:
+        """Write the file now if it has changed."""
+        has_changes = self._change_count != self._written_change_count
+        if self._file.rewritable and has_changes and not self._ended:
             self._autosave()
 
     def end(self) -> None:
+        """Write the file for the last time."""
         self.flush()
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
 
     def _fold(self) -> None:
+        """Add the new records to the conversation."""
         while self._new_records:
             record = self._new_records.popleft()
             if isinstance(record, records.NotebookFile):
                 # It was read again, including this session's additions.
-                if record.file == self._opened:
-                    self._since = len(self._conversation.entries)
-                self._opened = record.file
+                if record.file == self._opened_file:
+                    self._first_entry = len(self._conversation.entries)
+                self._opened_file = record.file
             self._conversation.fold((record,))
 
     def _build_content(self) -> Node:
+        """Return the file's content with the results of its cells and the session's additions."""
         self._fold()
         conversation = self._conversation
+        redact = self._secrets.redact_for_model
         if self._secrets.may_redact:
-            conversation.mask_texts(self._secrets.redact_for_model)
-        ran, additions = dict[int, Cell](), list[Entry]()
-        numbers = range(self._first, self._first + len(self._file.cells))
-        for entry in conversation.entries[self._since :]:
+            conversation.mask_texts(redact)
+
+        run_cells: dict[int, Cell] = {}
+        """The newest runs of the file's cells, by index in the file."""
+        additions: list[Entry] = []
+        positions = range(self._first_position, self._first_position + len(self._file.cells))
+        for entry in conversation.entries[self._first_entry :]:
             if isinstance(entry, ANNOTATIONS):
                 continue
-            if not has_run(entry) or (entry.status and entry.cell_number not in numbers):
+            if not has_run(entry) or (entry.status and entry.cell_number not in positions):
                 additions.append(entry)
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
-                ran[entry.cell_number - self._first] = entry
-        selected = Selected(additions, "", conversation.private)
-        redact = self._secrets.redact_for_model
-        return writing.merge_content(self._file, ran, additions, selected, redact)
+                run_cells[entry.cell_number - self._first_position] = entry
+        selected = ExportedEntries(additions, "", conversation.private)
+        return writing.merge_content(self._file, run_cells, additions, selected, redact)

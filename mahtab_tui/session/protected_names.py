@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.settings.approval_rules import mode_letter
-from mahtab_tui.worker.protected import MAX_PATH_CHARS, paths_changed_by_command
+from mahtab_tui.worker.guard.protected import (
+    MAX_PATH_CHARS,
+    command_only_reads,
+    paths_changed_by_command,
+)
 
 MAX_CODE_CHARS = 100_000
 """Longer code is read as words."""
@@ -49,7 +53,7 @@ def protected_candidates(code: str) -> list[str]:
 
 def _candidate_texts(tree: ast.AST) -> Iterator[str]:
     for text, call in _texts_with_calls(tree):
-        if call is not None and _only_reads(call):
+        if call is not None and (_only_reads(call) or _starts_reading_command(call, text)):
             continue
         if len(text) <= MAX_PATH_CHARS and "\n" not in text:
             yield text
@@ -89,6 +93,14 @@ def _only_reads(call: ast.Call) -> bool:
     if name == "open":
         return _opens_for_reading(call)
     return name in _READING_FUNCTIONS or name.startswith("read_")
+
+
+def _starts_reading_command(call: ast.Call, text: str) -> bool:
+    """Return whether a call gives a text to the shell that is a command which only shows files."""
+    match call.args:
+        case [ast.Constant(value=str(command)), *_] if command == text:
+            return _function_name(call) in _SHELL_FUNCTIONS and command_only_reads(command)
+    return False
 
 
 def _opens_for_reading(call: ast.Call) -> bool:

@@ -10,31 +10,63 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.records import Approval, Record, SearchBegin, SearchFinal, Usage, emit, warn
 from mahtab_tui.bus.sanitize import plain, visible
-from mahtab_tui.kernel.base import HostServer, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.host import HostServer
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import parse_sampling, pop_access
+from mahtab_tui.llm.ledger import SessionLedger
+from mahtab_tui.llm.providers import pop_access
+from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, parse_sampling
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Cancellation, ask_approval
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.settings.approval_rules import Call, texts_to_resolve
 from mahtab_tui.system import IMPORTS, start_thread
-from mahtab_tui.worker.contexts import ContextText, NamedContext
-from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
+from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext
+from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import name_problem
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.api import Search, SearchAnswer
+    from mahtab_tui.search.search import Search, SearchAnswer
     from mahtab_tui.servers.schema import ToolSignature
     from mahtab_tui.servers.servers import Servers
-    from mahtab_tui.session.components import Components
+    from mahtab_tui.session.agent import SessionAgent
 
-_LONGEST = 2_000
-_MOST = 50
+MAX_TOOLS = 50
+"""Tools of a cell that a search can call."""
+MAX_TOOL_CHARS = 2_000
+"""Characters of a tool's signature, and of its description."""
+MAX_TOOL_TREES = 32
+"""Searches whose tools are remembered, because the kernel may ask for them before they begin."""
+MAX_RECEIVED_CHARS = 500_000_000
+"""Characters of all texts together that a kernel on another machine has sent for searches."""
+MAX_RECEIVED_TEXTS = 20
+"""Such texts that wait for their search."""
+MAX_ASKED_CHARS = 200_000
+"""Characters of a call that the user can be asked about."""
+MAX_SERVER_CHARS = 200
+"""Characters of a server's command or address in its `repr`."""
+
+T = TypeVar("T")
+
 _CELL_ENDED = {"error": "The cell that has the function has ended."}
+_NO_ANSWER = {"error": "The kernel did not answer."}
+_TEXT_DROPPED = (
+    "The text of this search is unknown, or was dropped: texts from another machine may have at"
+    f" most {MAX_RECEIVED_CHARS:,} characters together, and at most {MAX_RECEIVED_TEXTS} may wait."
+)
+_SEARCH_ID = re.compile("[0-9a-f]{8}")
+_RULE_ACTIONS = ("deny", "ask", "allow")
+"""The strictest one first."""
 
 
 class KernelTools:
@@ -44,8 +76,10 @@ class KernelTools:
     def __init__(self) -> None:
         self.described: list[DescribedTool] = []
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        """For the kernel; None marks the end."""
         self._lock = threading.Lock()
-        self._open: dict[int, Callable[[Mapping[str, Any]], None]] = {}
+        self._callbacks: dict[int, Callable[[Mapping[str, Any]], None]] = {}
+        """Called with the result of each running call, by its number."""
         self._ended = False
 
     def start(
@@ -56,164 +90,302 @@ class KernelTools:
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
+        """Let the kernel call a tool. done: called with the result or the error, on any thread."""
         with self._lock:
-            ended = self._ended
-            if not ended:
-                self._open[call] = done
+            has_ended = self._ended
+            if not has_ended:
+                self._callbacks[call] = done
                 request = {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
                 self._requests.put(request)
-        if ended:
+        # Called without the lock, because it may start the next call.
+        if has_ended:
             done(_CELL_ENDED)
 
     def stop(self, call: int) -> None:
+        """Let the kernel cancel a call, if it still runs."""
         with self._lock:
-            if self._open.pop(call, None) is not None:
+            if self._callbacks.pop(call, None) is not None:
                 self._requests.put({"stop": call})
 
     def next(self) -> dict[str, Any] | None:
         """Wait for the next request; None at the end."""
         request = self._requests.get()
         if request is None:
-            self._requests.put(None)  # for other waiting threads, and for later callers
+            # Put back for other waiting threads, and for later callers.
+            self._requests.put(None)
         return request
 
     def done(self, call: object, result: object) -> None:
         """Process a result from the kernel, which is not trusted."""
+        if not isinstance(call, int):
+            return
         with self._lock:
-            waiting = self._open.pop(call, None) if isinstance(call, int) else None
-        if waiting is not None:
-            no_answer = {"error": "The kernel did not answer."}
-            waiting(result if isinstance(result, Mapping) else no_answer)
+            callback = self._callbacks.pop(call, None)
+        if callback is not None:
+            callback(result if isinstance(result, Mapping) else _NO_ANSWER)
 
     def end(self) -> None:
         """End all calls, because the cell or its kernel has ended."""
         with self._lock:
             self._ended = True
-            waiting, self._open = self._open, {}
+            callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
             self._requests.put(None)
-        for done in waiting.values():
-            done(_CELL_ENDED)
+        for callback in callbacks:
+            callback(_CELL_ENDED)
 
 
 def parse_tools(values: Iterable[Any]) -> list[DescribedTool]:
     """Parse descriptions from the kernel. Raises `ValueError`."""
     tools = [
-        DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
+        DescribedTool(str(name), str(signature)[:MAX_TOOL_CHARS], str(doc)[:MAX_TOOL_CHARS])
         for name, signature, doc in values
     ]
     for tool in tools:
-        if why := name_problem(tool.name):
-            raise ValueError(f"tools: a tool cannot be named {tool.name!r}: {why}.")
-    return tools[:_MOST]
+        if reason := name_problem(tool.name):
+            raise ValueError(f"tools: a tool cannot be named {tool.name!r}: {reason}.")
+    return tools[:MAX_TOOLS]
 
 
-_TOOL_CALLS = 32
-LONGEST_SENT = 500_000_000
-"""Maximum characters of a text sent by a kernel on another machine."""
-_MOST_SENT = 20
+class CellSearch(NamedTuple):
+    """What a cell asks `rlm` for."""
+
+    tree: str
+    """Id of the search."""
+    query: str
+    is_repeated: bool
+    """Whether it asks again over the text of an earlier search."""
+    model: str | None
+    sub_model: str | None
+    instructions: str
+    sampling: Sampling
+    access: Mapping[str, str]
+    """Address and key of the model's service, if the cell gives them."""
+    limits: Mapping[str, Any]
+    """For `merge_limits`, which checks them."""
+    tools: Sequence[DescribedTool]
+    allows_fan_outs: bool
+    """Whether it may make any number of sub-calls without asking."""
+    by_code: bool
+    """Whether a short text is searched by code, too."""
+
+    @classmethod
+    def parse(cls, args: Mapping[str, Any]) -> CellSearch:
+        """Read the arguments of a call, which come from the kernel, so nothing in them is trusted.
+
+        Raises:
+            ValueError: An argument is invalid.
+        """
+        # What remains of the options after these are limits.
+        options = dict(args["options"])
+        model = options.pop("model", None)
+        sub_model = options.pop("sub_model", None)
+        instructions = str(options.pop("instructions", ""))
+        sampling = {name: options.pop(name, None) for name in SAMPLING_OPTIONS}
+        access = pop_access(options)
+        tree = str(args["tree"])
+        if not _SEARCH_ID.fullmatch(tree):
+            raise ValueError("The id of a search has eight hexadecimal digits.")
+        return cls(
+            tree=tree,
+            query=str(args["query"]),
+            is_repeated=not args["file"],
+            model=model,
+            sub_model=sub_model,
+            instructions=instructions,
+            sampling=parse_sampling(**sampling),
+            access=access,
+            limits=options,
+            tools=parse_tools(args["tools"] or ()),
+            allows_fan_outs=bool(args["yes"]),
+            by_code=args.get("by_code") is True,
+        )
+
+
+@dataclass(eq=False)
+class ReceivedText:
+    """A text from another machine, as far as it has arrived."""
+
+    pieces: list[str] = field(default_factory=list)
+    char_count: int = 0
 
 
 class Searches:
     """Implements `search.control.Control` over an engine that is loaded with the first search."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._log = parts.log
-        self._kernel = parts.kernel
-        self._can_ask = parts.frontend.can_ask
+    def __init__(
+        self,
+        runtime: Runtime,
+        inbox: Inbox,
+        spending: SessionLedger,
+        model_options: Callable[[], dict[str, Any]],
+    ) -> None:
+        """
+        Args:
+            runtime: What the session works with.
+            inbox: Gets the cells that keep an answer.
+            spending: The session's budget.
+            model_options: Returns the keyword arguments for `get_llm`.
+        """
+        self._runtime = runtime
+        self._can_ask = runtime.frontend.can_ask
+        self._inbox = inbox
+        self._spending = spending
+        self._model_options = model_options
         self._engine_lock = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
         """The running root of each tree that a cell waits for."""
         self._tools: dict[str, KernelTools] = {}
-        self._sent: dict[str, list[str]] = {}
-        """Texts from another machine, in pieces, by tree."""
+        """The tools of searches, by tree."""
+        self._received_lock = threading.Lock()
+        self._received_texts: dict[str, ReceivedText] = {}
+        """By tree, oldest first."""
 
-    def receive_text(self, tree: str, text: str) -> None:
-        """Store a piece of a text that a kernel on another machine will search. Raises
-        `RuntimeError`."""
-        pieces = self._sent.setdefault(tree, [])
-        pieces.append(text)
-        if sum(map(len, pieces)) > LONGEST_SENT or len(self._sent) > _MOST_SENT:
-            self._sent.clear()
-            raise RuntimeError(
-                f"A text from another machine may have at most {LONGEST_SENT:,} characters."
-            )
+    def receive_text(self, tree: str, piece: str, start: int | None) -> None:
+        """Store a piece of a text that a kernel on another machine will search. Any thread may call
+        this.
+
+        Args:
+            tree: The id of the search.
+            piece: The next characters of its text.
+            start: Characters of the text before them; None from a kernel of an earlier version.
+
+        Raises:
+            RuntimeError: The text is too long, or its beginning was dropped.
+        """
+        with self._received_lock:
+            received = self._received_texts.get(tree) or ReceivedText()
+            # Without its beginning, another text than the user's would be searched.
+            if start is not None and start != received.char_count:
+                self._received_texts.pop(tree, None)
+                raise RuntimeError(_TEXT_DROPPED)
+            received.pieces.append(piece)
+            received.char_count += len(piece)
+            self._received_texts[tree] = received
+
+            # Texts of cells that were interrupted wait for nobody, so the oldest ones go first.
+            total_chars = sum(text.char_count for text in self._received_texts.values())
+            while (
+                total_chars > MAX_RECEIVED_CHARS or len(self._received_texts) > MAX_RECEIVED_TEXTS
+            ):
+                others = (other for other in self._received_texts if other != tree)
+                dropped = self._received_texts.pop(next(others, tree))
+                total_chars -= dropped.char_count
+            if tree not in self._received_texts:
+                raise RuntimeError(_TEXT_DROPPED)
 
     def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
     ) -> dict[str, Any]:
-        """Serve `rlm(…)` in a cell, and return a `worker.answers.Result` as a dict, or one with
-        `failed`. Raises `RuntimeError` if the search cannot run."""
-        from mahtab_tui.sandbox.base import SandboxError, Text
-        from mahtab_tui.search.limits import merge_limits
+        """Serve `rlm(…)` in a cell.
 
-        settings = self._parts.settings
-        about = {"cell": cell, "source": "cell"}
-        tree, options = str(args["tree"]), dict(args["options"])
-        model, sub_model = options.pop("model", None), options.pop("sub_model", None)
-        instructions = str(options.pop("instructions", ""))
-        sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
+        Args:
+            args: The arguments of the call. They come from the kernel, so nothing in them is
+                trusted.
+            cell: The number of the cell.
+            session_model: The model to ask if the call names none.
+
+        Returns:
+            A `worker.rlm.answers.Result` as a dict, or a dict with the key ``failed``.
+
+        Raises:
+            RuntimeError: The search cannot run. The message is a sentence.
+        """
+        from mahtab_tui.sandbox.base import SandboxError
+
+        origin = {"cell": cell, "source": "cell"}
         try:
-            access = pop_access(options)
-            if access and self._kernel.info().host:  # it could reach what only this machine can
+            request = CellSearch.parse(args)
+            # Another machine must not reach services that only this one can reach.
+            if request.access and self._runtime.kernel.info().host:
                 raise ValueError(
                     "A kernel on another machine may not give base_url and api_key. Set base_url in the settings."
                 )
-            if not re.fullmatch(r"[0-9a-f]{8}", tree):
-                raise ValueError("The id of a search has eight hexadecimal digits.")
-            if not args["file"]:
-                return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
-            limits = merge_limits(settings.rlm_limits(), **options)
-            if not self._kernel.info().host:
-                content = _read_text(Path(args["file"]))
-            elif tree in self._sent:
-                content = "".join(self._sent.pop(tree))
+            if request.is_repeated:
+                answer = self._engine().run_again(request.tree, request.query, origin)
             else:
-                raise ValueError("The text of this search is unknown.")
-            contexts = (
-                NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about))
-                for name, kind, start, end, parts, about in args["contexts"]
-            )
-            kind, parts = args["kind"], _parts(args["parts"])
-            text = ContextText(content, kind, parts, args["about"], contexts=tuple(contexts))
-            tools = self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None
-            answer = self._engine().run(
-                str(args["query"]),
-                Text.of(text, instructions),
-                model=model or session_model,
-                sub_model=sub_model or settings.sub_model,
-                limits=limits,
-                # Without a screen there is nobody to ask about a large fan-out.
-                asking="run" if args["yes"] else "ask" if self._can_ask else "refuse",
-                about=about,
-                tree=tree,
-                sampling=parse_sampling(**sampling),
-                access=access,
-                tools=tools,
-                by_code=args.get("by_code") is True,
-            )
+                answer = self._run(request, args, origin, session_model)
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
-        return self._result(answer, args)
+        return self._pack_answer(answer, args)
 
-    def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _run(
+        self,
+        request: CellSearch,
+        args: Mapping[str, Any],
+        origin: Mapping[str, Any],
+        session_model: str | BaseChatModel,
+    ) -> SearchAnswer:
+        """Run a new search over the text that the cell has handed on."""
+        from mahtab_tui.sandbox.base import SearchedText
+        from mahtab_tui.search.limits import merge_limits
+
+        settings = self._runtime.settings
+        limits = merge_limits(settings.rlm_limits(), **request.limits)
+        text = self._take_text(request.tree, args)
+        tools = self.open_tools(request.tree, request.tools) if request.tools else None
+        return self._engine().run(
+            request.query,
+            SearchedText.of(text, request.instructions),
+            model=request.model or session_model,
+            sub_model=request.sub_model or settings.sub_model,
+            limits=limits,
+            asking=self._fan_out_policy(request),
+            about=origin,
+            tree=request.tree,
+            sampling=request.sampling,
+            access=request.access,
+            tools=tools,
+            by_code=request.by_code,
+        )
+
+    def _fan_out_policy(self, request: CellSearch) -> Literal["run", "ask", "refuse"]:
+        """Return what to do if a search wants to make many calls at once."""
+        if request.allows_fan_outs:
+            return "run"
+        # Without a screen there is nobody to ask.
+        return "ask" if self._can_ask else "refuse"
+
+    def _take_text(self, tree: str, args: Mapping[str, Any]) -> ContextText:
+        """Return the text that a cell searches: from the file in which the cell has written it, or
+        as a kernel on another machine has sent it. Raises `ValueError` and `OSError`."""
+        if not self._runtime.kernel.info().host:
+            content = _read_text(Path(args["file"]))
+        else:
+            with self._received_lock:
+                received = self._received_texts.pop(tree, None)
+            if received is None:
+                raise ValueError(_TEXT_DROPPED)
+            content = "".join(received.pieces)
+
+        contexts = tuple(
+            NamedContext(
+                str(name), str(kind), int(start), int(end), _parse_parts(parts), str(about)
+            )
+            for name, kind, start, end, parts, about in args["contexts"]
+        )
+        parts = _parse_parts(args["parts"])
+        return ContextText(content, args["kind"], parts, args["about"], contexts=contexts)
+
+    def _pack_answer(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert an answer for the kernel."""
         packed = base64.b64encode(answer.packed()).decode()
         if answer.state in ("error", "stopped"):
             return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
-            why = answer.why.rstrip(".") or "The search ended early"
-            warn(self._log, f"{why}; this answer is partial.")
+            reason = answer.why.rstrip(".") or "The search ended early"
+            warn(self._runtime.log, f"{reason}; this answer is partial.")
         result = answer.as_result(raw=bool(args.get("raw")))
         return {**result._asdict(), "packed": packed}
 
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None
     ) -> KernelTools:
-        """The kernel may ask for them before its search begins."""
+        """Return the tools of a search, new ones if the kernel asks before its search begins."""
         with self._engine_lock:
-            for old in list(self._tools)[:-_TOOL_CALLS]:
-                self._tools.pop(old).end()
+            for old_tree in list(self._tools)[:-MAX_TOOL_TREES]:
+                self._tools.pop(old_tree).end()
             tools = self._tools.setdefault(tree, KernelTools())
         if described is not None:
             tools.described = list(described)
@@ -225,7 +397,8 @@ class Searches:
 
     def stop_tree(self, tree: str) -> None:
         """Stop a search that a cell waits for."""
-        if (root := self._running.get(tree)) is not None:
+        root = self._running.get(tree)
+        if root is not None:
             self.stop(tree, root)
 
     def stop_all(self) -> None:
@@ -236,51 +409,61 @@ class Searches:
         """Stop all searches, and wait until they have ended."""
         self.end_tools()
         with self._engine_lock:
-            search, self._search = self._search, None
+            search = self._search
+            self._search = None
         if search is not None:
             search.close()
 
     # The methods of `Control`
 
     def stop(self, tree: str, node: str) -> None:
-        if (search := self._search) is not None:
+        search = self._search
+        if search is not None:
             search.stop(tree, node)
 
     def make_variable(self, answer: str) -> None:
-        def run() -> None:
+        def enter_cell() -> None:
             try:
-                used = {variable.name for variable in self._kernel.variables()}
+                used_names = {variable.name for variable in self._runtime.kernel.variables()}
             except KernelError as error:
-                warn(self._log, str(error))
+                warn(self._runtime.log, str(error))
                 return
-            names = itertools.chain(["answer"], map("answer_{}".format, itertools.count(2)))
-            name = next(name for name in names if name not in used)
-            self._parts.inbox.put("python", f"{name} = {answer!r}")
+            name = "answer"
+            number = 1
+            while name in used_names:
+                number += 1
+                name = f"answer_{number}"
+            self._inbox.put("python", f"{name} = {answer!r}")
 
-        start_thread("answer", run)
+        start_thread("answer", enter_cell)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
-        if (search := self._search) is None or search.text(tree, start, start) is None:
+        search = self._search
+        if search is None or search.text(tree, start, start) is None:
             return None
-        return self._parts.secrets.mask_page(
-            lambda first, last: search.text(tree, first, last) or "", start, end
-        )
+
+        def read(first: int, last: int) -> str:
+            return search.text(tree, first, last) or ""
+
+        # A secret that begins before the page or ends after it must be recognised, too.
+        return self._runtime.secrets.mask_page(read, start, end)
 
     def answer(self, request: str, run: bool) -> None:
-        if (search := self._search) is not None:
+        search = self._search
+        if search is not None:
             search.answer(request, run)
 
     def _engine(self) -> Search:
         with IMPORTS.turn():
-            from mahtab_tui.search.api import Search
+            from mahtab_tui.search.search import Search
 
         with self._engine_lock:
             if self._search is None:
                 self._search = Search(
                     self._on_record,
-                    model_options=self._parts.models.options,
-                    spending=self._parts.spending,
-                    secrets=self._parts.secrets,
+                    model_options=self._model_options,
+                    ledger=self._spending,
+                    secrets=self._runtime.secrets,
                 )
             return self._search
 
@@ -289,63 +472,81 @@ class Searches:
             from_cell = record.source == "cell" or record.tree in self._running
             if record.parent is None and from_cell:
                 self._running[record.tree] = record.node
-            self._parts.spending.name(record)
+            self._spending.name_search(record)
         elif isinstance(record, SearchFinal):
             if self._running.get(record.tree) == record.node:
                 del self._running[record.tree]
         elif isinstance(record, Usage):
-            self._parts.spending.count(record)
-        emit(self._log, record)
+            self._spending.count(record)
+        emit(self._runtime.log, record)
 
 
-def _parts(values: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
+def _parse_parts(values: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(name), int(start), int(end)) for name, start, end in values)
 
 
 def _read_text(file: Path) -> str:
-    """Remove the cell's file, too: the kernel might be killed before it can."""
+    """Read and remove a cell's file: the kernel might be killed before it can remove it."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
-    with contextlib.suppress(OSError):  # it is in memory, and belongs to the kernel
+    # Removing fails if the path leads to a file in memory, which belongs to the kernel.
+    with contextlib.suppress(OSError):
         file.unlink()
     return text
-
-
-_LONGEST_ASKED = 200_000
-"""Maximum characters of a call that the user can be asked about."""
 
 
 class ServerCalls:
     """Serves requests to MCP servers from code in the kernel."""
 
-    def __init__(self, parts: Components) -> None:
-        self._parts = parts
-        self._cells = parts.cells
+    def __init__(
+        self,
+        runtime: Runtime,
+        cells: Cells,
+        knowledge: Knowledge,
+        agent: SessionAgent,
+    ) -> None:
+        self._runtime = runtime
+        self._cells = cells
+        self._knowledge = knowledge
+        self._agent = agent
         self._numbers = itertools.count(1)
-        self._open: dict[str, tuple[Cancellation, int]] = {}
-        """Calls that cells wait for, with the newest cell when the call began."""
-        parts.cells.interrupted.append(self.cancel)
+        self._open_calls: dict[str, tuple[Cancellation, int]] = {}
+        """Calls that cells wait for, by key, with the newest cell when the call began."""
+        cells.interrupt_listeners.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
-        servers = self._parts.knowledge.servers
+        servers = self._knowledge.servers
+        if servers is None:
+            return []
         return [
-            HostServer(state.python, visible(state.where)[:200])
-            for state in (servers.states.values() if servers else ())
+            HostServer(state.python, visible(state.where)[:MAX_SERVER_CHARS])
+            for state in servers.states.values()
         ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Serve ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` and ``mcp_search``."""
-        from mahtab_tui.servers.servers import ServerError, format_matches
+        """Serve ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` and ``mcp_search``.
+
+        Args:
+            name: One of these names.
+            args: Its arguments. They come from the kernel, so nothing in them is trusted.
+
+        Returns:
+            A JSON value; for a call that failed, a dict with the key ``failed``.
+        """
+        from mahtab_tui.servers.servers import format_matches
+        from mahtab_tui.servers.state import ServerError
 
         if name == "mcp_cancel":
-            if (waiting := self._open.get(str(args["call"]))) is not None:
-                waiting[0].cancel()
+            open_call = self._open_calls.get(str(args["call"]))
+            if open_call is not None:
+                cancellation, _ = open_call
+                cancellation.cancel()
             return None
-        servers = self._parts.knowledge.servers
+        servers = self._knowledge.servers
         if servers is None:
             raise RuntimeError("There are no MCP servers in this session.")
         try:
             if name == "mcp_search":
-                index = self._parts.knowledge.semantic_index
+                index = self._knowledge.semantic_index
                 return format_matches(servers, str(args["words"]), int(args["most"]), index)
             if name == "mcp_tools":
                 return self._tools(servers, str(args["server"]))
@@ -357,41 +558,45 @@ class ServerCalls:
 
     def cancel(self, cell: int | None = None) -> None:
         """Cancel the calls of a cell and its threads, or all calls."""
-        for open_call, began in list(self._open.values()):
-            if cell in (None, began):
-                open_call.cancel()
+        for cancellation, newest_cell in list(self._open_calls.values()):
+            if cell is None or cell == newest_cell:
+                cancellation.cancel()
 
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
+        """Return the tools of a server, once it is ready."""
         servers.ready(server).result()
         state = servers.states[server]
-        tools = [
-            {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]}
-            for tool in state.tools.values()
-        ]
+        tools: list[dict[str, Any]] = []
+        for tool in state.tools.values():
+            parameters = [parameter._asdict() for parameter in tool.parameters]
+            tools.append({**tool._asdict(), "parameters": parameters})
         return {"revision": state.revision, "tools": tools}
 
     def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
-        server, wire = str(args["server"]), str(args["tool"])
-        arguments, key = dict(args["arguments"]), str(args["call"])
-        open_call = Cancellation()
-        self._open[key] = open_call, self._cells.last
+        """Call a tool, after the user has allowed it if that is needed."""
+        server = str(args["server"])
+        tool_name = str(args["tool"])
+        arguments = dict(args["arguments"])
+        key = str(args["call"])
+        cancellation = Cancellation()
+        self._open_calls[key] = (cancellation, self._cells.last)
 
-        def waited(future: Future[Any]) -> Any:
-            open_call.on_cancel(future.cancel)
+        def wait_for(future: Future[T]) -> T:
+            cancellation.on_cancel(future.cancel)
             return future.result()
 
         try:
-            tool: ToolSignature = waited(servers.prepare(server, wire, arguments))
+            tool = wait_for(servers.prepare(server, tool_name, arguments))
             if not tool.read_only:
-                self._ask(open_call, server, tool, arguments, args.get("cell"))
-            parts = waited(servers.call(server, wire, arguments))
+                self._ask(cancellation, server, tool, arguments, args.get("cell"))
+            parts = wait_for(servers.call(server, tool_name, arguments))
             return {"parts": parts, "revision": servers.states[server].revision}
         finally:
-            del self._open[key]
+            del self._open_calls[key]
 
     def _ask(
         self,
-        open_call: Cancellation,
+        cancellation: Cancellation,
         server: str,
         tool: ToolSignature,
         arguments: Mapping[str, Any],
@@ -399,41 +604,53 @@ class ServerCalls:
     ) -> None:
         """Ask the user, unless their own cell makes the call, or a rule decides. Raises
         `ServerError` and `CancelledError`."""
-        from mahtab_tui.servers.servers import ServerError
+        from mahtab_tui.servers.state import ServerError
 
         party = self._cells.foreign_party(cell)
         if party is None:
             return
+
+        # The strictest of the rules that match the call decides.
         name = f"{server}.{tool.name}"
-        call, strictest = Call(name, keywords=arguments), ("deny", "ask", "allow")
-        rules = self._parts.info.rules
-        paths = self._parts.agent.rules.resolve_paths(texts_to_resolve(rules, [call]))
-        matching = [rule for rule in rules if rule.matches(call, paths)]
-        rule = min(matching, key=lambda rule: strictest.index(rule.action), default=None)
+        call = Call(name, keywords=arguments)
+        rules = self._runtime.info.rules
+        paths = self._agent.rules.resolve_paths(texts_to_resolve(rules, [call]))
+        matching_rules = [rule for rule in rules if rule.matches(call, paths)]
+        rule = min(matching_rules, key=lambda rule: _RULE_ACTIONS.index(rule.action), default=None)
+        if rule is None and self._runtime.info.approval == "auto":
+            return
+        if rule is not None and rule.action == "allow":
+            return
         if rule is not None and rule.action == "deny":
             raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
-        if rule.action == "allow" if rule is not None else self._parts.info.approval == "auto":
-            return
-        shown = "".join(
-            f"\n    {name if name.isidentifier() else repr(name)}={value!r},"
-            for name, value in arguments.items()
-        )
-        text = visible(f"{name}({shown}\n)" if shown else f"{name}()")
-        if len(text) > _LONGEST_ASKED:
-            why = f"arguments of {len(text):,} characters are too long for the user to read."
-            raise ServerError(f"{name} was not called: {why}")
-        why = f"{party} calls a tool of the MCP server {server} that may change something"
+
+        text = _format_call(name, arguments)
+        if len(text) > MAX_ASKED_CHARS:
+            problem = f"arguments of {len(text):,} characters are too long for the user to read."
+            raise ServerError(f"{name} was not called: {problem}")
+        reason = f"{party} calls a tool of the MCP server {server} that may change something"
         if rule is not None:
-            why += f"; the rule {rule.text} asks"
+            reason += f"; the rule {rule.text} asks"
         request = f"tool-{next(self._numbers)}"
-        approvals = self._parts.approvals
-        open_call.on_cancel(lambda: approvals.cancel(request))
-        about = Approval(text, request=request, party=party, is_code=False, why=why)
-        decision = ask_approval(self._parts.log, approvals, about)
+        cancellation.on_cancel(lambda: self._runtime.approvals.cancel(request))
+        approval = Approval(text, request=request, party=party, is_code=False, why=reason)
+        decision = ask_approval(self._runtime.log, self._runtime.approvals, approval)
         if decision is None:
             raise CancelledError
         if decision.action == "stop":
-            self._parts.agent.stop()
+            self._agent.stop()
         if decision.action in ("skip", "stop"):
             reason = f": {decision.reason}" if decision.reason.strip() else "."
             raise ServerError(f"The user did not allow the call of {name}{reason}")
+
+
+def _format_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Format a call as code, with each argument on a line of its own."""
+    if not arguments:
+        return visible(f"{name}()")
+    lines = [f"{name}("]
+    for argument, value in arguments.items():
+        keyword = argument if argument.isidentifier() else repr(argument)
+        lines.append(f"    {keyword}={value!r},")
+    lines.append(")")
+    return visible("\n".join(lines))

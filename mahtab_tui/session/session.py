@@ -7,47 +7,67 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from mahtab_tui.llm.providers import SERVERS, check_model, chosen_model, full_name, server_address
+from mahtab_tui.llm.choices import chosen_model, default_model
+from mahtab_tui.llm.local_servers import server_address
+from mahtab_tui.llm.names import SERVERS, full_name
+from mahtab_tui.llm.providers import check_model
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system import IMPORTS, Lazy
+from mahtab_tui.system import IMPORTS, Lazy, start_thread
 
 if TYPE_CHECKING:
     import logging
+    from pathlib import Path
 
     from mahtab_tui.bus.logger import Store
-    from mahtab_tui.bus.records import Record
-    from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.kernel.base import Completions, Explanation, Kernel
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.bus.records import Decision, Record
+    from mahtab_tui.bus.values import Mode
+    from mahtab_tui.export.reading import LoadedNotebook
+    from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.inspector_client import InspectorClient
-    from mahtab_tui.session.components import Components, ContextUse
-    from mahtab_tui.session.inbox import Mode
-    from mahtab_tui.session.info import Frontend, SessionBackend
-    from mahtab_tui.session.kernel import KernelControl
+    from mahtab_tui.kernel.values import Completions, Explanation
+    from mahtab_tui.llm.ledger import SessionLedger
+    from mahtab_tui.session.agent import SessionAgent
+    from mahtab_tui.session.attachments import Attachments
+    from mahtab_tui.session.broadcast import Broadcast
+    from mahtab_tui.session.cells import Cells, UndoControl
+    from mahtab_tui.session.components import Components
+    from mahtab_tui.session.context_use import ContextUse
+    from mahtab_tui.session.inbox import Entries, Inbox
+    from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
+    from mahtab_tui.session.joined_agents import JoinedAgents
+    from mahtab_tui.session.kernel import CellThread, KernelControl, SessionKernelHost
+    from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
-
-    Parts = Components
-    """Declares the components for type checkers; `__getattr__` returns them."""
-else:
-    Parts = object
-
-Stopped = Literal["model", "cell"]
-
-_PATIENCE, _HURRY = 5.0, 0.5
-"""Seconds for saving the variables when the user quits, and when a signal ends the program."""
+    from mahtab_tui.session.models import Models
+    from mahtab_tui.session.namespace_store import NamespaceStore
+    from mahtab_tui.session.notebooks import Notebook
+    from mahtab_tui.session.searches import Searches
+    from mahtab_tui.session.variables import PrivateNames, VariableHistory
 
 
-class Session(Parts):
+QUIT_SAVE_S = 5.0
+"""Seconds for saving the variables when the user quits."""
+SIGNAL_SAVE_S = 0.5
+"""Seconds for saving the variables when a signal ends the program."""
+
+_MODEL_SETTINGS = frozenset(
+    "provider base_url api_keys claude_api_key model_timeout max_answer_chars max_usd".split()
+)
+"""Settings that require a new model."""
+_AGENT_SETTINGS = _MODEL_SETTINGS.union(
+    "max_turns max_history reflection reflection_model output_answers loop".split()
+)
+"""Settings that require reconfiguring the agent."""
+_IMMEDIATE_SETTINGS = _AGENT_SETTINGS.union(
+    "model approval approval_rules reload sub_model".split()
+)
+"""Settings that take effect at once, as do those that start with ``rlm_``."""
+
+
+class Session:
     """A conversation over one namespace. Any thread may call methods; they return immediately
     unless they say otherwise. Components are built when first used."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            if not self.built:
-                IMPORTS.wait_for_screen()
-            return getattr(self._components.get(), name)
 
     def __init__(
         self,
@@ -59,62 +79,102 @@ class Session(Parts):
         name: str = "",
         past: Sequence[Record] = (),
         files: Sequence[DataFile] = (),
-        notebook: NotebookFile | None = None,
+        notebook: LoadedNotebook | None = None,
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
-        """kernel: the kernel, or a lazy backend. past: the records of a resumed session. files:
-        loaded into variables once the kernel has started. notebook: its cells are shown and can be
-        run. by_program: a program provides the agent, and `input()` fails. no_trace: write nothing
-        to disk."""
+        """Create a session that starts nothing yet.
+
+        Args:
+            settings: The session's own settings, which it may change.
+            kernel: The kernel, or a backend that is created when it is first needed.
+            frontend: The user interface.
+            store: Where records are saved, if `kernel` is a kernel.
+            name: The session's name, by which agents find it.
+            past: The records of a resumed session.
+            files: Files to load into variables once the kernel has started.
+            notebook: A notebook whose cells are shown and can be run.
+            by_program: Whether a program provides the agent. `input()` then fails.
+            no_trace: Whether nothing is written to disk.
+        """
         self.settings = settings
-        self.no_trace = no_trace
+        self.frontend = frontend
+        self.name: str = name
         self.past = past
+        self.files: Sequence[DataFile] = files
+        self.notebook_file: LoadedNotebook | None = notebook
+        self.by_program = by_program
+        self.no_trace = no_trace
+
         if not isinstance(kernel, Lazy):
             from mahtab_tui.session.info import SessionBackend
 
             kernel = Lazy.of(SessionBackend(kernel, store))
         self.backend: Lazy[SessionBackend] = kernel
+
         self.ready: Future[bool] = Future()
         """Whether the first kernel's Python has pandas. Raises `KernelError` if the kernel could
         not start."""
-        self._closed = False
-        self.frontend = frontend
-        self.name: str = name
-        self.files: Sequence[DataFile] = files
-        self.notebook_file: NotebookFile | None = notebook
-        self.by_program = by_program
         self.first_model: Future[str] = chosen_model(settings)
-        self.listeners: list[Callable[[logging.Logger], None]] = []
-        self._components = Lazy(self._build)
+        """The full name of the model that the session starts with."""
+        self.log_listeners: list[Callable[[logging.Logger], None]] = []
+        """Called with the bus once it exists."""
+        self._closed = False
+        self._lazy_components = Lazy(self._build)
 
     @property
     def built(self) -> bool:
-        return self._components.made
+        return self._lazy_components.made
 
     def build(self) -> None:
-        self._components.get()
+        self._lazy_components.get()
 
     def _build(self) -> Components:
         from mahtab_tui.session.components import Components
 
-        return Components(self)
+        return Components(
+            self.backend.get(),
+            self.settings,
+            self.frontend,
+            name=self.name,
+            model=self.first_model.result(),
+            past=self.past,
+            files=self.files,
+            notebook_file=self.notebook_file,
+            by_program=self.by_program,
+            no_trace=self.no_trace,
+            log_listeners=self.log_listeners,
+            ready=self.ready,
+        )
 
-    def listen(self, begin: Callable[[logging.Logger], None]) -> None:
-        """Call `begin` with the bus before any record passes, to add a handler."""
+    @property
+    def _components(self) -> Components:
+        """The components, built if they are not yet."""
+        if not self.built:
+            IMPORTS.wait_for_screen()
+        return self._lazy_components.get()
+
+    def listen(self, add_handler: Callable[[logging.Logger], None]) -> None:
+        """Call `add_handler` with the bus before any record passes."""
         if self.built:
-            begin(self.log)
+            add_handler(self.log)
         else:
-            self.listeners.append(begin)
+            self.log_listeners.append(add_handler)
 
     def start(self) -> None:
+        """Log the session's model and warnings, and start its threads and its kernel."""
         self.info.report()
         for sentence in self.settings.untrusted:
             self.notice(sentence, "warning")
+
         provider = self.model.partition(":")[0]
         if self.settings.model is None and provider in SERVERS:
-            found = f"the one found at {server_address(provider)} answers: {self.model}"
-            self.notice(f"No model is set, so {found}. /model chooses another one.")
+            server = server_address(provider)
+            self.notice(
+                f"No model is set, so the one found at {server} answers: {self.model}."
+                " /model chooses another one."
+            )
+
         self.knowledge.start()
         if self.notebook is not None:
             self.notebook.start()
@@ -132,8 +192,13 @@ class Session(Parts):
                 handler.flush()
 
     def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
-        """Stop the model, the threads and, unless `keep_kernel`, the kernel. Waits. hurry: limit
-        the wait for saving variables. leave: detach the kernel, if possible."""
+        """Stop the model, the threads and the kernel. Waits for them.
+
+        Args:
+            keep_kernel: Whether the kernel continues, because a program owns it.
+            hurry: Whether a signal ends the program, so that saving the variables must be short.
+            leave: Whether to detach the kernel, if possible: it waits for the next screen.
+        """
         if self._closed:
             return
         self._closed = True
@@ -141,69 +206,212 @@ class Session(Parts):
             return
         from mahtab_tui.bus.logger import close_logging
 
-        leave = leave and self.kernel.can_detach
+        detach = leave and self.kernel.can_detach
+        save_timeout_s = SIGNAL_SAVE_S if hurry else QUIT_SAVE_S
         self.inbox.close()
-        if leave:  # before any request that it waits for is answered
+        if detach:
+            # A detached kernel must leave before the requests that it waits for are answered below.
             self.save()
             self.kernel.close(leave=True, on_purpose=not hurry)
+            save_timeout_s = 0.0
+
         self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()
-        self.namespace_store.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
-        if not keep_kernel and not leave:
+        self.namespace_store.close(save_timeout_s)
+        if not keep_kernel and not detach:
             self.kernel.close()
         self.searches.close()
         self.knowledge.close()
-        if not leave:  # otherwise its cell continues
+        # The cell of a detached kernel continues, so its thread would not end.
+        if not detach:
             self.cell_thread.close()
         if self.notebook is not None:
             self.notebook.end()
         close_logging(self.log)
 
     def submit(self, mode: Mode, text: str, *, joins: bool = False) -> int:
-        """Queue a cell or a question; returns its id.
+        """Queue a cell or a question, and return its id.
 
         Args:
-            joins: whether a question that runs meanwhile gets it at its next step.
+            mode: Whether the text is code or a question.
+            text: What the user entered.
+            joins: Whether a question that runs meanwhile gets it at its next step.
         """
         return self.inbox.put(mode, text, joins=joins)
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
-        """Submit an input in place of an earlier one, which is removed from the conversation with
-        everything after it. Returns False while an input runs or is queued."""
+        """Submit an input in place of an earlier one.
+
+        The earlier one is removed from the conversation with everything after it.
+
+        Returns:
+            False, and nothing was submitted, while an input runs or is queued.
+        """
         if self.cells.running or self.agent.in_turn or not self.inbox.idle:
             return False
         self.entries.replace(entry)
         self.submit(mode, text)
         return True
 
-    def stop(self) -> Stopped | None:
-        """Stop the model's turn, or else the running cell; returns which."""
+    def stop(self) -> Literal["model", "cell"] | None:
+        """Stop the model's turn, or else the running cell, and return what was stopped."""
         if self.agent.in_turn:
             self.agent.stop()
             return "model"
         return "cell" if self.kernel.interrupt() else None
 
-    def compact(self, keep: str) -> None:
+    def compact(self, focus: str) -> None:
+        """Summarise the conversation before the last question.
+
+        Args:
+            focus: What the summary must include, in the user's words; may be empty.
+        """
         if self.agent.in_turn:
-            busy = "The model is working. Wait until it ends, or stop it; then /compact."
-            self.notice(busy, "warning")
+            self.notice(
+                "The model is working. Wait until it ends, or stop it; then /compact.", "warning"
+            )
         else:
-            self.agent.compact(keep)
+            self.agent.compact(focus)
+
+    @property
+    def log(self) -> logging.Logger:
+        """The bus."""
+        return self._components.runtime.log
+
+    @property
+    def secrets(self) -> Secrets:
+        """What is masked."""
+        return self._components.runtime.secrets
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, whose results are masked."""
+        return self._components.runtime.kernel
+
+    @property
+    def info(self) -> SessionInfo:
+        """The session's name, model and approval mode."""
+        return self._components.runtime.info
+
+    @property
+    def approvals(self) -> UserRequests[Decision]:
+        """Code, actions and changes that wait for the user's decision."""
+        return self._components.runtime.approvals
+
+    @property
+    def inbox(self) -> Inbox:
+        """The queue of cells and questions."""
+        return self._components.inbox
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """Its records for those who watch the session."""
+        return self._components.broadcast
+
+    @property
+    def private(self) -> PrivateNames:
+        """The private variables."""
+        return self._components.private
+
+    @property
+    def variable_history(self) -> VariableHistory:
+        """Which cells changed which variables."""
+        return self._components.variable_history
+
+    @property
+    def models(self) -> Models:
+        """Creates the models."""
+        return self._components.models
+
+    @property
+    def spending(self) -> SessionLedger:
+        """What the models have cost, and may cost."""
+        return self._components.spending
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Skills, instructions, tools and MCP servers."""
+        return self._components.knowledge
+
+    @property
+    def searches(self) -> Searches:
+        """The searches that cells start."""
+        return self._components.searches
+
+    @property
+    def namespace_store(self) -> NamespaceStore:
+        """Saves and restores the variables."""
+        return self._components.namespace_store
+
+    @property
+    def cells(self) -> Cells:
+        """Runs cells."""
+        return self._components.cells
+
+    @property
+    def undo(self) -> UndoControl:
+        """Undoes and redoes cells."""
+        return self._components.undo
+
+    @property
+    def attachments(self) -> Attachments:
+        """What a question may mention."""
+        return self._components.attachments
+
+    @property
+    def agent(self) -> SessionAgent:
+        """Answers the questions."""
+        return self._components.agent
+
+    @property
+    def entries(self) -> Entries:
+        """Hides and replaces entries."""
+        return self._components.entries
+
+    @property
+    def joined_agents(self) -> JoinedAgents:
+        """The agents in the session."""
+        return self._components.joined_agents
+
+    @property
+    def host(self) -> SessionKernelHost:
+        """Serves the functions that cells call."""
+        return self._components.host
+
+    @property
+    def notebook(self) -> Notebook | None:
+        """The open notebook."""
+        return self._components.notebook
+
+    @property
+    def cell_thread(self) -> CellThread:
+        """Runs the queued cells."""
+        return self._components.cell_thread
 
     @cached_property
     def kernel_control(self) -> KernelControl:
         from mahtab_tui.session.kernel import KernelControl
 
-        return KernelControl(self._components.get())
+        components = self._lazy_components.get()
+        return KernelControl(
+            components.runtime.log,
+            components.masked_kernel,
+            components.make_kernel,
+            cells=components.cells,
+            undo=components.undo,
+            private=components.private,
+        )
 
     @property
     def model(self) -> str:
-        """Full name; empty while servers on this machine are searched for a model."""
+        """Full name of the model; empty while this machine's servers are searched for one."""
         if self.built:
             return self.info.model
-        return self.first_model.result() if self.first_model.done() else ""
+        if self.first_model.done():
+            return self.first_model.result()
+        return ""
 
     def set_model(self, model: str) -> None:
         """Use another model from the next question on. Raises `ModelError`."""
@@ -212,21 +420,109 @@ class Session(Parts):
         self.info.set_model(model)
         self.renew_model()
 
+    def change_setting(self, key: str, value: Any) -> bool:
+        """Change a setting.
+
+        Args:
+            key: The setting's name.
+            value: The new value, already validated.
+
+        Returns:
+            Whether the change takes effect before the next start.
+
+        Raises:
+            ModelError: The value names a model that cannot be used.
+        """
+        settings = self.settings
+
+        # Check the value before anything is changed.
+        if value is not None and key.endswith("_model") and key != "embedding_model":
+            check_model(value, **settings.model_access())
+        if key == "model":
+            self.set_model(value or default_model())
+        elif key == "approval":
+            self.info.set_approval(value)
+        settings.change(key, value)
+
+        # Pass the change on to the parts that have copied the old value.
+        if key in _MODEL_SETTINGS:
+            self.renew_model()
+        if key in _AGENT_SETTINGS:
+            self.agent.change(
+                lambda agent: agent.configure(
+                    settings.max_turns,
+                    settings.reflection,
+                    self.models.reflection(),
+                    settings.max_history,
+                    output_answers=settings.output_answers,
+                    loop=settings.loop,
+                )
+            )
+        elif key == "reload":
+            self.kernel.set_reload(value)
+        return key in _IMMEDIATE_SETTINGS or key.startswith("rlm_")
+
     def renew_model(self) -> None:
         self.agent.change(lambda agent: agent.set_model(self.models.make()))
 
     @property
     def saved_id(self) -> str:
-        """Empty if the session is not saved."""
+        """Id of the session in the store; empty if it is not saved."""
         from mahtab_tui.store.sqlite import SqliteStore
 
         store = self.backend.get().store
         return store.session if isinstance(store, SqliteStore) else ""
 
+    def rename(self, title: str) -> None:
+        """Give the saved session another title, on a thread; a notice reports the outcome."""
+        from mahtab_tui.bus import StoreError
+        from mahtab_tui.store.resume import database
+        from mahtab_tui.store.session_index import question_title, rename_session
+
+        session_id = self.saved_id
+        masked_title = question_title(self.secrets.mask(title))
+        if not session_id:
+            self.notice("This session is not saved, so it has no title.", "warning")
+            return
+
+        def work() -> None:
+            try:
+                rename_session(database(), session_id, masked_title)
+            except StoreError as error:
+                self.notice(str(error), "warning")
+            else:
+                self.notice(f"This session is now called: {masked_title}")
+
+        start_thread("rename", work)
+
+    def export(self, file: Path, folder: Path) -> None:
+        """Export the session on a thread, replacing the file; a notice reports the outcome.
+
+        Args:
+            file: Where to write it. The extension sets the format.
+            folder: The folder to which a relative path refers.
+        """
+        from mahtab_tui.bus import StoreError
+        from mahtab_tui.export.entries import NothingToExport
+        from mahtab_tui.session.notebooks import export_records
+
+        def work() -> None:
+            mask = self.secrets.redact_for_model
+            try:
+                self.notice(export_records(self.all_records(), folder / file, str(file), mask))
+            except (StoreError, NothingToExport) as error:
+                self.notice(str(error), "warning")
+            except OSError as error:
+                self.notice(f"{file} cannot be written: {error.strerror}.", "error")
+
+        start_thread("export", work)
+
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell, if it was saved. Waits. Raises `StoreError`."""
         store = self.backend.get().store
-        return None if store is None else store.output(cell)
+        if store is None:
+            return None
+        return store.output(cell)
 
     def open_inspector(self) -> InspectorClient:
         """Return a client for one screen, which must close it."""
@@ -236,17 +532,21 @@ class Session(Parts):
 
     def context_use(self) -> ContextUse:
         """Count what the next question would send. Waits. Raises `KernelError` and `ModelError`."""
-        from mahtab_tui.session.components import context_use
+        from mahtab_tui.session.context_use import context_use
 
-        return context_use(*self.agent.agent.context_sizes(self.private.variables()))
+        variables = self.private.variables()
+        max_tokens, section_tokens = self.agent.agent.context_sizes(variables)
+        return context_use(max_tokens, section_tokens)
 
     def all_records(self) -> list[Record]:
-        """Raises `StoreError`."""
+        """Read all stored records; none if the session is not saved. Raises `StoreError`."""
         store = self.backend.get().store
-        return [] if store is None else store.everything()
+        if store is None:
+            return []
+        return store.everything()
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Waits at most half a second for the kernel. Raises `KernelError`."""
+        """Complete code at the cursor. Waits at most half a second. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
@@ -254,9 +554,13 @@ class Session(Parts):
         return self.kernel.explain(code, cursor)
 
     def mask(self, text: str) -> str:
-        return self.secrets.mask(text) if self.built or self.settings.secrets() else text
+        """Mask secrets in a text. Builds the components only if there are secrets to mask."""
+        if not self.built and not self.settings.secrets():
+            return text
+        return self.secrets.mask(text)
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        """Log a notice for the user."""
         from mahtab_tui.bus.records import Notice, emit
 
         emit(self.log, Notice(text, level=level))

@@ -2,138 +2,57 @@
 
 from __future__ import annotations
 
-import itertools
-import logging
 import os
-import queue
 import socket
 import stat
 import struct
 import sys
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, stream_key
-from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
+from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.requests import Answers
-from mahtab_tui.session.agent_calls import AgentCall, AgentCalls, JoinedAgent
-from mahtab_tui.session.cells import output_records, unfinished_cells
+from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.session.broadcast import Feed
+from mahtab_tui.session.joined_agents import AgentCall, JoinedAgent
+from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import home_folder
+from mahtab_tui.store.database import locked_sessions
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
-if TYPE_CHECKING:
-    from mahtab_tui.session.session import Session
-
-WAITING = 10_000
-"""Maximum records queued for a watcher; one that reads too slowly misses some."""
-
-BACKLOG = 2_000
-CHARACTERS = 20_000_000
-"""Maximum number and characters of recent records to keep."""
-
-JOINED, PIECES = 100_000, 100
-"""Characters up to which pieces of a stream are joined to one record, and how many are kept."""
-
-Feed = queue.Queue[Record | None]
-"""None marks the end."""
-
-
-class Broadcast(logging.Handler):
-    """Keeps the recent records of a session and passes new ones to the watchers."""
-
-    def __init__(self, past: Iterable[Record] = ()) -> None:
-        super().__init__()
-        self._mutex = threading.Lock()
-        """A new watcher gets each record exactly once."""
-        self._past: deque[Record] = deque()
-        self._open_streams: dict[str, deque[Stream]] = {}
-        self._characters = 0
-        self._feeds: set[Feed] = set()
-        for record in past:
-            self._store(record)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        with self._mutex:
-            for feed in self._feeds:
-                with suppress(queue.Full):
-                    feed.put_nowait(value)
-            self._store(value)
-
-    def watch(self) -> Feed:
-        """Return a feed of the recent records, followed by new ones."""
-        feed: Feed = queue.Queue(WAITING)
-        with self._mutex:
-            for each in itertools.chain(self._past, *self._open_streams.values()):
-                feed.put_nowait(each)
-            self._feeds.add(feed)
-        return feed
-
-    def unwatch(self, feed: Feed) -> None:
-        with self._mutex:
-            self._feeds.discard(feed)
-        feed.put(None)
-
-    def _store(self, record: Record) -> None:
-        key = stream_key(record)
-        if not isinstance(record, Stream):
-            self._open_streams.pop(key, None)
-            self._past.append(record)
-            self._characters += _record_size(record)
-            while len(self._past) > BACKLOG or self._characters > CHARACTERS:
-                self._characters -= _record_size(self._past.popleft())
-        elif isinstance(record, records.AssistantChatStream) and record.fresh:
-            self._open_streams.pop(key, None)
-        elif key:
-            pieces = self._open_streams.setdefault(key, deque(maxlen=PIECES))
-            if pieces and pieces[-1].stream == record.stream and len(pieces[-1].text) < JOINED:
-                pieces[-1] = pieces[-1].changed(text=pieces[-1].text + record.text)
-            else:
-                pieces.append(record)
-
-
-def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
-    """Yield the records of a resumed session that watchers get. same_kernel: unfinished cells
-    continue."""
-    for record in past:
-        # Pending requests are sent again if they still wait.
-        if not isinstance(record, records.Approval | records.Input) or record.state != "waiting":
-            yield record
-    if past and not same_kernel:
-        for cell in unfinished_cells(past):
-            yield output_records(cell)[1](cell=cell.cell, cut=True)
-    if past:
-        # This kernel's variables are reported when they are listed.
-        yield records.Namespace(fresh=True, cell=0)
-
-
-def _record_size(record: Record) -> int:
-    data = record.data if isinstance(record, Display | UserAttachment) else ""
-    return len(record.text) + len(data or "")
-
-
-REPLY_SECONDS = 2.0
+PROBE_TIMEOUT_S = 2.0
 """Seconds for answering a probe."""
+SEND_TIMEOUT_S = 5
+"""Seconds for an agent to read; a slower one is disconnected."""
+CLOSE_TIMEOUT_S = 1.0
+"""Seconds for a disconnected agent to read why."""
+ACCEPT_RETRY_S = 0.1
+"""Seconds to wait after accepting a connection failed."""
 
-LONGEST_PATH = 100
+MAX_PATH_BYTES = 100
 """Bytes of a socket's path; systems allow only slightly more."""
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Bytes of an agent's message."""
+RECEIVE_BYTES = 65_536
+"""Bytes to read from a socket at once."""
 
 _LOCAL_PEERCRED = 1
-"""macOS: the peer's user id."""
+"""macOS: the socket option for the peer's user id."""
 
 
 class SharingError(Exception):
-    """The message is a sentence."""
+    """Sessions cannot be shared or found. The message is a sentence."""
 
 
 class RunningSession(NamedTuple):
+    """A session on a screen, and the socket on which it listens."""
+
     name: str
     project: str
     pid: int
@@ -141,6 +60,7 @@ class RunningSession(NamedTuple):
     path: Path
 
     def sentence(self) -> str:
+        """Return a line for a list of sessions."""
         agents = f"  with {', '.join(self.agents)}" if self.agents else ""
         return f"{self.name}  {self.pid}  {self.project}{agents}"
 
@@ -150,10 +70,10 @@ def share_folder() -> Path:
     folder = home_folder() / "run"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise SharingError(f"{folder} is not a folder of yours.")
-        if stat.S_IMODE(found.st_mode) != 0o700:
+        if stat.S_IMODE(status.st_mode) != 0o700:
             folder.chmod(0o700)
     except OSError as error:
         raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
@@ -161,90 +81,113 @@ def share_folder() -> Path:
 
 
 def peer_uid(connection: socket.socket) -> int:
+    """Return the id of the user whose process is at the other end of a connection."""
     if sys.platform == "darwin":
-        return int(struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))[1])
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int(struct.unpack("3i", peer)[1])
+        # struct xucred begins with a version and the user id.
+        _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
+    else:
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        _, uid, _ = struct.unpack("3i", credentials)
+    return int(uid)
 
 
 def running_sessions() -> list[RunningSession]:
     """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
-    return list(_find_running(share_folder())) if (home_folder() / "run").exists() else []
+    if not (home_folder() / "run").exists():
+        return []
+    return list(_find_running(share_folder()))
+
+
+def remove_leftovers() -> None:
+    """Remove unused lock files and sockets. Waits for sockets."""
+    locked_sessions()
+    with suppress(SharingError):
+        running_sessions()
 
 
 def find_session(name: str | None, project: Path) -> RunningSession:
     """Return the only session with a name or process id, or in a project. Raises `SharingError`."""
-    running = running_sessions()
+    sessions = running_sessions()
     if name is not None:
-        found = [each for each in running if name in (each.name, str(each.pid))]
-        what = f"called {name}"
+        matches = [session for session in sessions if name in (session.name, str(session.pid))]
+        description = f"called {name}"
     else:
+        # The session of the nearest folder that contains the project.
         folders = {str(project), *map(str, project.parents)}
-        found = [each for each in running if each.project in folders]
-        nearest = max((len(each.project) for each in found), default=0)
-        found = [each for each in found if len(each.project) == nearest]
-        what = f"of {project}"
-    if len(found) == 1:
-        return found[0]
-    listed = (f"{each.name} ({each.pid}) in {each.project}" for each in found or running)
-    others = "; ".join(listed) or "none"
-    text = f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there."
-    if found:
-        text = f"Several sessions are {what}. Choose one by its name or process id: {others}."
-    raise SharingError(text)
+        matches = [session for session in sessions if session.project in folders]
+        nearest_length = max((len(session.project) for session in matches), default=0)
+        matches = [session for session in matches if len(session.project) == nearest_length]
+        description = f"of {project}"
+    if len(matches) == 1:
+        return matches[0]
+
+    choices = [
+        f"{session.name} ({session.pid}) in {session.project}" for session in matches or sessions
+    ]
+    choice_list = "; ".join(choices) or "none"
+    if matches:
+        raise SharingError(
+            f"Several sessions are {description}."
+            f" Choose one by its name or process id: {choice_list}."
+        )
+    raise SharingError(
+        f"No session on a screen is {description}. Running: {choice_list}."
+        " mahtab-tui opens one there."
+    )
 
 
 def _find_running(folder: Path) -> Iterator[RunningSession]:
     for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
         try:
-            answer = next(_request_frames(path, "probe", REPLY_SECONDS), None)
+            answer = next(_request_frames(path, "probe", PROBE_TIMEOUT_S), None)
         except (ConnectionRefusedError, FileNotFoundError):
+            # Nobody listens: the program was killed before it could remove the socket.
             with suppress(OSError):
                 path.unlink()
             continue
         except (OSError, FrameError):
             continue
         if answer is not None:
-            name, project, pid = str(answer["name"]), str(answer["project"]), int(answer["pid"])
-            yield RunningSession(name, project, pid, list(map(str, answer["agents"])), path)
+            yield RunningSession(
+                str(answer["name"]),
+                str(answer["project"]),
+                int(answer["pid"]),
+                list(map(str, answer["agents"])),
+                path,
+            )
 
 
-def _request_frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
-    """patience: seconds for each frame."""
+def _request_frames(path: Path, op: str, timeout: float | None = None) -> Iterator[Frame]:
+    """Send a request to a session, and yield the frames of its answer. timeout: seconds for each
+    frame; None for no limit."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(patience)
+        connection.settimeout(timeout)
         connection.connect(str(path))
         connection.sendall(encode({"op": op}))
         reader = FrameReader()
-        while data := connection.recv(65536):
+        while data := connection.recv(RECEIVE_BYTES):
             yield from reader.feed(data)
 
 
 def follow_session(running: RunningSession) -> Iterator[Record]:
     """Yield the recent records of a session, then new ones until it ends. Raises `OSError`."""
-    with suppress(FrameError):  # the session is damaged, or not a session at all
+    # A `FrameError` means that the session is damaged, or not a session at all.
+    with suppress(FrameError):
         for frame in _request_frames(running.path, "watch"):
+            if frame.get("op") != "record":
+                continue
             with suppress(InvalidRecord):
-                if frame.get("op") == "record" and (record := from_json(frame)) is not None:
+                record = from_json(frame)
+                if record is not None:
                     yield record
 
 
-SEND_TIMEOUT = 5
-"""Seconds for an agent to read; a slower one is disconnected."""
-
-CLOSE_SECONDS = 1.0
-"""Seconds for a disconnected agent to read why."""
-
-RETRY_SECONDS = 0.1
-"""Seconds after accepting a connection failed."""
-
-LARGEST = 64 * 1024 * 1024
-"""Maximum bytes of an agent's message."""
-
-
 class AgentService:
+    """Serves the connections of a session's agents and watchers."""
+
     def __init__(self, session: Session, project: Path) -> None:
-        """project: the folder by which agents find the session."""
+        """Create a service without connections. project: the folder by which agents find the
+        session."""
         self.session = session
         self._project = project
         self.calls = AgentCalls(session)
@@ -280,7 +223,7 @@ class ShareServer(AgentService):
         super().__init__(session, project)
         self._closed = threading.Event()
         self._path = share_folder() / f"{os.getpid()}.sock"
-        if len(os.fsencode(self._path)) > LONGEST_PATH:
+        if len(os.fsencode(self._path)) > MAX_PATH_BYTES:
             raise SharingError(f"the path {self._path} is too long for a socket.")
         # Renamed once it listens: programs that look for sessions remove silent sockets.
         draft = self._path.with_suffix(".new")
@@ -312,7 +255,7 @@ class ShareServer(AgentService):
                 accepted, _ = self._listener.accept()
             except OSError:
                 # The socket is closed, or the program has run out of file descriptors.
-                self._closed.wait(RETRY_SECONDS)
+                self._closed.wait(ACCEPT_RETRY_S)
                 continue
             if peer_uid(accepted) != os.getuid():
                 accepted.close()
@@ -331,18 +274,23 @@ class _Connection:
         self._server = server
         self._session = server.session
         self._sending = threading.Lock()
+        """Held while a frame is sent."""
         self._agent: JoinedAgent | None = None
+        """The agent at the other end; None for a watcher, and before it has joined."""
         self._answers = Answers(self._send)
         self._feed: Feed | None = None
+        """The records for a watcher."""
         self._leaving = False
         self._ended = threading.Event()
-        limit = struct.pack("ll", SEND_TIMEOUT, 0)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        # A struct timeval: seconds and microseconds.
+        send_timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, send_timeout)
 
     def serve(self) -> None:
-        reader = FrameReader(LARGEST)
+        """Read and handle frames until the connection ends. Runs on a thread."""
+        reader = FrameReader(MAX_MESSAGE_BYTES)
         try:
-            while data := self._socket.recv(65536):
+            while data := self._socket.recv(RECEIVE_BYTES):
                 for frame in reader.feed(data):
                     if not self._leaving:
                         self._handle(frame)
@@ -362,17 +310,18 @@ class _Connection:
         with suppress(OSError):
             # Keep receiving briefly: an agent whose write fails would never read the sentence.
             self._socket.shutdown(socket.SHUT_WR)
-            self._ended.wait(CLOSE_SECONDS)
+            self._ended.wait(CLOSE_TIMEOUT_S)
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _handle(self, frame: Frame) -> None:
-        op, is_new = frame["op"], self._agent is None and self._feed is None
+        op = frame["op"]
+        is_new = self._agent is None and self._feed is None
         if op == "probe":
             self._send(self._server.describe())
         elif op == "join" and is_new:
-            newest = next(reversed(self._session.cells.finished), None)
+            newest_cell = next(reversed(self._session.cells.finished), None)
             self._agent = self._session.joined_agents.join(
-                str(frame["name"]), self.disconnect, newest, owns_session=self._owns_session
+                str(frame["name"]), self.disconnect, newest_cell, owns_session=self._owns_session
             )
             self._send({**self._server.describe(), "you": self._agent.name})
         elif op == "watch" and is_new:
@@ -383,17 +332,18 @@ class _Connection:
         elif op == "call" and self._agent is not None:
             number = int(frame["id"])
             call = AgentCall(self._agent, lambda frame: self._send({**frame, "id": number}))
-            what, args = str(frame["what"]), dict(frame["args"])
-            serve = partial(self._server.calls.serve, call, what, args)
+            serve = partial(self._server.calls.serve, call, str(frame["what"]), dict(frame["args"]))
             self._answers.start(number, serve, call.cancel)
 
     def _send_records(self, feed: Feed) -> None:
+        """Send records to a watcher until the feed ends. Runs on a thread."""
         while (record := feed.get()) is not None:
+            # A record that is too large for a frame is left out.
             with suppress(FrameError):
                 self._send({"op": "record", **as_json(record)})
 
     def _send(self, frame: Frame) -> None:
-        """Ignores a peer that has gone. Raises `FrameError` if the frame is too large."""
+        """Send a frame; ignores a peer that has gone. Raises `FrameError` if it is too large."""
         try:
             data = encode(frame)
         except FrameError as error:

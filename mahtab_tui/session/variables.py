@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.prompt import PRIVATE_CELL
+from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries
 from mahtab_tui.bus.records import (
     Namespace,
     Notice,
@@ -20,14 +18,18 @@ from mahtab_tui.bus.records import (
     emit,
     get_record,
 )
-from mahtab_tui.kernel.base import CellResult, KernelError, PrivateUse, Variable
-from mahtab_tui.worker.private_use import mentioned_names, reaches_everything
+from mahtab_tui.bus.values import Variable
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import CellResult, PrivateUse
+from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.worker.guard.private_use import mentioned_names, reaches_everything
 
-if TYPE_CHECKING:
-    from mahtab_tui.session.components import Components
-
-_MAX_NAMES = 5
+MAX_NAMED_VARIABLES = 5
 """Names of private variables in a sentence; more are not named."""
+
+_MARKED = "{name} is private: models and agents know it exists, but not what it contains."
+_MISSING = " There is no such variable yet."
+_UNMARKED = "{name} is no longer private: models and agents may see what it contains."
 
 
 class VariableHistory(logging.Handler):
@@ -36,8 +38,10 @@ class VariableHistory(logging.Handler):
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.codes: dict[int, str] = {}
+        """The code of each cell."""
         self._changes: dict[int, dict[str, str]] = {}
-        self._undone: set[int] = set()
+        """How each cell changed variables, by cell and name."""
+        self._undone_cells: set[int] = set()
         for record in past:
             self._fold(record)
 
@@ -47,80 +51,108 @@ class VariableHistory(logging.Handler):
     def _fold(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
             self.codes[record.cell] = record.text
+        elif isinstance(record, Undo) and record.undone:
+            self._undone_cells.update(record.cells)
         elif isinstance(record, Undo):
-            (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
+            self._undone_cells.difference_update(record.cells)
         elif isinstance(record, Namespace) and record.cell and not record.restored:
-            self._changes.setdefault(record.cell, {}).update(
-                (change.name, change.change) for change in record.changes
-            )
+            changes = self._changes.setdefault(record.cell, {})
+            for change in record.changes:
+                changes[change.name] = change.change
 
     def code_for(self, name: str) -> str:
         """Return the cells that gave a variable its last value, as one cell."""
-        cells: list[int] = []
-        for cell in sorted(self._changes.keys() & self.codes.keys() - self._undone):
+        known_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
+        value_cells: list[int] = []
+        for cell in sorted(known_cells):
             change = self._changes[cell].get(name)
+            # The value does not depend on cells before the variable was set again.
             if change in ("added", "rebound", "deleted"):
-                cells.clear()
+                value_cells.clear()
             if change not in (None, "deleted"):
-                cells.append(cell)
-        return "\n\n".join(f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in cells)
-
-
-_MARKED = "{name} is private: models and agents know it exists, but not what it contains."
-_MISSING = " There is no such variable yet."
-_UNMARKED = "{name} is no longer private: models and agents may see what it contains."
+                value_cells.append(cell)
+        sections = [f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in value_cells]
+        return "\n\n".join(sections)
 
 
 class PrivateNames:
     """Marks names as private, and decides what may be sent. The mark belongs to a name, not an
     object, and remains if the name is deleted."""
 
-    def __init__(self, parts: Components) -> None:
-        self._log = parts.log
-        self._kernel = parts.kernel
-        self._secrets = parts.secrets
-        self._hidden = parts.prompt.hidden
+    def __init__(self, runtime: Runtime, hidden: HiddenEntries, history: VariableHistory) -> None:
+        """
+        Args:
+            runtime: What the session works with.
+            hidden: Knows which names are marked.
+            history: The code of all cells.
+        """
+        self._runtime = runtime
+        self._hidden = hidden
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects."""
-        self._codes = parts.variable_history.codes
+        self._codes = history.codes
 
     @property
     def names(self) -> list[str]:
         return sorted(self._hidden.private)
 
     def mark(self, name: str, private: bool) -> None:
-        """Waits for the kernel."""
+        """Make a name private or public. Waits for the kernel."""
         if private == (name in self._hidden.private):
             return
-        cells: tuple[int, ...] = ()
+
+        using_cells: tuple[int, ...] = ()
         text = _UNMARKED
         if private:
+            # The output of cells that have used the variable is withheld from now on, too.
             codes = dict(self._codes)
-            used = self._query_kernel([name], list(codes.values())).used
-            cells = tuple(cell for cell, names in zip(codes, used, strict=False) if names)
-            text, exists = _MARKED, False
-            with suppress(KernelError):
-                exists = any(variable.name == name for variable in self._kernel.variables())
-            text += _MISSING * (not exists)
-        emit(self._log, Private(name=name, private=private, cells=cells))
-        if not private:
-            self._secrets.private.replace(())
-        self.refresh()
-        emit(self._log, Notice(text.format(name=name)))
+            used_names = self._query_kernel([name], list(codes.values())).used
+            using_cells = tuple(
+                cell for cell, names in zip(codes, used_names, strict=True) if names
+            )
+            text = _MARKED
+            if not self._exists(name):
+                text += _MISSING
+        emit(self._runtime.log, Private(name=name, private=private, cells=using_cells))
+        self.refresh(forget=not private)
+        emit(self._runtime.log, Notice(text.format(name=name)))
+
+    def _exists(self, name: str) -> bool:
+        """Return whether the kernel is known to have a variable."""
+        try:
+            return any(variable.name == name for variable in self._runtime.kernel.variables())
+        except KernelError:
+            return False
 
     def uses(self, code: str) -> tuple[str, ...]:
         """Return the private variables that code can reach, as far as that can be determined.
         Waits."""
-        return self._query_kernel(self.names, [code]).used[0] if self.names else ()
-
-    def refresh(self) -> None:
-        """Ask the kernel what the private variables refer to. Waits."""
         names = self.names
-        found = self._query_kernel(names, []) if names else PrivateUse((), (), ())
-        self._aliases = frozenset(found.aliases)
-        self._secrets.private.add(found.texts)
+        if not names:
+            return ()
+        return self._query_kernel(names, [code]).used[0]
+
+    def refresh(self, *, forget: bool = False) -> None:
+        """Ask the kernel what the private variables refer to. If it does not answer, what is known
+        stays private. Waits.
+
+        Args:
+            forget: Whether texts become public that no private variable contains any more.
+        """
+        private_use = PrivateUse((), (), ())
+        if self.names:
+            try:
+                private_use = self._runtime.kernel.private_use(self.names, [])
+            except KernelError:
+                return
+        self._aliases = frozenset(private_use.aliases)
+        if forget:
+            self._runtime.secrets.private.replace(private_use.texts)
+        else:
+            self._runtime.secrets.private.add(private_use.texts)
 
     def is_private(self, name: str) -> bool:
+        """Return whether a name is marked, or is another name of a private object."""
         return name in self._hidden.private or name in self._aliases
 
     def is_private_cell(self, cell: int) -> bool:
@@ -130,37 +162,55 @@ class PrivateNames:
     def variables(self) -> list[Variable]:
         """List the variables as models and agents see them. Raises `KernelError`."""
         self.refresh()
-        return [self.redact_variable(variable) for variable in self._kernel.variables()]
+        return [self.redact_variable(variable) for variable in self._runtime.kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
-        """Return the variables that contain nothing private, and that no cell has used with a
-        private one. data: variables through which values may have passed. Waits."""
+        """Return the variables that have nothing to do with private ones. Waits.
+
+        These contain nothing private, and no cell has used them together with a private variable.
+
+        Args:
+            names: The variables to choose from.
+            data: Variables through which values may have passed.
+        """
         if not self.names:
             return list(names)
-        data, related = frozenset(data), {*self.names, *self._aliases}
+
+        # Follow the private values through the cells, in the order in which these have run.
+        data_names = frozenset(data)
+        related_names = {*self.names, *self._aliases}
         for cell, code in list(self._codes.items()):
-            words = mentioned_names(code)
-            if self.is_private_cell(cell) or not related.isdisjoint(words):
-                related.update(words.intersection(data))
-        holding = self._query_kernel(self.names, names).used
-        found = zip(names, holding, strict=True)
-        return [name for name, private in found if not private and name not in related]
+            cell_names = mentioned_names(code)
+            if self.is_private_cell(cell) or not related_names.isdisjoint(cell_names):
+                related_names.update(cell_names.intersection(data_names))
+
+        reached_names = self._query_kernel(self.names, names).used
+        return [
+            name
+            for name, private_names in zip(names, reached_names, strict=True)
+            if not private_names and name not in related_names
+        ]
 
     def redact_result(self, result: CellResult) -> CellResult:
-        redact = self.redact_variable
+        """Return a cell's result as models and agents see it."""
         changes = tuple(
             replace(
                 change,
-                variable=change.variable and redact(change.variable),
-                before=change.before and redact(change.before),
+                variable=change.variable and self.redact_variable(change.variable),
+                before=change.before and self.redact_variable(change.before),
             )
             for change in result.changes
         )
         result = replace(result, changes=changes)
         if not self.is_private_cell(result.cell):
             return result
-        result = replace(result, output=PRIVATE_CELL, displays=(), frames=())
-        return replace(result, kinds=(("stdout", len(PRIVATE_CELL)),))
+        return replace(
+            result,
+            output=PRIVATE_CELL,
+            kinds=(("stdout", len(PRIVATE_CELL)),),
+            displays=(),
+            frames=(),
+        )
 
     def redact_variable(self, variable: Variable) -> Variable:
         if self.is_private(variable.name):
@@ -168,26 +218,34 @@ class PrivateNames:
         return variable
 
     def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        """If the kernel does not answer, use only the names in the code."""
+        """Ask where private values occur, and which of them each code reaches. If the kernel does
+        not answer, only the names in the code count."""
         try:
-            return self._kernel.private_use(names, codes)
+            return self._runtime.kernel.private_use(names, codes)
         except KernelError:
-            used = tuple(
-                tuple(names if reaches_everything(words) else words.intersection(names))
-                for words in map(mentioned_names, codes)
-            )
-            return PrivateUse((), (), used)
+            reached_names: list[tuple[str, ...]] = []
+            for code in codes:
+                code_names = mentioned_names(code)
+                if reaches_everything(code_names):
+                    reached_names.append(tuple(names))
+                else:
+                    reached_names.append(tuple(code_names.intersection(names)))
+            return PrivateUse((), (), tuple(reached_names))
 
 
 def explain_approval(names: Sequence[str], party: str) -> str:
+    """Return why the user is asked about code that uses private variables, as a clause."""
     return f"it uses {_join_names(names)}; {party} would see its output"
 
 
-def explain_refusal(what: str, names: Sequence[str]) -> str:
-    return f"{what} sends text to a model, and this cell uses {_join_names(names)}. private(name, False) makes a variable public."
+def explain_refusal(function: str, names: Sequence[str]) -> str:
+    """Return why a cell that uses private variables may not call a function."""
+    return f"{function} sends text to a model, and this cell uses {_join_names(names)}. private(name, False) makes a variable public."
 
 
 def _join_names(names: Sequence[str]) -> str:
-    more = ["…"] if len(names) > _MAX_NAMES else []
+    listed_names = list(names[:MAX_NAMED_VARIABLES])
+    if len(names) > MAX_NAMED_VARIABLES:
+        listed_names.append("…")
     verb = "is" if len(names) == 1 else "are"
-    return f"{', '.join([*names[:_MAX_NAMES], *more])}, which {verb} private"
+    return f"{', '.join(listed_names)}, which {verb} private"

@@ -46,10 +46,11 @@ __all__ = ["SettingsError", "config_files", "home_folder"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-_FIELD = re.compile(r'field "(\w+)"')
-_PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
+_FIELD_IN_MESSAGE = re.compile(r'field "(\w+)"')
+KEY_VARIABLE_ENDINGS = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a key."""
-_LONGEST = 200
+MAX_PATH_CHARS = 200
+"""Characters of a path in a message."""
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
@@ -64,26 +65,27 @@ PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 def resource_folder(name: str) -> Path:
     """Return a folder that ships with the program: inside the package when installed, beside it in
     a checkout."""
-    inside = PACKAGE / name
-    return inside if inside.is_dir() else PACKAGE.parent / name
+    installed = PACKAGE / name
+    return installed if installed.is_dir() else PACKAGE.parent / name
 
 
-def _folder(path: Path) -> Path:
+def _check_folder(path: Path) -> Path:
     try:
         folder = path.expanduser()
         if folder.is_dir():
             return folder
     except (OSError, RuntimeError) as error:  # too long a name; nobody's home
-        raise ValueError(
-            f"{str(path)[:_LONGEST]} cannot be found: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{str(path)[:MAX_PATH_CHARS]} cannot be found: {reason}") from None
     raise ValueError(f"{folder} is not a folder")
 
 
-Folder = Annotated[Path, AfterValidator(_folder)]
+Folder = Annotated[Path, AfterValidator(_check_folder)]
 
 
 class Settings(BaseSettings):
+    """All settings. The settings screen, ``config`` and the manual show the descriptions."""
+
     # An assignment changes a setting of the session that runs; it is validated like the rest.
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -276,28 +278,32 @@ class Settings(BaseSettings):
 
     @field_validator("approval_rules", mode="before")
     @classmethod
-    def _rules(cls, value: Any) -> Any:
+    def _split_rules(cls, value: object) -> object:
         from mahtab_tui.settings.approval_rules import parse_rule, split_rules
 
         rules = split_rules(value) if isinstance(value, str) else value
-        for rule in rules if isinstance(rules, list | tuple) else ():
-            if isinstance(rule, str):
-                parse_rule(rule)
+        if isinstance(rules, list | tuple):
+            for rule in rules:
+                if isinstance(rule, str):
+                    parse_rule(rule)  # raises if the rule is wrong
         return rules
 
     @field_validator("skills_dir", mode="before")
     @classmethod
-    def _folders(cls, value: Any) -> Any:
+    def _split_folders(cls, value: object) -> object:
         if isinstance(value, Path):
             value = str(value)
         if isinstance(value, str):
-            return [part for part in value.split(os.pathsep) if part]
+            return [folder for folder in value.split(os.pathsep) if folder]
         return value
 
     @field_validator("embedding_model")
     @classmethod
-    def _names_its_provider(cls, value: str | None) -> str | None:
-        if value is not None and not all(value.partition(":")[::2]):
+    def _require_provider(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        provider, _, model = value.partition(":")
+        if not provider or not model:
             raise ValueError(
                 "name the provider and the model, as in ollama:nomic-embed-text or openai:text-embedding-3-small"
             )
@@ -325,7 +331,8 @@ class Settings(BaseSettings):
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
         keys = [key.get_secret_value() for key in self.api_keys.values()]
-        keys += parse_qs(urlsplit(self.kernel or "").query).get("token", [])
+        if self.kernel:
+            keys += parse_qs(urlsplit(self.kernel).query).get("token", [])
         for server in self.mcp.values():
             keys += server.secrets()
         return sorted([*keys, *self._other_keys], key=len, reverse=True)
@@ -343,14 +350,18 @@ class Settings(BaseSettings):
     def is_from_project(self, key: str) -> bool:
         """Return whether the value comes from a file that anybody may have written. Raises
         `SettingsError`."""
-        origin, (project, own) = self.origin(key), config_files(project_folder())
-        return origin.text.startswith(ENV_FILE) or origin.file == project != own
+        origin = self.origin(key)
+        if origin.text.startswith(ENV_FILE):
+            return True
+        project_file, own_file = config_files(project_folder())
+        # In the home folder, both are the same.
+        return origin.file == project_file != own_file
 
     def reloaded(self) -> Settings:
         """Load the settings again from their sources. Raises `SettingsError`."""
         return load_settings(**self._options)
 
-    def change(self, key: str, value: Any) -> None:
+    def change(self, key: str, value: object) -> None:
         """Set a value until the program ends. Raises `ValidationError`."""
         setattr(self, key, value)
         self._options.pop(key, None)
@@ -370,50 +381,68 @@ class Settings(BaseSettings):
 
 
 def load_settings(**options: Any) -> Settings:
-    """Return the effective settings. options: those of the command line. Raises `SettingsError`."""
+    """Return the effective settings.
+
+    Args:
+        **options: Settings from the command line; None if not given.
+
+    Raises:
+        SettingsError: A value is wrong, or a file cannot be read.
+    """
     try:
         settings = Settings(**{key: value for key, value in options.items() if value is not None})
         settings._options.update(options)
-        found = all_untrusted_settings(Settings)
+
+        untrusted_files = all_untrusted_settings(Settings)
+        for source in untrusted_files:
+            _check_untrusted(source)
         settings._untrusted = (
-            *(_check_untrusted(each).sentence for each in found),
+            *(source.sentence for source in untrusted_files),
             *read_mcp_json(mcp_json_file()).problems,
             *removed_settings(Settings),
         )
-        keys = (key for each in found for key in each.values.get("api_keys", {}).values())
-        environment = (key for name, key in os.environ.items() if name.endswith(_PROVIDER_SUFFIXES))
-        settings._other_keys = (*keys, *environment)
+
+        other_keys: list[str] = []
+        for source in untrusted_files:
+            other_keys += source.values.get("api_keys", {}).values()
+        for name, value in os.environ.items():
+            if name.endswith(KEY_VARIABLE_ENDINGS):
+                other_keys.append(value)
+        settings._other_keys = tuple(other_keys)
         return settings
     except ValidationError as error:
-        key = _key(error)
-        where = find_origin(Settings, key, options).text
-        if where == COMMAND_LINE:
-            where = f"--{key.replace('_', '-')}"
-        elif where != variable_name(key):
-            where = f"{where}: {key}"
-        raise SettingsError(f"{where}: {first_problem(error)}.") from None
+        key = _setting_key(error)
+        place = find_origin(Settings, key, options).text
+        if place == COMMAND_LINE:
+            place = f"--{key.replace('_', '-')}"
+        elif place != variable_name(key):
+            place = f"{place}: {key}"
+        raise SettingsError(f"{place}: {first_problem(error)}.") from None
     except (UnicodeDecodeError, OSError) as error:
         raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error}.") from None
     except (ValueError, RecursionError) as error:  # a variable that is not JSON where it must be
-        named = _FIELD.search(str(error))
-        where = variable_name(named[1]) if named else "A variable or a line of .env"
-        text = f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
+        field = _FIELD_IN_MESSAGE.search(str(error))
+        place = variable_name(field[1]) if field else "A variable or a line of .env"
+        text = f'{place}: not valid JSON. Write it like {{"name": "value"}}.'
         raise SettingsError(text) from None
 
 
-def _key(error: ValidationError) -> str:
-    setting, *inside = error.errors()[0]["loc"]
-    return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
+def _setting_key(error: ValidationError) -> str:
+    """Return the setting with the first problem, or the entry of its table."""
+    setting, *path = error.errors()[0]["loc"]
+    if path and isinstance(path[0], str):
+        return f"{setting}.{path[0]}"
+    return str(setting)
 
 
-def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
-    """Check values that are not trusted yet, so that errors in them are reported too."""
+def _check_untrusted(source: UntrustedSettings) -> None:
+    """Check values that are not trusted yet, so that errors in them are reported too. Raises
+    `SettingsError`."""
     draft = Settings.model_construct()
-    for key, value in settings.values.items():
+    for key, value in source.values.items():
         try:
             setattr(draft, key, value)
         except ValidationError as error:
             raise SettingsError(
-                f"{settings.path}: {_key(error)}: {first_problem(error)}."
+                f"{source.path}: {_setting_key(error)}: {first_problem(error)}."
             ) from None
-    return settings

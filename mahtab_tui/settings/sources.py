@@ -22,12 +22,27 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
 )
 
-_VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
-_SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
+PREFIX = "MAHTAB_"
+ENV_FILE = ".env"
+MCP_JSON = ".mcp.json"
+KEY_ENDING = "_api_key"
+
+COMMAND_LINE = "command line"
+DEFAULT = "default"
+
+REMOVED = frozenset(
+    "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
+)
+"""Ignored in files, which `removed_settings` reports."""
+
+APPEARANCE_KEYS = frozenset({"theme", "pictures"})
+
 MASK = "••••••••"
 WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A name and a password in an address."""
-_SCHEMES = ("Bearer ", "Basic ", "Token ")
+AUTHENTICATION_SCHEMES = ("Bearer ", "Basic ", "Token ")
+_VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
+_SECRET_NAME = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 
 
 class McpServer(BaseModel):
@@ -45,7 +60,7 @@ class McpServer(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_text(cls, value: Any) -> Any:
+    def _refuse_text(cls, value: object) -> object:
         if isinstance(value, str):
             raise ValueError(
                 "a server is a table: write [mcp.NAME] with command or url into the file"
@@ -53,7 +68,7 @@ class McpServer(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("give either a command or a url")
         return self
@@ -64,60 +79,51 @@ class McpServer(BaseModel):
     def expanded(self) -> McpServer:
         """Replace ``${VARIABLE}`` and ``${VARIABLE:-default}``. Raises `LookupError` with a
         sentence."""
-        return McpServer.model_validate(_expanded(self.model_dump()))
+        return McpServer.model_validate(_expand(self.model_dump()))
 
     def secrets(self) -> Iterator[str]:
         """Yield the values of headers and variables whose names look like those of secrets."""
         for name, value in (*self.env.items(), *self.headers.items()):
-            if _SECRET.search(name):
-                try:
-                    value = _expand(value)
-                except LookupError:
-                    continue
-                yield value
-                for scheme in _SCHEMES:
-                    if value.startswith(scheme):
-                        yield value.removeprefix(scheme).strip()
+            if not _SECRET_NAME.search(name):
+                continue
+            try:
+                secret = _expand_text(value)
+            except LookupError:
+                continue
+            yield secret
+            for scheme in AUTHENTICATION_SCHEMES:
+                if secret.startswith(scheme):
+                    yield secret.removeprefix(scheme).strip()
 
 
-def _expanded(value: Any) -> Any:
+def _expand(value: object) -> object:
+    """Replace variables in all texts of a JSON value. Raises `LookupError`."""
     if isinstance(value, str):
-        return _expand(value)
+        return _expand_text(value)
     if isinstance(value, Mapping):
-        return {name: _expanded(each) for name, each in value.items()}
-    return [_expanded(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: _expand(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_expand(item) for item in value]
+    return value
 
 
-def _expand(text: str) -> str:
-    def replace(found: re.Match[str]) -> str:
-        value = os.environ.get(found[1]) or found[2]
+def _expand_text(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        name, default = match.groups()
+        value = os.environ.get(name) or default
         if value is None:
-            raise LookupError(f"The variable {found[1]} is not set in the environment.")
-        return value
+            raise LookupError(f"The variable {name} is not set in the environment.")
+        return str(value)
 
     return _VARIABLE.sub(replace, text)
 
 
 def starts_this_program(server: Mapping[str, Any]) -> bool:
-    """Tell whether a server is our own, as `mahtab-tui mcp install` writes it for other clients."""
+    """Return whether a server is our own, as `mahtab-tui mcp install` writes it for other clients."""
     words = [str(server.get("command") or ""), *map(str, server.get("args") or ())]
     if os.path.basename(words[0]) == "mahtab-tui":
         return words[1:2] == ["mcp"]
     return words[-3:] == ["-m", "mahtab_tui", "mcp"]
-
-
-PREFIX = "MAHTAB_"
-ENV_FILE, MCP_JSON = ".env", ".mcp.json"
-_KEY_ENDING = "_api_key"
-
-COMMAND_LINE, DEFAULT = "command line", "default"
-
-REMOVED = frozenset(
-    "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
-)
-"""Ignored in files, which `removed_settings` reports."""
-
-_APPEARANCE = frozenset({"theme", "pictures"})
 
 
 class SettingsError(Exception):
@@ -125,6 +131,8 @@ class SettingsError(Exception):
 
 
 class ValueOrigin(NamedTuple):
+    """Where a value comes from."""
+
     text: str
     """For a message: `COMMAND_LINE`, a variable, a file, or `DEFAULT`."""
     file: Path | None = None
@@ -134,6 +142,7 @@ class ValueOrigin(NamedTuple):
 
 
 def home_folder() -> Path:
+    """Return the folder of the user's configuration and of all sessions."""
     return Path.home() / ".mahtab"
 
 
@@ -175,29 +184,35 @@ def read_text(path: Path) -> str:
 
 
 def variable_name(key: str) -> str:
+    """Return the environment variable of a setting."""
     return f"{PREFIX}{key.upper()}"
 
 
 def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
+    """Return that a setting does not exist, as a sentence in lower case."""
     if key in REMOVED:
         return f"the setting {key} was removed."
-    known = settings_cls.model_fields
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
+    fields = settings_cls.model_fields
+    similar = difflib.get_close_matches(key, fields, n=1)
+    hint = f"Known keys: {', '.join(fields)}."
+    if similar:
+        hint = f"Did you mean {similar[0]}?"
     return f"there is no setting {key!r}. {hint}"
 
 
 def removed_settings(settings_cls: type[BaseSettings]) -> Iterator[str]:
     """Yield a sentence for each file that names settings that are no longer there."""
-    found = [(str(path), set(read_config(path))) for path in config_files(project_folder())]
+    keys_by_file = {str(path): set(read_config(path)) for path in config_files(project_folder())}
     variables = DotEnvSettingsSource(settings_cls).env_vars
-    found.append((ENV_FILE, {key for key in REMOVED if variable_name(key).lower() in variables}))
-    for where, keys in found:
-        if gone := sorted(REMOVED & keys):
-            yield f"{where} sets {', '.join(gone)}, which this program no longer knows; you can delete it there."
+    keys_by_file[ENV_FILE] = {key for key in REMOVED if variable_name(key).lower() in variables}
+    for file, keys in keys_by_file.items():
+        if removed_keys := sorted(REMOVED & keys):
+            yield f"{file} sets {', '.join(removed_keys)}, which this program no longer knows; you can delete it there."
 
 
 class McpJson(NamedTuple):
+    """The servers of an ``.mcp.json``."""
+
     servers: dict[str, dict[str, Any]]
     problems: tuple[str, ...] = ()
     """Sentences; other programs use the file too, so nothing in it keeps this program from
@@ -205,41 +220,45 @@ class McpJson(NamedTuple):
 
 
 def read_mcp_json(path: Path) -> McpJson:
+    """Read the servers that this program can use; other programs may define more."""
     try:
         content = json.loads(read_text(path) or '{"mcpServers": {}}')
     except SettingsError as error:
         return McpJson({}, (str(error),))
     except (ValueError, RecursionError) as error:
-        why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
-        return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
-    named = content.get("mcpServers") if isinstance(content, dict) else None
-    if not isinstance(named, dict):
+        reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        return McpJson({}, (f"{path}: not valid JSON{reason}. Its servers are not used.",))
+    definitions = content.get("mcpServers") if isinstance(content, dict) else None
+    if not isinstance(definitions, dict):
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
     servers: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
-    for name, definition in named.items():
-        valid, why = _check_definition(definition)
-        if why:
-            problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
+    for name, definition in definitions.items():
+        usable_definition, problem = _check_definition(definition)
+        if problem:
+            problems.append(f"{path}: the server {name[:100]!r} is not used: {problem}.")
         else:
-            servers[name] = valid
+            servers[name] = usable_definition
     return McpJson(servers, tuple(problems))
 
 
-def _check_definition(definition: Any) -> tuple[dict[str, Any], str]:
-    """Return the known part of a definition, or the problem with it."""
+def _check_definition(definition: object) -> tuple[dict[str, Any], str]:
+    """Return the part of a definition that this program uses, or else the problem with it."""
     if not isinstance(definition, dict):
         return {}, "it is not a table"
     if definition.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
         kind = str(definition["type"])[:100]
         return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
-    valid = {key: value for key, value in definition.items() if key in McpServer.model_fields}
+    usable = {key: value for key, value in definition.items() if key in McpServer.model_fields}
     try:
-        McpServer.model_validate(valid)
+        McpServer.model_validate(usable)
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        return {}, f"{where}: {first_problem(error)}" if where else first_problem(error)
-    return valid, ""
+        problem = first_problem(error)
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        if field:
+            problem = f"{field}: {problem}"
+        return {}, problem
+    return usable, ""
 
 
 def first_problem(error: ValidationError) -> str:
@@ -252,39 +271,43 @@ def first_problem(error: ValidationError) -> str:
 
 
 def trust_record() -> Path:
+    """Return the file with the digests of all trusted values."""
     return home_folder() / "trusted.json"
 
 
 def read_record() -> dict[str, dict[str, Any]]:
     """Return the digests of all trusted values, by file and key."""
     try:
-        known = json.loads(trust_record().read_bytes())
+        record = json.loads(trust_record().read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    known = known if isinstance(known, dict) else {}
-    return {file: keys for file, keys in known.items() if isinstance(keys, dict)}
+    if not isinstance(record, dict):
+        return {}
+    return {file: digests for file, digests in record.items() if isinstance(digests, dict)}
 
 
-def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> Mapping[str, Any]:
-    return known.get(_name(file), {})
+def trusted_digests(record: Mapping[str, Mapping[str, Any]], file: Path) -> Mapping[str, Any]:
+    """Return the digests of a file's trusted values by key. record: from `read_record`."""
+    return record.get(_record_name(file), {})
 
 
 def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
     """Return the record as text, with these values of files added."""
-    known = read_record()
+    record = read_record()
     for file, values in files.items():
         digests = {key: value_digest(value) for key, value in values.items()}
-        known[_name(file)] = {**trusted_digests(known, file), **digests}
-    return json.dumps(known, indent=1) + "\n"
+        record[_record_name(file)] = {**trusted_digests(record, file), **digests}
+    return json.dumps(record, indent=1) + "\n"
 
 
-def value_digest(value: Any) -> str:
+def value_digest(value: object) -> str:
     """Return a hash that recognises a value, which may be a secret."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+    data = json.dumps(value, sort_keys=True, default=str).encode()
+    return hashlib.sha256(data).hexdigest()
 
 
-def _name(file: Path) -> str:
-    """Return the file with the real path of its project. The file itself may be a link, which the
+def _record_name(file: Path) -> str:
+    """Return the name of a file in the record: the file with the real path of its project. The file itself may be a link, which the
     project could point anywhere."""
     project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
     return str(Path(os.path.realpath(project)) / file.relative_to(project))
@@ -294,31 +317,34 @@ def untrusted_settings(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a configuration file that the user has not trusted yet; never any of the
     user's own file. Raises `SettingsError`."""
     project = project_folder()
-    is_home = os.path.realpath(project) == os.path.realpath(Path.home())
-    if path == config_files(project)[1] or is_home:
+    _, own_file = config_files(project)
+    is_in_home = os.path.realpath(project) == os.path.realpath(Path.home())
+    if path == own_file or is_in_home:
         return {}
-    known = trusted_digests(read_record(), path)
-    return {
-        key: value
-        for key, value in values.items()
-        if key not in _APPEARANCE
-        and (key, value) != ("approval", "ask")
-        and known.get(key) != value_digest(value)
-    }
+
+    digests = trusted_digests(read_record(), path)
+    untrusted: dict[str, Any] = {}
+    for key, value in values.items():
+        # These do no harm: how things look, and the strictest approval.
+        is_harmless = key in APPEARANCE_KEYS or (key, value) == ("approval", "ask")
+        if not is_harmless and digests.get(key) != value_digest(value):
+            untrusted[key] = value
+    return untrusted
 
 
 # Files
 
 
-_bad_lines: set[object] = set()
+_reported_lines: set[object] = set()
+"""Bad lines of files that were reported already."""
 
 
 def _report_bad_line(record: logging.LogRecord) -> bool:
     """Reword the warning of python-dotenv about a bad line, and drop it when it comes again."""
-    bad = Path(ENV_FILE).absolute(), record.args
+    bad_line = (Path(ENV_FILE).absolute(), record.args)
     record.msg = f"mahtab-tui: {ENV_FILE}, line %s: not NAME=value; the line is ignored."
-    is_new = bad not in _bad_lines
-    _bad_lines.add(bad)
+    is_new = bad_line not in _reported_lines
+    _reported_lines.add(bad_line)
     return is_new
 
 
@@ -347,12 +373,17 @@ class SettingsFile(PydanticBaseSettingsSource):
 
 
 class TomlFile(SettingsFile):
+    """A configuration file: the project's, or the user's."""
+
     def values(self) -> dict[str, Any]:
-        values = {key: each for key, each in read_config(self.path).items() if key not in REMOVED}
-        for key in values:
+        values: dict[str, Any] = {}
+        for key, value in read_config(self.path).items():
+            if key in REMOVED:
+                continue
             if key not in self.settings_cls.model_fields:
-                why = describe_unknown_setting(self.settings_cls, key)
-                raise SettingsError(f"{self.origin.text}: {why}")
+                problem = describe_unknown_setting(self.settings_cls, key)
+                raise SettingsError(f"{self.origin.text}: {problem}")
+            values[key] = value
         return values
 
 
@@ -367,18 +398,20 @@ class EnvFile(SettingsFile):
         self._source = source or DotEnvSettingsSource(settings_cls)
 
     def values(self) -> dict[str, Any]:
-        known = self.settings_cls.model_fields
-        values = {key: value for key, value in self._source().items() if key in known}
-        keys: dict[str, Any] = {}
+        fields = self.settings_cls.model_fields
+        values = {key: value for key, value in self._source().items() if key in fields}
+        api_keys: dict[str, Any] = {}
         for name, value in self._source.env_vars.items():
             key = name.removeprefix(PREFIX.lower())
-            if key == name:
-                if value and name.endswith(_KEY_ENDING):
-                    keys[name.removesuffix(_KEY_ENDING)] = value
-            elif key not in known and key not in REMOVED:
-                why = describe_unknown_setting(self.settings_cls, key)
-                raise SettingsError(f"{self.origin.text}: {why}")
-        return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
+            is_ours = key != name
+            if is_ours and key not in fields and key not in REMOVED:
+                problem = describe_unknown_setting(self.settings_cls, key)
+                raise SettingsError(f"{self.origin.text}: {problem}")
+            if not is_ours and value and name.endswith(KEY_ENDING):
+                api_keys[name.removesuffix(KEY_ENDING)] = value
+        if api_keys:
+            values["api_keys"] = {**api_keys, **values.get("api_keys", {})}
+        return values
 
 
 class McpJsonFile(SettingsFile):
@@ -389,18 +422,21 @@ class McpJsonFile(SettingsFile):
 
     def __call__(self) -> dict[str, Any]:
         configured = self.current_state.get("mcp") or {}
-        return {
-            key: {name: server for name, server in servers.items() if name not in configured}
-            for key, servers in super().__call__().items()
-        }
+        servers = super().__call__().get("mcp")
+        if servers is None:
+            return {}
+        return {"mcp": {name: server for name, server in servers.items() if name not in configured}}
 
     def values(self) -> dict[str, Any]:
-        found = read_mcp_json(self.path).servers.items()
-        servers = {name: server for name, server in found if not starts_this_program(server)}
+        servers: dict[str, Any] = {}
+        for name, server in read_mcp_json(self.path).servers.items():
+            if not starts_this_program(server):
+                servers[name] = server
         return {"mcp": servers} if servers else {}
 
 
 def mcp_json_file() -> Path:
+    """Return the project's file of MCP servers. Raises `SettingsError`."""
     return project_folder() / MCP_JSON
 
 
@@ -430,27 +466,36 @@ class UntrustedSettings(NamedTuple):
 def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:
     """Return the untrusted values of the project's files, strongest file first. Raises
     `SettingsError`."""
-    found = [
-        UntrustedSettings(file, untrusted_settings(file.path, file.values()))
-        for file in settings_files(settings_cls)
-    ]
-    return [each for each in found if each.values]
+    files: list[UntrustedSettings] = []
+    for file in settings_files(settings_cls):
+        values = untrusted_settings(file.path, file.values())
+        if values:
+            files.append(UntrustedSettings(file, values))
+    return files
 
 
 def find_origin(
     settings_cls: type[BaseSettings], key: str, options: Mapping[str, Any]
 ) -> ValueOrigin:
-    """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
-    comes from. options: as for `load_settings`."""
+    """Return where the effective value of a setting comes from. Raises `SettingsError`.
+
+    Args:
+        key: The setting, or an entry of a table ("keymap.help").
+        options: As for `load_settings`.
+    """
     table, _, name = key.partition(".")
 
-    def has(values: Mapping[str, Any]) -> bool:
+    def sets_key(values: Mapping[str, Any]) -> bool:
         value = values.get(table)
-        return value is not None and (not name or (isinstance(value, Mapping) and name in value))
+        if value is None or not name:
+            return value is not None
+        return isinstance(value, Mapping) and name in value
 
-    if has(options):
+    if sets_key(options):
         return ValueOrigin(COMMAND_LINE)
-    if has(EnvSettingsSource(settings_cls)()):
+    if sets_key(EnvSettingsSource(settings_cls)()):
         return ValueOrigin(variable_name(table))
-    files = settings_files(settings_cls)
-    return next((file.origin for file in files if has(file())), ValueOrigin(DEFAULT))
+    for file in settings_files(settings_cls):
+        if sets_key(file()):
+            return file.origin
+    return ValueOrigin(DEFAULT)

@@ -41,53 +41,65 @@ class SettingEntry(NamedTuple):
 def list_settings(settings: Settings) -> list[SettingEntry]:
     """Return all settings in order, each entry of a table separately. Raises `SettingsError`."""
     sources = settings.reloaded()
-    found: list[SettingEntry] = []
+    rows: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
         value = getattr(settings, key)
         is_changed = value != getattr(sources, key)
-        entries = {key: value}
+        values = {key: value}
         if value and isinstance(value, dict):
-            entries = {f"{key}.{name}": each for name, each in value.items()}
-        for name, each in entries.items():
-            origin = ValueOrigin(THIS_SESSION) if is_changed else settings.origin(name)
-            found.append(SettingEntry(name, format_value(each), origin, field.description or ""))
-    return found
+            values = {f"{key}.{name}": entry for name, entry in value.items()}
+        for row_key, row_value in values.items():
+            origin = ValueOrigin(THIS_SESSION) if is_changed else settings.origin(row_key)
+            text = format_value(row_value)
+            rows.append(SettingEntry(row_key, text, origin, field.description or ""))
+    return rows
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Return a value as text; a secret is masked."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return " ".join(f"{name}={format_value(each)}" for name, each in value.items()) or NOT_SET
+        return " ".join(f"{name}={format_value(entry)}" for name, entry in value.items()) or NOT_SET
     if isinstance(value, tuple):
-        gap = os.pathsep if any(isinstance(each, Path) for each in value) else "; "
-        return gap.join(map(str, value)) or NOT_SET
-    return NOT_SET if value is None else WITHIN_URL.sub(MASK, str(value))
+        has_paths = any(isinstance(item, Path) for item in value)
+        separator = os.pathsep if has_paths else "; "
+        return separator.join(map(str, value)) or NOT_SET
+    if value is None:
+        return NOT_SET
+    return WITHIN_URL.sub(MASK, str(value))
 
 
 def is_table(key: str) -> bool:
+    """Whether a setting has entries with names of their own."""
     return get_origin(Settings.model_fields[key].annotation) is dict
 
 
 def is_secret(key: str) -> bool:
-    return SecretStr in _types(Settings.model_fields[key.partition(".")[0]].annotation)
+    """Whether a setting, or the table of an entry, holds secrets."""
+    table, *_ = key.split(".")
+    return SecretStr in _union_types(Settings.model_fields[table].annotation)
 
 
 def choices(key: str) -> tuple[str, ...]:
-    kinds = _types(Settings.model_fields[key].annotation)
-    if bool in kinds:
+    """Return the values that a setting may have; empty if they are not a fixed list."""
+    types = _union_types(Settings.model_fields[key].annotation)
+    if bool in types:
         return ("true", "false")
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+    for member in types:
+        if get_origin(member) is Literal:
+            return get_args(member)
+    return ()
 
 
-def _types(annotation: Any) -> tuple[Any, ...]:
+def _union_types(annotation: object) -> tuple[object, ...]:
+    """Return an annotation and its arguments, such as the members of a union."""
     return (annotation, *get_args(annotation))
 
 
-def validate_value(key: str, value: Any) -> Any:
+def validate_value(key: str, value: object) -> Any:
     """Return the value with the setting's type; `key` may be an entry of a table ("keymap.help").
     Raises `SettingsError`."""
     table, dot, name = key.partition(".")
@@ -101,32 +113,40 @@ def validate_value(key: str, value: Any) -> Any:
         setattr(draft, table, {name: value} if dot else value)
     except ValidationError as error:
         raise SettingsError(f"{key}: {first_problem(error)}.") from None
-    checked = getattr(draft, table)
-    return checked[name] if dot else checked
+    validated = getattr(draft, table)
+    return validated[name] if dot else validated
 
 
 def parse_value(key: str, text: str) -> Any:
     """Return typed text as the value for a configuration file; a table is typed as ``name=value
     name=value``. Raises `SettingsError`."""
-    typed: Any = text
+    raw_value: str | dict[str, str] = text
     if key in Settings.model_fields and is_table(key):
-        typed = {}
-        for word in text.split():
-            name, _, each = word.partition("=")
-            if not (name and each):
-                shown = MASK if is_secret(key) else repr(name)
-                raise SettingsError(
-                    f"{key}: {shown} is not a pair. Write name=value, with spaces between pairs."
-                )
-            typed[name] = each
-    value = validate_value(key, typed)
+        raw_value = _parse_pairs(key, text)
+    value = validate_value(key, raw_value)
     if isinstance(value, bool | int | float):
         return value
-    if isinstance(value, tuple) and value and all(isinstance(each, str) for each in value):
+    if isinstance(value, tuple) and value and all(isinstance(item, str) for item in value):
         return list(value)
     if isinstance(value, tuple):
-        return [part for part in text.split(os.pathsep) if part]
-    return typed
+        # As they were typed: a validated folder has no ~ any more.
+        return [folder for folder in text.split(os.pathsep) if folder]
+    return raw_value
+
+
+def _parse_pairs(key: str, text: str) -> dict[str, str]:
+    """Return the entries of a table. Raises `SettingsError`."""
+    entries: dict[str, str] = {}
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if not name or not value:
+            # Without an equals sign, the name may be a secret.
+            visible_name = MASK if is_secret(key) else repr(name)
+            raise SettingsError(
+                f"{key}: {visible_name} is not a pair. Write name=value, with spaces between pairs."
+            )
+        entries[name] = value
+    return entries
 
 
 def parse_assignments(pairs: list[str]) -> dict[str, Any]:
@@ -141,25 +161,30 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
         except SettingsError as error:
             raise SettingsError(f"--set {error}") from None
         table, dot, name = key.strip().partition(".")
-        options[table] = {**options.get(table, {}), name: value} if dot else value
+        if dot:
+            options[table] = {**options.get(table, {}), name: value}
+        else:
+            options[table] = value
     return options
 
 
-def set_value(path: Path, key: str, value: Any) -> None:
+def set_value(path: Path, key: str, value: object) -> None:
     """Write a value made by `parse_value`. A value that the user writes into a project's file is
     trusted. Raises `SettingsError`."""
     table, dot, _ = key.partition(".")
-    others_untrusted = bool(dot) and table in untrusted_settings(path, read_config(path))
+    # Trust is given to whole tables, and must not include entries that others wrote.
+    had_untrusted_entries = bool(dot) and table in untrusted_settings(path, read_config(path))
     _write(path, key, value)
     untrusted = untrusted_settings(path, read_config(path))
-    if table in untrusted and not others_untrusted:
+    if table in untrusted and not had_untrusted_entries:
         allow({path: {table: untrusted[table]}})
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
     """Add rules for code to those in a configuration file. Raises `SettingsError`."""
-    before = validate_value("approval_rules", read_config(path).get("approval_rules", ()))
-    set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
+    existing_rules = validate_value("approval_rules", read_config(path).get("approval_rules", ()))
+    new_rules = [rule for rule in rules if rule not in existing_rules]
+    set_value(path, "approval_rules", [*existing_rules, *new_rules])
 
 
 def allow(files: Mapping[Path, Mapping[str, Any]]) -> None:
@@ -170,15 +195,22 @@ def allow(files: Mapping[Path, Mapping[str, Any]]) -> None:
 def unset(path: Path, key: str) -> bool:
     """Remove a value from the file; False if it was not there. Raises `SettingsError`."""
     table, dot, name = key.partition(".")
-    inside = read_config(path).get(table)
-    if inside is None or (dot and not (isinstance(inside, dict) and name in inside)):
+    value = read_config(path).get(table)
+    if value is None:
         return False
+    if not dot:
+        _write(path, table, None)
+        return True
 
-    _write(path, key if dot and len(inside) > 1 else table, None)
+    if not isinstance(value, dict) or name not in value:
+        return False
+    # A table does not stay without entries.
+    is_only_entry = len(value) == 1
+    _write(path, table if is_only_entry else key, None)
     return True
 
 
-def _write(path: Path, key: str, value: Any) -> None:
+def _write(path: Path, key: str, value: object) -> None:
     """Write a value, or remove it if it is None."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -187,17 +219,19 @@ def _write(path: Path, key: str, value: Any) -> None:
     table, dot, name = key.partition(".")
     try:
         document = tomlkit.parse(read_text(path))
-        values: MutableMapping[str, Any] = document
+        container: MutableMapping[str, Any] = document
+        container_key = table
         if dot:
             if not isinstance(document.get(table), dict):
                 document[table] = {}
-            values, table = document[table], name
+            container = document[table]
+            container_key = name
         if value is None:
-            del values[table]
+            del container[container_key]
         else:
-            values[table] = value
+            container[container_key] = value
         text = tomlkit.dumps(document)
-        tomllib.loads(text)
+        tomllib.loads(text)  # what tomlkit wrote may not be valid
     except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
         raise SettingsError(
             f"{path}: this file can only be changed in an editor: {error}."

@@ -20,8 +20,51 @@ from urllib.parse import quote, unquote
 from mahtab_tui.bus import StoreError
 from mahtab_tui.settings.model import home_folder
 
+SCHEMA_VERSION = 2
+WRITE_TIMEOUT_S = 0.5
+"""How long to wait for another program's write; short, because loggers wait with it."""
+CREATION_TIMEOUT_MS = 5_000
+"""How long to wait while another program creates the tables."""
+HISTORY_TIMEOUT_S = 2.0
+
+LOCK_ATTEMPTS = 5
+LOCK_PAUSE_S = 0.05
+"""A list of sessions briefly locks each."""
+MAX_LOCK_FILE_BYTES = 10_000
+LOCK_PREFIX = "session-"
+LOCK_SUFFIX = ".lock"
+MAX_SEARCHED_INPUTS = 20_000
+
+_SESSION_TABLES = """
+create table if not exists session (
+    id text primary key, name text not null, project text not null, started real not null, last real not null,
+    first text not null default ''
+);
+create table if not exists record (
+    number integer primary key, session text not null, time real not null, tag text not null, attrs text not null, text text not null
+);
+create index if not exists record_of_session on record (session, number);
+create table if not exists partial (
+    session text not null, key text not null, time real not null, tag text not null, attrs text not null, text text not null,
+    primary key (session, key)
+);
+create table if not exists digest (
+    session text primary key, upto integer, size integer not null default 0, title text not null default '', model text not null default '',
+    cost real not null default 0
+);
+"""
+_INPUT_TABLES = """
+create table if not exists input (
+    number integer primary key, time real not null, project text not null, mode text not null, text text not null
+);
+create index if not exists input_of_project on input (project, number);
+"""
+
+ResultT = TypeVar("ResultT")
+
 
 def encode_text(text: str) -> str | bytes:
+    """Return a text as it is stored: as bytes if it has lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -30,6 +73,7 @@ def encode_text(text: str) -> str | bytes:
 
 
 def decode_text(value: object) -> str:
+    """Return a stored text."""
     if not isinstance(value, bytes):
         return str(value)
     try:
@@ -39,9 +83,14 @@ def decode_text(value: object) -> str:
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
-    """Open a database in autocommit mode; a new file is readable only by this user. path: None for
-    memory. wait: seconds to wait for another program's write. Raises `sqlite3.Error` and
-    `OSError`."""
+    """Open a database in autocommit mode; a new file is readable only by this user. Raises
+    `sqlite3.Error` and `OSError`.
+
+    Args:
+        path: None for a database in memory.
+        tables: The SQL that creates its tables; empty if that comes later.
+        wait: Seconds to wait for another program's write.
+    """
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -68,33 +117,39 @@ def is_corrupt(error: BaseException | None) -> bool:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return what stays the same while a file is not replaced; None if there is no file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | None:
-    """Rename a damaged database, which no connection of this process may have open; returns its new
-    name, or None if another program has already set it aside. Raises `OSError`."""
+    """Rename a damaged database, which no connection of this process may have open. Raises
+    `OSError`.
+
+    Args:
+        damaged: The identity of the damaged file.
+
+    Returns:
+        Its new name, or None if another program has already set it aside.
+    """
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(folder, fcntl.LOCK_EX)  # of several programs, one checks and renames
         if damaged is None or file_identity(path) != damaged:
             return None
-        moved = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
-        path.replace(moved)
+        new_path = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+        path.replace(new_path)
         with contextlib.suppress(FileNotFoundError):  # the log may help to recover the old file
-            path.with_name(f"{path.name}-wal").replace(moved.with_name(f"{moved.name}-wal"))
+            log_path = path.with_name(f"{path.name}-wal")
+            log_path.replace(new_path.with_name(f"{new_path.name}-wal"))
         path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
-        return moved
+        return new_path
     finally:
         os.close(folder)
-
-
-ResultT = TypeVar("ResultT")
 
 
 class SpareDatabase:
@@ -109,7 +164,14 @@ class SpareDatabase:
         name: str,
         on_problem: Callable[[str], None],
     ) -> None:
-        """on_problem: called with a sentence about `name`, such as "The input history"."""
+        """
+        Args:
+            path: None for a database in memory.
+            tables: The SQL that creates its tables.
+            wait: Seconds to wait for another program's write.
+            name: What it holds, such as "The input history".
+            on_problem: Called with a sentence about `name`.
+        """
         self._path = path
         self._tables = tables
         self._wait = wait
@@ -120,6 +182,7 @@ class SpareDatabase:
         self._connection = self._open()
 
     def run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
+        """Call a function with the connection; None if the database cannot be used."""
         with self._lock:
             try:
                 return work(self._connection)
@@ -137,38 +200,35 @@ class SpareDatabase:
             self._connection.close()
 
     def _open(self) -> sqlite3.Connection:
+        """Open the file, a new one if it is damaged, or a database in memory if neither works."""
         path = self._path
         for _ in range(2):
             try:
                 self._identity = None if path is None else file_identity(path)
                 connection = open_file(path, self._tables, self._wait)
             except (sqlite3.Error, OSError) as error:
+                if is_corrupt(error) and self._replace_corrupt():
+                    continue
                 reason = error.strerror if isinstance(error, OSError) else error
-                if not (is_corrupt(error) and self._replace_corrupt()):
-                    text = f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
-                    self._on_problem(text)
-                    break
+                text = f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
+                self._on_problem(text)
+                break
             else:
                 self._identity = None if path is None else file_identity(path)  # it may be new
                 return connection
         return open_file(None, self._tables, self._wait)
 
     def _replace_corrupt(self) -> bool:
+        """Set the damaged file aside; return whether a new one can be started."""
         assert self._path is not None
         try:
-            moved = move_damaged_file(self._path, self._identity)
+            new_path = move_damaged_file(self._path, self._identity)
         except OSError:
             return False
-        if moved is not None:
-            text = f"{self._name} was damaged. It is now {moved}, and a new one was started."
+        if new_path is not None:
+            text = f"{self._name} was damaged. It is now {new_path}, and a new one was started."
             self._on_problem(text)
         return True
-
-
-_ATTEMPTS, _PAUSE = 5, 0.05
-"""A list of sessions briefly locks each."""
-_LARGEST = 10_000
-_START, _END = "session-", ".lock"
 
 
 class Holder(NamedTuple):
@@ -197,8 +257,13 @@ class SessionLock:
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
-        found = os.fstat(descriptor)
-        self._identity = found.st_dev, found.st_ino
+        status = os.fstat(descriptor)
+        self._identity = (status.st_dev, status.st_ino)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the locked file is still the one at its path."""
+        return file_identity(self._path) == self._identity
 
     @property
     def lost(self) -> bool:
@@ -206,6 +271,7 @@ class SessionLock:
         return file_identity(self._path) not in (None, self._identity)
 
     def release(self) -> None:
+        """Let other programs lock the session."""
         if not self.lost:
             with contextlib.suppress(OSError):  # the next program removes a leftover file
                 self._path.unlink(missing_ok=True)
@@ -214,39 +280,45 @@ class SessionLock:
 
 def lock_session(session: str) -> SessionLock | None:
     """Lock a session; None if the system does not support locks. Raises `LockedElsewhere`."""
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(1, LOCK_ATTEMPTS + 1):
         try:
-            path = _path(session)
+            path = _lock_path(session)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(descriptor)
+            holder = _read_holder(descriptor)
             os.close(descriptor)
-            if attempt + 1 == _ATTEMPTS:
+            if attempt == LOCK_ATTEMPTS:
                 raise LockedElsewhere(holder) from None
-            time.sleep(_PAUSE)
+            time.sleep(LOCK_PAUSE_S)
+            continue
         except OSError:  # a file system without locks, on which SQLite cannot write either
             os.close(descriptor)
             return None
-        else:
-            made = SessionLock(path, descriptor)
-            if file_identity(path) == made._identity:  # not released between the two calls
-                holder = Holder(os.getpid(), time.time())
-                with contextlib.suppress(OSError):  # a full disk; the lock works without the text
-                    os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
-                return made
+
+        lock = SessionLock(path, descriptor)
+        # Another program may have removed the file between the two calls.
+        if not lock.is_current:
+            holder = _read_holder(descriptor)
             os.close(descriptor)
-    return None
+            if attempt == LOCK_ATTEMPTS:
+                raise LockedElsewhere(holder)
+            continue
+        holder = Holder(os.getpid(), time.time())
+        with contextlib.suppress(OSError):  # a full disk; the lock works without the text
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
+        return lock
+    raise AssertionError("the last attempt returns or raises")
 
 
 def locked_sessions() -> dict[str, Holder]:
     """Return the open sessions, and remove lock files of killed programs."""
-    found: dict[str, Holder] = {}
-    for path in sorted(_folder().glob(f"{_START}*{_END}")):
+    holders: dict[str, Holder] = {}
+    for path in sorted(_lock_folder().glob(f"{LOCK_PREFIX}*{LOCK_SUFFIX}")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -256,56 +328,33 @@ def locked_sessions() -> dict[str, Holder]:
             if not SessionLock(path, descriptor).lost:
                 path.unlink(missing_ok=True)
         except BlockingIOError:
-            found[unquote(path.name[len(_START) : -len(_END)])] = _holder(descriptor)
+            quoted_id = path.name.removeprefix(LOCK_PREFIX).removesuffix(LOCK_SUFFIX)
+            holders[unquote(quoted_id)] = _read_holder(descriptor)
         except OSError:
             continue
         finally:
             os.close(descriptor)
-    return found
+    return holders
 
 
-def _folder() -> Path:
+def _lock_folder() -> Path:
     return home_folder() / "open"
 
 
-def _path(session: str) -> Path:
-    _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _folder() / f"{_START}{quote(session, safe='')}{_END}"
+def _lock_path(session: str) -> Path:
+    _lock_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _lock_folder() / f"{LOCK_PREFIX}{quote(session, safe='')}{LOCK_SUFFIX}"
 
 
-def _holder(descriptor: int) -> Holder:
+def _read_holder(descriptor: int) -> Holder:
+    """Read who has a lock, as far as that program has written it."""
     try:
-        holder = json.loads(os.pread(descriptor, _LARGEST, 0))
+        holder = json.loads(os.pread(descriptor, MAX_LOCK_FILE_BYTES, 0))
         since = float(holder["since"])
         time.localtime(since)  # raises if it is not a valid time
         return Holder(int(holder["pid"]), since)
     except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
         return Holder(0, time.time())
-
-
-SCHEMA = 2
-
-WAIT = 0.5
-"""Seconds to wait for another program's write; short, because loggers wait with it."""
-
-_TABLES = """
-create table if not exists session (
-    id text primary key, name text not null, project text not null, started real not null, last real not null,
-    first text not null default ''
-);
-create table if not exists record (
-    number integer primary key, session text not null, time real not null, tag text not null, attrs text not null, text text not null
-);
-create index if not exists record_of_session on record (session, number);
-create table if not exists partial (
-    session text not null, key text not null, time real not null, tag text not null, attrs text not null, text text not null,
-    primary key (session, key)
-);
-create table if not exists digest (
-    session text primary key, upto integer, size integer not null default 0, title text not null default '', model text not null default '',
-    cost real not null default 0
-);
-"""
 
 
 @contextlib.contextmanager
@@ -318,12 +367,14 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
     except (sqlite3.Error, OverflowError) as error:
         if is_corrupt(error):
             try:
-                moved = move_damaged_file(path, identity)
+                new_path = move_damaged_file(path, identity)
             except OSError as failure:
                 text = f"The session file {path} is damaged and cannot be moved aside: {failure.strerror}."
             else:
-                where = f"it is now {moved}" if moved else "another program has moved it aside"
-                text = f"The session file {path} was damaged; {where}, and a new one was started."
+                place = "another program has moved it aside"
+                if new_path is not None:
+                    place = f"it is now {new_path}"
+                text = f"The session file {path} was damaged; {place}, and a new one was started."
             raise StoreError(text) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
     except OSError as error:
@@ -345,23 +396,29 @@ def connect(path: Path) -> sqlite3.Connection:
     and `StoreError` for a newer file."""
     if is_read_only(path):
         # SQLite would need to write next to the file, unless a killed program has left its log.
-        left = path.with_name(f"{path.name}-wal").exists()
-        uri = f"{path.absolute().as_uri()}?mode=ro{'' if left else '&immutable=1'}"
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        if not path.with_name(f"{path.name}-wal").exists():
+            uri += "&immutable=1"
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
         connection.text_factory = decode_text
         return connection
-    connection = open_file(path, "", WAIT)
+
+    connection = open_file(path, "", WRITE_TIMEOUT_S)
     try:
-        version = connection.execute("pragma user_version").fetchone()[0]
-        if version > SCHEMA:
+        (version,) = connection.execute("pragma user_version").fetchone()
+        if version > SCHEMA_VERSION:
             text = f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
             raise StoreError(text)
-        _write_ahead(connection)
+        _use_write_ahead_log(connection)
         # A killed process loses nothing; only a power cut may lose the last moments.
         connection.execute("pragma synchronous = normal")
-        if version < SCHEMA:
-            script = f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
+        if version < SCHEMA_VERSION:
+            # Another program may create the tables at this moment, which takes longer than a
+            # record, and happens once.
+            connection.execute(f"pragma busy_timeout = {CREATION_TIMEOUT_MS}")
+            script = f"begin immediate; {_SESSION_TABLES} pragma user_version = {SCHEMA_VERSION}; commit;"
             connection.executescript(script)
+            connection.execute(f"pragma busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
     except BaseException:
         connection.close()
         raise
@@ -370,7 +427,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def is_read_only(path: Path) -> bool:
     """Return whether there is a database that this user cannot write."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    if not path.exists():
+        return False
+    return not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK)
 
 
 @contextlib.contextmanager
@@ -380,16 +439,17 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def fetch_rows(path: Path, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """Return the rows of a query; none if there is no database. Raises `StoreError`."""
     if not path.exists():
         return []
     with opened(path) as connection:
-        return connection.execute(query, values).fetchall()
+        return connection.execute(query, parameters).fetchall()
 
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what the block writes, or nothing of it if it raises."""
     connection.execute("begin immediate")
     try:
         yield
@@ -400,31 +460,26 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """SQLite does not wait here for another program that creates the file, too."""
-    ends_at = time.monotonic() + WAIT
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Let others read while one program writes. SQLite does not wait here for another program that
+    creates the file, too."""
+    deadline = time.monotonic() + WRITE_TIMEOUT_S
     while True:
         try:
             connection.execute("pragma journal_mode = wal")
             return
         except sqlite3.OperationalError:
-            if time.monotonic() > ends_at:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
 # The input history of all sessions
 
-_INPUT_TABLES = """
-create table if not exists input (
-    number integer primary key, time real not null, project text not null, mode text not null, text text not null
-);
-create index if not exists input_of_project on input (project, number);
-"""
-_SEARCHED = 20_000
-
 
 class HistoryEntry(NamedTuple):
+    """An input of the user."""
+
     text: str
     mode: str
     """``python`` or ``ask``."""
@@ -440,39 +495,52 @@ class History:
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
     ) -> None:
-        """no_trace: keep new inputs only in memory."""
+        """
+        Args:
+            project: The folder whose inputs come first.
+            mask: Masks secrets before an input is written.
+            no_trace: Keep new inputs only in memory.
+        """
         self.problem = ""
         self._project = project
         self._mask = mask
         file = None if no_trace else path
-        self._database = SpareDatabase(file, _INPUT_TABLES, 2.0, "The input history", self._report)
+        self._database = SpareDatabase(
+            file, _INPUT_TABLES, HISTORY_TIMEOUT_S, "The input history", self._report
+        )
         if no_trace and path.exists():
-            self._database.run(lambda memory: _copy(path, memory))
+            self._database.run(lambda memory: _copy_history(path, memory))
 
     def add(self, text: str, mode: str) -> None:
+        """Add an input, unless it repeats the last one."""
         text = self._mask(text)
         project = encode_text(self._project)
         query = "select text, mode from input where project = ? order by number desc limit 1"
-        last = [(decode_text(text), mode) for text, mode in self._do(query, (project,))]
-        if last != [(text, mode)]:
-            row = (time.time(), project, mode, encode_text(text))
-            self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
+        for last_text, last_mode in self._execute(query, (project,)):
+            if (decode_text(last_text), last_mode) == (text, mode):
+                return
+        row = (time.time(), project, mode, encode_text(text))
+        self._execute("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
         """Return the inputs without duplicates: this project's first, then newest first."""
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
-        values = (mode, mode, encode_text(self._project), limit)
-        seen: dict[tuple[str, str], HistoryEntry] = {}
-        for text, input_mode, project, when in self._do(query, values):
-            entry = HistoryEntry(decode_text(text), input_mode, decode_text(project), when)
-            seen.setdefault((entry.text, entry.mode), entry)
-        return list(seen.values())
+        parameters = (mode, mode, encode_text(self._project), limit)
+        entries: dict[tuple[str, str], HistoryEntry] = {}
+        for text, input_mode, project, timestamp in self._execute(query, parameters):
+            entry = HistoryEntry(decode_text(text), input_mode, decode_text(project), timestamp)
+            entries.setdefault((entry.text, entry.mode), entry)
+        return list(entries.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
         """Return the inputs that contain all words of a query."""
-        words, entries = query.lower().split(), self.entries(limit=_SEARCHED)
-        found = (entry for entry in entries if all(word in entry.text.lower() for word in words))
-        return list(itertools.islice(found, limit))
+        words = query.lower().split()
+        matches = (
+            entry
+            for entry in self.entries(limit=MAX_SEARCHED_INPUTS)
+            if all(word in entry.text.lower() for word in words)
+        )
+        return list(itertools.islice(matches, limit))
 
     def close(self) -> None:
         self._database.close()
@@ -480,11 +548,14 @@ class History:
     def _report(self, problem: str) -> None:
         self.problem = problem
 
-    def _do(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return self._database.run(lambda at: at.execute(statement, values).fetchall()) or []
+    def _execute(self, statement: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        def execute(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            return connection.execute(statement, parameters).fetchall()
+
+        return self._database.run(execute) or []
 
 
-def _copy(path: Path, memory: sqlite3.Connection) -> None:
+def _copy_history(path: Path, memory: sqlite3.Connection) -> None:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error),

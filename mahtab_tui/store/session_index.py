@@ -32,130 +32,207 @@ from mahtab_tui.store.database import (
 )
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
+MAX_TITLE_CHARS = 100
 
-def day(row: SessionRow) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
-
-
-LONGEST_TITLE = 100
-"""Characters of a title at most."""
-STEP = 100
+RECORDS_PER_STEP = 100
 """Records whose words are written in one transaction."""
-_NOTHING = "Nothing of this session is saved yet, so it has no title."
-_EASTERN = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces, each of which is indexed as a word."""
-_WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
-_NO_WORD = re.compile(r"[^a-z0-9]+")
 
-_TABLES = """
+PREVIEW_RECORDS = 300
+PREVIEW_TEXT_CHARS = 20_000
+"""Characters of a text in a preview at most, because rendering long Markdown would block the
+screen."""
+PRIVATE_CELL_TEXT = "# This cell uses a private variable, so it is left out."
+
+MAX_QUERY_WORDS = 20
+MAX_WORD_CHARS = 100
+EXCERPT_CHARS = 160
+"""Characters of the record shown for a hit."""
+SEARCH_TIMEOUT_S = 1.0
+"""After which a search ends: a common word may be in a million records."""
+ROWS_PER_CLOCK_CHECK = 500
+
+NOT_SAVED = "Nothing of this session is saved yet, so it has no title."
+
+_EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
+"""Letters of scripts without spaces, each of which is indexed as a word."""
+_WORD = re.compile(rf"[{_EASTERN_LETTERS}]|[^\W_{_EASTERN_LETTERS}]+")
+_NOT_ASCII_WORD = re.compile(r"[^a-z0-9]+")
+
+_INDEX_TABLES = """
 create table if not exists indexed (upto integer not null, file text not null);
 create virtual table if not exists word
     using fts5(session unindexed, text, detail=none, prefix='2 3', tokenize='ascii');
 """
 """The words of a record have its number. `upto`: the number of the last indexed record. `file`: the
 identity of the database, which may be replaced."""
-_TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
-_NEW = f"from record where number > ? and tag in ({_TAGS})"
+
+_INDEXED_TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
+_FROM_NEW_RECORDS = f"from record where number > ? and tag in ({_INDEXED_TAGS})"
 _NEW_RECORDS = (
     "select number, session, time, tag, attrs, text, (select project from session where id = record.session)"
-    f" {_NEW} order by number limit ?"
+    f" {_FROM_NEW_RECORDS} order by number limit ?"
 )
+_SESSIONS_BEHIND = f"select distinct session {_FROM_NEW_RECORDS}"
+
+_RECORD_COUNT = "select count(*) from record where session = ?"
+_RECORD_PAGE = (
+    "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
+)
+_HAS_TAG = "select 1 from record where session = ? and tag = ? limit 1"
+_PRIVATE_MARKS = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(records.OUTPUTS)))}) order by number"
+"""Marks of private variables, and the cells that use them; without texts, which may be long."""
+
+_MATCHES = "select rowid, session from word where word match ? order by rowid desc"
+_DESCRIPTIONS = (
+    "select session.id, session.name, session.project, digest.title from session left join digest on digest.session = session.id"
+    " where ? is null or project = ?"
+)
+_SESSION = f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?"
+_RECORD = "select time, tag, attrs, text from record where number = ? and session = ?"
+_RECORD_INDEX = "select count(*) from record where session = ? and number <= ?"
+
+
+class SessionHit(NamedTuple):
+    """A session that a search found."""
+
+    session: SessionRow
+    excerpt: str
+    """Excerpt of its newest matching record, on one line; empty if only its title or folder
+    matches."""
+    record: int = 0
+    """The number of that record within the session, from 1; 0 for none."""
+
+
+class SessionHits(NamedTuple):
+    """The sessions that a search found, newest first."""
+
+    hits: list[SessionHit]
+    more: bool
+    """Whether there may be more."""
+
+
+def day(row: SessionRow) -> str:
+    """Return when a session was last used."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
 
 
 def words(text: str) -> str:
     """Return the words of a text without case, accents and punctuation, separated by spaces."""
     text = plain(text).lower()
     if text.isascii():
-        return _NO_WORD.sub(" ", text)
-    letters = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    return " ".join(_WORD.findall(unicodedata.normalize("NFC", bare)))
+        return _NOT_ASCII_WORD.sub(" ", text)
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    letters = "".join(char for char in decomposed if not unicodedata.combining(char))
+    return " ".join(_WORD.findall(unicodedata.normalize("NFC", letters)))
 
 
 def indexed_words(record: Record | None) -> str:
     """Return the indexed words of a record; none of an output that shows a private variable."""
     if record is None or (isinstance(record, records.ReplOut) and record.private):
         return ""
-    return words(shortened(record.text, record.indexed)).strip()
+    return words(shorten_middle(record.text, record.indexed)).strip()
 
 
 def folder_word(project: str | bytes) -> str:
     """Return the word that marks each record of a folder, and occurs in no text. project: as
     stored."""
-    return f"§{zlib.crc32(project.encode() if isinstance(project, str) else project):x}"
+    data = project.encode() if isinstance(project, str) else project
+    return f"§{zlib.crc32(data):x}"
 
 
-def shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest // 2]}\n{text[-(longest // 2) :]}"
+def shorten_middle(text: str, max_chars: int) -> str:
+    """Return the start and the end of a text that is too long."""
+    if len(text) <= max_chars:
+        return text
+    half = max_chars // 2
+    return f"{text[:half]}\n{text[-half:]}"
 
 
 def question_title(text: str) -> str:
     """Return the first line of a question, as a title."""
     for line in text[:10_000].splitlines():
-        if cleaned := " ".join(plain(line).split()):
-            return cleaned[:LONGEST_TITLE]
+        if title := " ".join(plain(line).split()):
+            return title[:MAX_TITLE_CHARS]
     return ""
 
 
 def open_words(path: Path) -> SpareDatabase:
     """Open the words of the sessions in a database."""
-    words = path.with_name(f"{path.stem}-words.db")
-    return SpareDatabase(words, _TABLES, 5.0, "The index of words", lambda problem: None)
+    words_path = path.with_name(f"{path.stem}-words.db")
+    return SpareDatabase(words_path, _INDEX_TABLES, 5.0, "The index of words", lambda problem: None)
 
 
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
-    """Index new records, for at most that many seconds; returns how many sessions are still behind.
-    pause: after each step, as a multiple of its duration. Raises `StoreError`."""
+    """Index new records. Raises `StoreError`.
+
+    Args:
+        seconds: How long to index at most.
+        pause: How long to sleep after each step, as a multiple of its duration.
+
+    Returns:
+        How many sessions are still behind.
+    """
     if not path.exists() or is_read_only(path):
         return 0
-    ends_at, file = time.monotonic() + seconds, str(file_identity(path))
+
+    deadline = time.monotonic() + seconds
+    file = str(file_identity(path))
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
 
-        def upto() -> int:
-            return index.run(partial(_upto, file)) or 0
+        def last_indexed() -> int:
+            return index.run(partial(_last_indexed, file)) or 0
 
-        (last,) = connection.execute("select coalesce(max(number), 0) from record").fetchone()
-        if upto() > last:  # a new database may have the identity of a deleted one
-            index.run(lambda at: at.execute("delete from indexed"))
-        while time.monotonic() < ends_at:
-            began = time.monotonic()
-            rows = connection.execute(_NEW_RECORDS, (upto(), STEP)).fetchall()
+        (last_number,) = connection.execute(
+            "select coalesce(max(number), 0) from record"
+        ).fetchone()
+        # A new database may have the identity of a deleted one.
+        if last_indexed() > last_number:
+            index.run(lambda index: index.execute("delete from indexed"))
+
+        while time.monotonic() < deadline:
+            step_start = time.monotonic()
+            parameters = (last_indexed(), RECORDS_PER_STEP)
+            rows = connection.execute(_NEW_RECORDS, parameters).fetchall()
             if not rows or not index.run(partial(_add_words, file, rows)):
                 break
             if pause:
-                time.sleep(pause * (time.monotonic() - began))
-        behind = connection.execute(f"select distinct session {_NEW}", (upto(),)).fetchall()
-    return len(behind)
+                time.sleep(pause * (time.monotonic() - step_start))
+        sessions_behind = connection.execute(_SESSIONS_BEHIND, (last_indexed(),)).fetchall()
+    return len(sessions_behind)
 
 
-def _upto(file: str, index: sqlite3.Connection) -> int:
-    found = index.execute("select upto from indexed where file = ?", (file,)).fetchone()
-    if found is None:
+def _last_indexed(file: str, index: sqlite3.Connection) -> int:
+    """Return the number of the last indexed record of a database; forget the words of another."""
+    row = index.execute("select upto from indexed where file = ?", (file,)).fetchone()
+    if row is None:
         index.execute("delete from word")
-    return int(found[0]) if found else 0
+        return 0
+    return int(row[0])
 
 
 def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
-    added = []
-    for number, session, *stored, project in rows:
-        found = indexed_words(readable_record(tuple(stored)))
-        added.append((number, session, f"{folder_word(project or '')} {found}"))
+    word_rows = []
+    for number, session, *stored_record, project in rows:
+        record_words = indexed_words(readable_record(tuple(stored_record)))
+        word_rows.append((number, session, f"{folder_word(project or '')} {record_words}"))
+    last_number = rows[-1][0]
+
     query = "insert or replace into word (rowid, session, text) values (?, ?, ?)"
     with transaction(index):
-        index.executemany(query, added)
+        index.executemany(query, word_rows)
         index.execute("delete from indexed")
-        index.execute("insert into indexed values (?, ?)", (rows[-1][0], file))
+        index.execute("insert into indexed values (?, ?)", (last_number, file))
     return True
 
 
 def rename_session(path: Path, session: str, title: str) -> None:
     """Change the title of a session. Raises `StoreError`, also if there is no such session."""
     if not path.exists():
-        raise StoreError(_NOTHING)
+        raise StoreError(NOT_SAVED)
     with opened(path) as connection, transaction(connection):
         if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
-            raise StoreError(_NOTHING)
+            raise StoreError(NOT_SAVED)
         query = "insert into digest (session, title) values (?, ?) on conflict (session) do update set title = excluded.title"
         connection.execute(query, (session, encode_text(question_title(title))))
 
@@ -169,65 +246,76 @@ def delete_session(path: Path, session: str) -> None:
             for table in ("record", "partial", "digest"):
                 connection.execute(f"delete from {table} where session = ?", (session,))
             connection.execute("delete from session where id = ?", (session,))
-        (last,) = connection.execute("select coalesce(max(number), 0) from record").fetchone()
+        (last_number,) = connection.execute(
+            "select coalesce(max(number), 0) from record"
+        ).fetchone()
 
-    def forget(index: sqlite3.Connection) -> None:
+    def delete_words(index: sqlite3.Connection) -> None:
         with transaction(index):
             index.execute("delete from word where session = ?", (session,))
             # New records may have the numbers of deleted ones.
-            index.execute("update indexed set upto = min(upto, ?)", (last,))
+            index.execute("update indexed set upto = min(upto, ?)", (last_number,))
 
     with contextlib.closing(open_words(path)) as index:
-        index.run(forget)
-
-
-SHOWN = 300
-LONGEST = 20_000
-"""Characters of a text in a preview at most, because rendering long Markdown would block the
-screen."""
-PRIVATE = "# This cell uses a private variable, so it is left out."
-
-_COUNT = "select count(*) from record where session = ?"
-_PAGE = (
-    "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
-)
-_IS_PRIVATE = "select 1 from record where session = ? and tag = ? limit 1"
-_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(records.OUTPUTS)))}) order by number"
-"""Marks of private variables, and the cells that use them; without texts, which may be long."""
+        index.run(delete_words)
 
 
 def hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
     """Find the cells of a session that use private variables."""
     hidden = HiddenEntries()
-    if connection.execute(_IS_PRIVATE, (session, records.Private.tag)).fetchone() is None:
+    # Most sessions have no private variable: do not read their cells.
+    private_tag = records.Private.tag
+    if connection.execute(_HAS_TAG, (session, private_tag)).fetchone() is None:
         return hidden
-    for row in connection.execute(_USES, (session, records.Private.tag, *records.OUTPUTS)):
-        if (record := readable_record(row)) is not None:
+    for row in connection.execute(_PRIVATE_MARKS, (session, private_tag, *records.OUTPUTS)):
+        record = readable_record(row)
+        if record is not None:
             hidden.fold(record)
     return hidden
 
 
 def preview(path: Path, session: str, number: int = 0) -> list[Record]:
-    """Return the last records of a session, or those around a given one (from 1), without cells
-    that use private variables. Raises `StoreError`."""
+    """Return records of a session for display, without cells that use private variables. Raises
+    `StoreError`.
+
+    Args:
+        number: The record (from 1) around which they are read; 0 for the last ones.
+    """
     with opened(path) as connection:
-        (count,) = connection.execute(_COUNT, (session,)).fetchone()
-        first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
-        rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
+        (count,) = connection.execute(_RECORD_COUNT, (session,)).fetchone()
+        last_start = count - PREVIEW_RECORDS
+        start = min(last_start, number - PREVIEW_RECORDS // 2) if number else last_start
+        start = max(0, start)
+        rows = connection.execute(_RECORD_PAGE, (session, PREVIEW_RECORDS, start)).fetchall()
         hidden = hidden_entries(connection, session)
-    found = (without_private(_shortened(row), hidden) for row in rows if row is not None)
-    shown = list(filter(None, found))
-    if first:
-        shown.insert(0, records.Notice(f"{first:,} earlier records are not shown here."))
-    if unreadable := rows.count(None):
-        shown.append(records.Notice(f"{unreadable:,} records cannot be read.", level="warning"))
-    return shown
+
+    previewed: list[Record] = []
+    unreadable_count = 0
+    if start:
+        previewed.append(records.Notice(f"{start:,} earlier records are not shown here."))
+    for row in rows:
+        record = readable_record(row)
+        if record is None:
+            unreadable_count += 1
+            continue
+        visible_record = without_private(_shorten(record), hidden)
+        if visible_record is not None:
+            previewed.append(visible_record)
+    if unreadable_count:
+        text = f"{unreadable_count:,} records cannot be read."
+        previewed.append(records.Notice(text, level="warning"))
+    return previewed
 
 
-def _shortened(record: Record) -> Record:
-    if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
-        return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
-    return record.changed(text=shortened(record.text, LONGEST)) if record.indexed else record
+def _shorten(record: Record) -> Record:
+    """Return a record whose text is short enough to be rendered."""
+    if isinstance(record, records.ReplOut) and len(record.text) > PREVIEW_TEXT_CHARS:
+        # The kinds and frames have positions in the whole text.
+        text = shorten_middle(record.text, PREVIEW_TEXT_CHARS)
+        return record.changed(text=text, kinds=None, frames=None)
+    if record.indexed:
+        return record.changed(text=shorten_middle(record.text, PREVIEW_TEXT_CHARS))
+    return record
 
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
@@ -235,127 +323,127 @@ def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
     if isinstance(record, records.Display) and record.cell is not None:
         return None if hidden.is_private(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):
-        changes = tuple(each for each in record.changes if each.name not in hidden.private)
+        changes = tuple(change for change in record.changes if change.name not in hidden.private)
         return record.changed(changes=changes)
     if not hidden.is_private(record.entry_name):
         return record
-    return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None
-
-
-MOST_WORDS, LONGEST_WORD = 20, 100
-"""Maximum number of words in a query, and of characters in a word."""
-EXCERPT = 160
-"""Characters of the record shown for a hit."""
-SECONDS = 1.0
-"""After which a search ends: a common word may be in a million records."""
-_CHECK = 500
-"""Rows between two checks of the clock."""
-
-_MATCHES = "select rowid, session from word where word match ? order by rowid desc"
-_ABOUT = (
-    "select session.id, session.name, session.project, digest.title from session left join digest on digest.session = session.id"
-    " where ? is null or project = ?"
-)
-_SESSION = f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?"
-_RECORD = "select time, tag, attrs, text from record where number = ? and session = ?"
-_NUMBER = "select count(*) from record where session = ? and number <= ?"
-
-
-class Hit(NamedTuple):
-    session: SessionRow
-    excerpt: str
-    """Excerpt of its newest matching record, on one line; empty if only its title or folder
-    matches."""
-    record: int = 0
-    """The number of that record within the session, from 1; 0 for none."""
-
-
-class Found(NamedTuple):
-    hits: list[Hit]
-    more: bool
+    if isinstance(record, records.ReplIn):
+        return record.changed(text=PRIVATE_CELL_TEXT)
+    return None
 
 
 def wanted_words(typed: str) -> list[str]:
     """Return the words of a query in the form in which they are compared."""
-    return [word[:LONGEST_WORD] for word in words(typed).split()[:MOST_WORDS]]
+    return [word[:MAX_WORD_CHARS] for word in words(typed).split()[:MAX_QUERY_WORDS]]
 
 
-def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: int = 100) -> Found:
-    """Return the sessions of a project, or of all, in which an entry contains all the words, newest
-    first; the last word may be a prefix. Id, name, folder and title together count as an entry.
-    Raises `StoreError`."""
-    wanted = wanted_words(typed)
-    if not wanted or not path.exists():
-        return Found([], False)
+def find_sessions(
+    path: Path, typed: str, project: str | None = None, *, limit: int = 100
+) -> SessionHits:
+    """Find sessions in which an entry contains all words of a query. Id, name, folder and title
+    together count as an entry. Raises `StoreError`.
+
+    Args:
+        typed: The query; its last word may be a prefix.
+        project: Only sessions of this folder; None for all.
+        limit: How many sessions to return at most.
+    """
+    query_words = wanted_words(typed)
+    if not query_words or not path.exists():
+        return SessionHits([], False)
+
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         folder = None if project is None else encode_text(project)
-        query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
-        if folder is not None:
-            query = f'"{folder_word(folder)}" {query}'
-        about = {row[0]: _about_words(row) for row in connection.execute(_ABOUT, (folder, folder))}
-        newest: dict[str, int] = {}
-        """The newest matching record of each session; 0 for what it is about."""
-        hidden: dict[str, HiddenEntries] = {}
+        descriptions = {
+            row[0]: _description_words(row)
+            for row in connection.execute(_DESCRIPTIONS, (folder, folder))
+        }
+        newest_records: dict[str, int] = {}
+        """The newest matching record of each session; 0 if only its description matches."""
+        hidden_by_session: dict[str, HiddenEntries] = {}
 
-        def collect(at: sqlite3.Connection) -> bool:
-            """Find the newest records; returns whether there may be more."""
-            ends_at = time.monotonic() + SECONDS
-            for count, (number, session) in enumerate(at.execute(_MATCHES, (query,))):
-                if count % _CHECK == 0 and time.monotonic() > ends_at:
+        def collect_newest(index: sqlite3.Connection) -> bool:
+            """Find the newest matching record of each session; return whether there may be more."""
+            deadline = time.monotonic() + SEARCH_TIMEOUT_S
+            matches = index.execute(_MATCHES, (_match_query(query_words, folder),))
+            for row_index, (number, session) in enumerate(matches):
+                if row_index % ROWS_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
                     return True
-                if session in newest or session not in about:
+                if session in newest_records or session not in descriptions:
                     continue
-                if len(newest) == limit:
+                if len(newest_records) == limit:
                     return True
-                if session not in hidden:
-                    hidden[session] = hidden_entries(connection, session)
-                record = _record(connection, session, number)
-                if record is not None and not hidden[session].is_private(record.entry_name):
-                    newest[session] = number
+                if session not in hidden_by_session:
+                    hidden_by_session[session] = hidden_entries(connection, session)
+                record = _read_record(connection, session, number)
+                if record is None or hidden_by_session[session].is_private(record.entry_name):
+                    continue
+                newest_records[session] = number
             return False
 
-        more = bool(index.run(collect))
-        for session in about:
-            if _has_words(about[session], wanted):
-                newest.setdefault(session, 0)
-        hits = [_hit(connection, session, newest[session], wanted) for session in newest]
+        may_have_more = bool(index.run(collect_newest))
+        for session, description in descriptions.items():
+            if _has_words(description, query_words):
+                newest_records.setdefault(session, 0)
+        hits = [
+            _read_hit(connection, session, number, query_words)
+            for session, number in newest_records.items()
+        ]
+
     hits.sort(key=lambda hit: -hit.session.last)
-    return Found(hits[:limit], more or len(hits) > limit)
+    return SessionHits(hits[:limit], may_have_more or len(hits) > limit)
+
+
+def _match_query(query_words: Sequence[str], folder: str | bytes | None) -> str:
+    """Return the full-text query of SQLite for words, the last of which may be a prefix."""
+    query = " ".join(f'"{word}"' for word in query_words)
+    # A prefix of one letter would match most records.
+    if len(query_words[-1]) > 1:
+        query += " *"
+    if folder is not None:
+        query = f'"{folder_word(folder)}" {query}'
+    return query
 
 
 @functools.lru_cache(maxsize=20_000)
-def _about_words(stored: tuple[str | None, ...]) -> str:
+def _description_words(stored_texts: tuple[str | None, ...]) -> str:
     """Return the words of a session's id, name, folder and title."""
-    return words(" ".join(decode_text(each or "") for each in stored))
+    return words(" ".join(decode_text(text or "") for text in stored_texts))
 
 
-def _has_words(text: str, wanted: Sequence[str]) -> bool:
-    *whole, last = wanted
+def _has_words(text: str, query_words: Sequence[str]) -> bool:
+    """Whether words occur in a text; the last may be a prefix."""
+    *whole_words, last_word = query_words
     text = f" {text} "
-    return all(f" {word} " in text for word in whole) and f" {last}" in text
+    return all(f" {word} " in text for word in whole_words) and f" {last_word}" in text
 
 
-def _hit(connection: sqlite3.Connection, session: str, number: int, wanted: Sequence[str]) -> Hit:
+def _read_hit(
+    connection: sqlite3.Connection, session: str, number: int, query_words: Sequence[str]
+) -> SessionHit:
     row = session_row(connection.execute(_SESSION, (session,)).fetchone())
-    record = _record(connection, session, number)
-    (index,) = connection.execute(_NUMBER, (session, number)).fetchone()
-    return Hit(row, "" if record is None else excerpt(record.text, wanted), index)
+    record = _read_record(connection, session, number)
+    (index,) = connection.execute(_RECORD_INDEX, (session, number)).fetchone()
+    text = "" if record is None else excerpt(record.text, query_words)
+    return SessionHit(row, text, index)
 
 
-def _record(connection: sqlite3.Connection, session: str, number: int) -> Record | None:
+def _read_record(connection: sqlite3.Connection, session: str, number: int) -> Record | None:
     row = connection.execute(_RECORD, (number, session)).fetchone()
     return None if row is None else readable_record(row)
 
 
-def words_pattern(wanted: Sequence[str]) -> str:
+def words_pattern(query_words: Sequence[str]) -> str:
     """Return a pattern of the words in a text; words with accents are not found."""
-    return "|".join(map(re.escape, sorted(wanted, key=len, reverse=True)))
+    return "|".join(map(re.escape, sorted(query_words, key=len, reverse=True)))
 
 
-def excerpt(text: str, wanted: Sequence[str]) -> str:
+def excerpt(text: str, query_words: Sequence[str]) -> str:
     """Return the text around the first of the words, on one line."""
-    found = re.search(words_pattern(wanted), text, re.IGNORECASE)
-    start = 0 if found is None else max(0, found.start() - EXCERPT // 3)
-    cut = " ".join(one_line(text[start : start + 2 * EXCERPT]).split())
-    after = " …" if len(cut) > EXCERPT or start + 2 * EXCERPT < len(text) else ""
-    return f"{'… ' if start else ''}{cut[:EXCERPT]}{after}"
+    match = re.search(words_pattern(query_words), text, re.IGNORECASE)
+    start = 0 if match is None else max(0, match.start() - EXCERPT_CHARS // 3)
+    # Twice as much as is shown, because blanks collapse.
+    end = start + 2 * EXCERPT_CHARS
+    line = " ".join(one_line(text[start:end]).split())
+    is_cut = len(line) > EXCERPT_CHARS or end < len(text)
+    return f"{'… ' if start else ''}{line[:EXCERPT_CHARS]}{' …' if is_cut else ''}"

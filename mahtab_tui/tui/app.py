@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,14 +19,39 @@ from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import History
 from mahtab_tui.system import IMPORTS
-from mahtab_tui.tui.commands import BY_ACTION, BY_ID, BY_SLASH, COMMANDS, parse_slash
-from mahtab_tui.tui.commands.command import CommandContext, bindings
+from mahtab_tui.tui.commands import (
+    BY_ACTION,
+    BY_ID,
+    BY_SLASH,
+    COMMAND_IDS,
+    COMMANDS,
+    parse_slash,
+)
+from mahtab_tui.tui.commands.command import CommandContext
+from mahtab_tui.tui.commands.declarations import bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.greeting import Greeter
-from mahtab_tui.tui.main_screen import Panes, UiState
-from mahtab_tui.tui.namespace import NamespacePane
-from mahtab_tui.tui.session_port import LiveSettings, SessionPort
+from mahtab_tui.tui.greeting import MissingModuleHints, greeting_lines
+from mahtab_tui.tui.input_help import SessionInputHelp
+from mahtab_tui.tui.leaving import Interrupter, QuitFlow
+from mahtab_tui.tui.live_settings import LiveSettings
+from mahtab_tui.tui.main_screen import Panes
+from mahtab_tui.tui.messages import (
+    AskToRename,
+    EditInput,
+    HideEntry,
+    MarkPrivate,
+    MentionInQuestion,
+    OpenScreen,
+    RebuildVariable,
+    ReplaceInput,
+    RunCode,
+    RunInput,
+    RunNotebookCell,
+    TypeInEditor,
+)
+from mahtab_tui.tui.namespace.pane import NamespacePane
+from mahtab_tui.tui.navigation import Navigation
 from mahtab_tui.tui.terminal_app import (
     SESSION_MODULES,
     Collector,
@@ -37,182 +60,44 @@ from mahtab_tui.tui.terminal_app import (
     TerminalApp,
 )
 from mahtab_tui.tui.terminal_driver import StdioRedirect
-from mahtab_tui.tui.textual_fixes import KeyOrder
+from mahtab_tui.tui.textual_fixes import KeyOrder, character_with_alt
+from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from mahtab_tui.bus.records import Record
+    from mahtab_tui.bus.values import Mode
     from mahtab_tui.tui.editor.draft_file import DraftFile
     from mahtab_tui.tui.pictures import Overlay
-    from mahtab_tui.tui.screens.dialog import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
     from mahtab_tui.tui.widgets.question_rows import (
         FanOutRow,
         InputRow,
-        LeaveRow,
         QueueRow,
         ReviewRow,
     )
 
-SECOND_STOP_S = 2.0
-"""Within which a second stop offers to kill the kernel."""
-
-REACTION_S = 0.4
-
-
-class Interrupter:
-    def __init__(self, app: TerminalApp[int], session: Session) -> None:
-        self._app = app
-        self._session = session
-        self._last_stop = 0.0
-
-    def stop(self) -> None:
-        if self._session.cells.running and time.monotonic() - self._last_stop < SECOND_STOP_S:
-            self.ask_to_kill()
-            return
-        if (stopped := self._session.stop()) is not None:
-            self._last_stop = time.monotonic()
-            if stopped == "cell":
-                self._app.set_timer(REACTION_S, self._offer_kill)
-
-    def ask_to_kill(self) -> None:
-        from mahtab_tui.tui.screens.dialog import confirm
-
-        question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
-        confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
-
-    def _offer_kill(self) -> None:
-        if self._session.cells.running:
-            self._last_stop = time.monotonic()
-            self._app.notify(
-                "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
-                "warning",
-            )
-
-
-STOP_KEY = "ctrl+s"
-"""Stops the cell instead of detaching it."""
-
-KEY_REPEAT_S = 0.3
-DRAFT_PAUSE_S = 1.0
-"""Seconds after the last change until the text in the editor is saved."""
-
-
-class QuitFlow:
-    """Asks once before quitting would lose something; the next key answers."""
-
-    def __init__(
-        self,
-        app: TerminalApp[int],
-        session: Session,
-        panes: Panes,
-        *,
-        keeps_namespace: bool,
-        forget_draft: Callable[[], None] = lambda: None,
-    ) -> None:
-        """
-        Args:
-            app: the application to leave.
-            session: what runs there, and may be lost.
-            panes: show the question.
-            keeps_namespace: whether the variables are saved with the session.
-            forget_draft: called when the user leaves.
-        """
-        self._app = app
-        self._forget_draft = forget_draft
-        self._session = session
-        self._panes = panes
-        self._keeps_namespace = keeps_namespace
-        self._pressed = -math.inf
-        self._confirmed = False
-        """Whether this key answers the question."""
-        self.row: LeaveRow | None = None
-
-    def leave(self) -> None:
-        now = time.monotonic()
-        repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
-        answered = (self._confirmed or self.row is not None) and not repeated
-        unsaved, can_detach = [] if answered else self._unsaved_items(), self._cell_can_detach()
-        if answered or not (unsaved or can_detach):
-            self._exit()
-        elif self.row is None:
-            from mahtab_tui.tui.widgets.question_rows import LeaveRow
-
-            bindings = (active.binding for active in self._app.active_bindings.values())
-            keys = [self._app.get_key_display(each) for each in bindings if each.id == "quit"]
-            self.row = LeaveRow(unsaved, can_detach, keys[0] if keys else "The same key")
-            self._app.screen.mount(self.row)
-
-    def switch_to(self, session: str) -> None:
-        """Ask whether to leave this session for another one."""
-        from mahtab_tui.tui.screens.dialog import confirm
-
-        lost = self._unsaved_items()
-        losing = f" You would lose {', '.join(lost)}." if lost else ""
-        continuing = " The running cell continues." if self._cell_can_detach() else ""
-
-        def go() -> None:
-            self._app.next_session = session
-            self._exit()
-
-        question = f"Switch to session {session}? This session is saved, and /sessions returns to it.{continuing}{losing}"
-        confirm(self._app, question, go, yes="Switch", no="Stay")
-
-    def quit_from_cell(self) -> None:
-        if self._session.agent.in_turn:
-            self.leave()
-        else:
-            self._app.exit(0)
-
-    def answer_key(self, key: str = "") -> bool:
-        """Close the question; returns whether the key must do nothing else."""
-        self._confirmed = self.row is not None
-        if self.row is not None:
-            self.row.remove()
-            self.row = None
-        if self._confirmed and key == STOP_KEY and self._cell_can_detach():
-            self._app.exit(0)
-            return True
-        return self._confirmed and key == "escape"
-
-    def _exit(self) -> None:
-        self._forget_draft()
-        self._app.leaves_kernel = self._cell_can_detach()
-        self._app.exit(0)
-
-    def _cell_can_detach(self) -> bool:
-        return self._session.cells.running and self._session.kernel.can_detach
-
-    def _unsaved_items(self) -> list[str]:
-        session, items = self._session, []
-        if session.cells.running and not self._cell_can_detach():
-            items.append("the running cell")
-        if session.agent.in_turn:
-            items.append("the unfinished answer")
-        if queued := self._panes.queued:
-            items.append(f"{queued} queued {'input' if queued == 1 else 'inputs'}")
-        if session.notebook is not None and session.notebook.unsaved:
-            items.append(f"the unsaved changes of {session.notebook.label}")
-        if self._panes.editor.text.strip():
-            items.append("the text in the editor")
-        created = 0 if self._keeps_namespace else self._panes.namespace.variables.created_count
-        if names := session.namespace_store.count_unsaved(created) if created else 0:
-            items.append(f"{names:,} {'name' if names == 1 else 'names'} of the namespace")
-        return items
-
-
+DRAFT_DELAY_S = 1.0
+"""After the last change until the text in the editor is saved."""
 LONG_CELL_S = 10.0
-LEAVING_WORDS = ("exit", "quit")
+"""The bell rings when a longer cell ends while the window has no focus."""
+EXIT_NAMES = ("exit", "quit")
 """With or without parentheses. They are not sent to the kernel, because it may be busy."""
 
 
 def style_sheets() -> list[Path]:
+    """Return our style sheets; that of the application comes first, so that others may override it."""
     folder = resource_folder("styles")
-    first = folder / "app.tcss"
-    return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
+    app_sheet = folder / "app.tcss"
+    other_sheets = sorted(path for path in folder.glob("*.tcss") if path != app_sheet)
+    return [app_sheet, *other_sheets]
 
 
 class MahtabApp(TerminalApp[int]):
+    """The application over a session: commands, keys, and messages of the panes."""
+
     TITLE = "mahtab"
     BINDINGS = bindings(COMMANDS)
 
@@ -235,27 +120,29 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
         self.record_pump = RecordPump(self)
-        session.listen(self.record_pump.begin)
+        session.listen(self.record_pump.install)
         self.saves_crash = not session.no_trace
         self.history = history
         self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
         if session.settings.kernel is not None:
             self.ui_state.remember_kernel(session.settings.kernel)
-        self.settings = LiveSettings(self, session, self.ui_state)
+        self.settings = LiveSettings(self, session, self.ui_state, COMMAND_IDS)
+        self.navigation = Navigation(self, session, COMMANDS)
         self.keeps_namespace = keeps_namespace
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
         self._draft_file: DraftFile | None = None
-        self._drawn = False
+        self._draft_timer: Timer | None = None
+        self._is_drawn = False
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """Call something once the screen is drawn; only before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        port = SessionPort(self, self.session)
-        self.panes = Panes(self.session, port, self.history, self.ui_state)
+        input_help = SessionInputHelp(self.session)
+        self.panes = Panes(self.session, self.history, self.ui_state, input_help)
         self._drafts = Fetcher(self.panes, at_once=1)
         self.command_context = CommandContext(
             self,
@@ -263,11 +150,13 @@ class MahtabApp(TerminalApp[int]):
             self.history,
             self.ui_state,
             self.panes,
-            Interrupter(self, self.session),
+            self.navigation,
+            Interrupter(self, self.session, self.navigation),
             QuitFlow(
                 self,
                 self.session,
                 self.panes,
+                self.navigation,
                 keeps_namespace=self.keeps_namespace,
                 forget_draft=self.forget_draft,
             ),
@@ -281,8 +170,7 @@ class MahtabApp(TerminalApp[int]):
     def on_mount(self) -> None:
         self.settings.apply()
         self.panes.resume(self.session.past)
-        self._greeter = Greeter(self.session, self.panes)
-        self._greeter.greet()
+        self.panes.greet(greeting_lines(self.session))
         self.panes.begin()
         steps = [
             self.session.build,
@@ -295,11 +183,11 @@ class MahtabApp(TerminalApp[int]):
             *self._after_first_picture,
             self.session.start,
         ]
-        LateImports(self, SESSION_MODULES, steps).begin()
+        LateImports(self, SESSION_MODULES, steps).start()
 
     def _show_transcript(self) -> None:
-        self._drawn = True
-        self.panes.transcript  # noqa: B018 (makes it)
+        self._is_drawn = True
+        self.panes.make_transcript()
 
     def _restore_draft(self) -> None:
         """Bring back the text that was in the editor when an earlier screen was killed."""
@@ -308,24 +196,39 @@ class MahtabApp(TerminalApp[int]):
         self._draft_file = DraftFile(self.session)
         if not self.session.past or not self.editor.is_empty:
             return
-        if draft := self._draft_file.read():
+        draft = self._draft_file.read()
+        if draft:
             self.editor.put(draft.mode, draft.text)
 
     @on(TextArea.Changed, "#code")
     def _save_draft_soon(self) -> None:
         if self._draft_file is None:
             return
+        # The text is read only after a pause, because it may be long.
+        if self._draft_timer is not None:
+            self._draft_timer.stop()
+        if self.editor.is_empty:
+            # What was submitted must not come back as a draft if the screen is killed now.
+            self._save_draft()
+        else:
+            self._draft_timer = self.set_timer(DRAFT_DELAY_S, self._save_draft)
+
+    def _save_draft(self) -> None:
         from mahtab_tui.tui.editor.draft_file import SavedDraft
 
+        if self._draft_file is None:
+            return
         draft = SavedDraft(mode=self.editor.mode, text=self.editor.text)
         write = partial(self._draft_file.write, draft)
-        self._drafts.ask("draft", write, lambda _: None, pause=DRAFT_PAUSE_S)
+        self._drafts.ask("draft", write, lambda _: None)
 
     def forget_draft(self) -> None:
         """Remove the saved draft, because the user leaves."""
         if self._draft_file is not None:
             from mahtab_tui.tui.editor.draft_file import SavedDraft
 
+            if self._draft_timer is not None:
+                self._draft_timer.stop()
             self._drafts.forget("draft")
             self._draft_file.write(SavedDraft(mode="python", text=""))
 
@@ -333,7 +236,7 @@ class MahtabApp(TerminalApp[int]):
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
-            self._greeter.fold,
+            MissingModuleHints(self.session, self.panes).fold,
             *await self.panes.mount_prompt_rows(),
         ]
         self.record_pump.start()
@@ -357,8 +260,9 @@ class MahtabApp(TerminalApp[int]):
         """Run fewer commands over screens; `check_action` would empty the footer below them."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
-            asks = getattr(self.screen, "asks", False)
-            if not (command.over_questions if asks else command.over_screens):
+            is_question = getattr(self.screen, "asks", False)
+            is_allowed = command.over_questions if is_question else command.over_screens
+            if not is_allowed:
                 return False
         return await super().run_action(action, *args, **kwargs)
 
@@ -371,27 +275,38 @@ class MahtabApp(TerminalApp[int]):
             self.command_context.quit_flow.leave()
             return
 
+        from mahtab_tui.bus.records import number_of_entry
+
+        notebook_cell = number_of_entry(replaces)
         slash = parse_slash(text)
-        in_notebook = replaces.startswith("place ")
         # In Python mode, any other text after a slash gets Python's own error.
         if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
-        elif replaces and not in_notebook and not self.session.replace(replaces, mode, text):
-            self.notify("Busy: wait, or press Esc, then enter this again.", "warning")
-            self.editor.begin_replacing(replaces, mode, text)
+        elif notebook_cell is not None and mode == "python":
+            self._run_notebook_cell(notebook_cell, text)
+            self._show_newest_entry()
+        elif replaces and notebook_cell is None:
+            self._replace_input(replaces, mode, text)
         else:
-            if in_notebook and mode == "python":
-                number = int(replaces.removeprefix("place "))
-                run_notebook(self, self.session, lambda notebook: notebook.run(number, text))
-            elif not replaces or in_notebook:
-                self.session.submit(mode, text, joins=mode == "ask")
-            self.panes.transcript.action_scroll_end()
+            self.session.submit(mode, text, joins=mode == "ask")
+            self._show_newest_entry()
         self._report_history()
+
+    def _show_newest_entry(self) -> None:
+        self.panes.close_drawer()
+        self.panes.transcript.action_scroll_end()
+
+    def _replace_input(self, entry: str, mode: Mode, text: str) -> None:
+        if self.session.replace(entry, mode, text):
+            self._show_newest_entry()
+            return
+        self.notify("Busy: wait, or press Esc, then enter this again.", "warning")
+        self.editor.begin_replacing(entry, mode, text)
 
     def _asks_to_leave(self, code: str) -> bool:
         """Return whether code is `exit`, and not a variable of that name."""
         word = code.strip().removesuffix("()")
-        return word in LEAVING_WORDS and word not in self.panes.namespace.variables
+        return word in EXIT_NAMES and word not in self.panes.namespace.variables
 
     @on(EditorPane.EmptySubmitted)
     def _run_held_cells(self) -> None:
@@ -423,6 +338,10 @@ class MahtabApp(TerminalApp[int]):
             self.settings.add_rules(message.rules)
         self._decide(message, message.code)
 
+    def on_approval_row_rules_wanted(self, message: ApprovalRow.RulesWanted) -> None:
+        rules = self.session.agent.rules.rules_for(message.code)
+        message.row.show_rules(message.request, rules)
+
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
         self._decide(message)
 
@@ -449,10 +368,87 @@ class MahtabApp(TerminalApp[int]):
     def on_queue_row_when_chosen(self, message: QueueRow.WhenChosen) -> None:
         self.session.inbox.set_joins(message.item_id, message.joins)
 
-    def on_action_menu_typed(self, message: ActionMenu.Typed) -> None:
+    # What panes ask for.
+
+    @on(OpenScreen)
+    def _open_screen(self, message: OpenScreen) -> None:
+        self.navigation.open(message)
+
+    @on(RunInput)
+    def _run_input(self, message: RunInput) -> None:
+        if not self._asks_to_type_secret(message.mode, message.text):
+            self.session.submit(message.mode, message.text)
+            self.panes.transcript.action_scroll_end()
+
+    @on(RunCode)
+    def _run_code(self, message: RunCode) -> None:
+        self.session.submit("python", message.code)
+
+    @on(RunNotebookCell)
+    def _run_cell_again(self, message: RunNotebookCell) -> None:
+        self._run_notebook_cell(message.cell_number, message.code)
+
+    def _run_notebook_cell(self, cell_number: int, code: str) -> None:
+        run_notebook(self.command_context, lambda notebook: notebook.run(cell_number, code))
+
+    @on(EditInput)
+    def _edit_input(self, message: EditInput) -> None:
+        if not self._asks_to_type_secret(message.mode, message.text):
+            self.panes.edit(message.mode, message.text)
+
+    def _asks_to_type_secret(self, mode: Mode, text: str) -> bool:
+        """If code has a mask where a secret was, let the user type it again, and return True."""
+        from mahtab_tui.bus.masking import MASK
+
+        if mode != "python" or MASK not in text:
+            return False
+        self.notify("A secret in this cell was masked: type it again.", "warning")
+        self.panes.edit(mode, text)
+        return True
+
+    @on(ReplaceInput)
+    def _edit_earlier_input(self, message: ReplaceInput) -> None:
+        self.editor.begin_replacing(message.entry, message.mode, message.text)
+        self.editor.focus()
+
+    @on(MentionInQuestion)
+    def _mention(self, message: MentionInQuestion) -> None:
+        self.editor.mention(message.target)
+        self.editor.focus()
+
+    @on(TypeInEditor)
+    def _type_in_editor(self, message: TypeInEditor) -> None:
         self.panes.focus_code()
         for key in message.keys:
             self.panes.query_one("#code").post_message(key)
+
+    @on(HideEntry)
+    def _hide_entry(self, message: HideEntry) -> None:
+        self.session.entries.hide(message.entry, message.hidden)
+
+    @on(MarkPrivate)
+    def _mark_private(self, message: MarkPrivate) -> None:
+        self.session.kernel_control.mark_private(message.name, message.private)
+
+    @on(AskToRename)
+    def _ask_to_rename(self, message: AskToRename) -> None:
+        rename = partial(self.panes.namespace.rename, message.name)
+        self.navigation.prompt(f"New name for {message.label}", message.label, rename)
+
+    @on(RebuildVariable)
+    def _rebuild_variable(self, message: RebuildVariable) -> None:
+        """Put the cells that made a variable into the empty editor."""
+        code = self.session.variable_history.code_for(message.name)
+        if not code:
+            advice = "No cell of this session made it."
+            self.notify(f"{message.reason} {advice}", "warning")
+        elif not self.editor.is_empty:
+            advice = "Clear the input first; then Enter here puts the cells that made it there."
+            self.notify(f"{message.reason} {advice}", "warning")
+        else:
+            self._edit_input(EditInput("python", code))
+            advice = "The input has the cells that made it: read them, then run them."
+            self.notify(f"{message.reason} {advice}")
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
@@ -464,27 +460,38 @@ class MahtabApp(TerminalApp[int]):
 
     def _before_key(self, event: Key | Paste) -> bool:
         key = event.key if isinstance(event, Key) else ""
-        handled = self.command_context.quit_flow.answer_key(key)
+        character = character_with_alt(key)
+        if character and self._is_behind_escape(key):
+            self._keys.replace(Key("escape", None), Key(key.removeprefix("alt+"), character))
+            return True
+        is_handled = self.command_context.quit_flow.answer_key(key)
         if self._is_for_editor(event):
             self.panes.focus_code()
-        return handled
+        return is_handled
+
+    def _is_behind_escape(self, key: str) -> bool:
+        """Return whether a key with Alt is the Escape key, which closes a screen, and a character typed
+        right behind it, for which most terminals send the same."""
+        if not self.panes.is_covered or key in self.screen.active_bindings:
+            return False
+        # An unknown key must not close what is being typed.
+        return not (isinstance(self.focused, Input) and self.focused.value)
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
-        if (
-            self.panes.is_covered
-            or isinstance(focused, Input | TextArea | Chips | None)
-            or (isinstance(focused, NamespacePane) and focused.filtering)
-        ):
+        if self.panes.is_covered or isinstance(focused, Input | TextArea | Chips | None):
             return False
-        return isinstance(event, Paste) or (
-            event.is_printable and event.key != "space" and not event.key.startswith("alt+")
-        )
+        if isinstance(focused, NamespacePane) and focused.filtering:
+            return False
+        if isinstance(event, Paste):
+            return True
+        # Panes use the space bar themselves.
+        return event.is_printable and event.key != "space" and not event.key.startswith("alt+")
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        if renderable is not None and self._drawn:
+        if renderable is not None and self._is_drawn:
             from mahtab_tui.tui.pictures import Overlay, visible_parts
 
             if self._overlay is None:
@@ -506,12 +513,12 @@ class MahtabApp(TerminalApp[int]):
     def on_app_blur(self, event: AppBlur) -> None:
         self._window_focused = False
 
-    def _ring_bell(self, new: Sequence[Record]) -> None:
+    def _ring_bell(self, new_records: Sequence[Record]) -> None:
         from mahtab_tui.bus import records
 
         if self._window_focused:
             return
-        for record in new:
+        for record in new_records:
             match record:
                 case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
                     self.bell()

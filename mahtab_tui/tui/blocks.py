@@ -30,22 +30,26 @@ def fit_blocks(pixels: bytes, columns: int, rows: int) -> Iterator[list[tuple[st
         rows: Rows of cells.
     """
     line_bytes = _CELL_BYTES * columns
-    for start in range(0, 2 * rows * line_bytes, 2 * line_bytes):
-        upper_line = pixels[start : start + line_bytes]
-        lower_line = pixels[start + line_bytes : start + 2 * line_bytes]
+    for row_start in range(0, 2 * rows * line_bytes, 2 * line_bytes):
+        middle = row_start + line_bytes
+        upper_line = pixels[row_start:middle]
+        lower_line = pixels[middle : middle + line_bytes]
         cells = []
-        for left in range(0, line_bytes, _CELL_BYTES):
-            right = left + _CELL_BYTES
-            cells.append(_fit_cell(upper_line[left:right], lower_line[left:right]))
+        for cell_start in range(0, line_bytes, _CELL_BYTES):
+            cell_end = cell_start + _CELL_BYTES
+            cells.append(
+                _fit_cell(upper_line[cell_start:cell_end], lower_line[cell_start:cell_end])
+            )
         yield cells
 
 
 def merge_cells(cells: Sequence[tuple[str, Style]]) -> list[Segment]:
     """Return the segments of a row, one for neighbours of the same style."""
-    return [
-        Segment("".join(character for character, _ in same), style)
-        for style, same in groupby(cells, key=itemgetter(1))
-    ]
+    segments = []
+    for style, neighbours in groupby(cells, key=itemgetter(1)):
+        text = "".join(character for character, _ in neighbours)
+        segments.append(Segment(text, style))
+    return segments
 
 
 def one_colour_cell(colour: Color) -> tuple[str, Style]:
@@ -54,7 +58,7 @@ def one_colour_cell(colour: Color) -> tuple[str, Style]:
 
 
 def _fit_cell(upper: bytes, lower: bytes) -> tuple[str, Style]:
-    """Return the cell that is closest to four pixels, of which two are above two."""
+    """Return the cell that is closest to two pixels above two others."""
     quarters = (upper[:3], upper[3:], lower[:3], lower[3:])
     if upper[:3] == upper[3:] and upper == lower:
         return one_colour_cell(Color.from_rgb(*upper[:3]))

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.blocks import Rgb, fit_blocks, merge_cells, one_colour_cell
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.worker.charts import (
+from mahtab_tui.worker.values.charts import (
     MAX_LEGEND_ENTRIES,
     MAX_NOTES,
     MAX_PANELS,
@@ -39,6 +39,9 @@ MIN_PANEL_ROWS = 2
 MAX_LABEL_CELLS = 14
 """Width of the labels beside an axis."""
 MAX_LEGEND_LINES = 2
+"""Lines of a legend above its panel; a longer one stands beside it."""
+MAX_LEGEND_SHARE = 3
+"""A legend beside a panel takes at most one part in this many of its width."""
 COLOUR_SCALE_CELLS = 3
 DEFAULT_GROUND: Rgb = (18, 22, 42)
 """Used if the theme has no colour for the ground."""
@@ -53,6 +56,8 @@ _BETWEEN_ENTRIES = "   "
 
 @dataclass(frozen=True)
 class Tick:
+    """A mark on an axis."""
+
     place: float
     """From 0 to 1, from the left or from the top."""
     label: str
@@ -60,13 +65,24 @@ class Tick:
 
 @dataclass(frozen=True)
 class LegendEntry:
+    """One series of a legend."""
+
     label: str
     colour: str
-    """As `#rrggbb`, unless the description is foreign."""
+    """As `#rrggbb`, unless the description is foreign; empty for a heading."""
 
 
 @dataclass(frozen=True)
-class Note:
+class Legend:
+    """What the colours of a panel, or of all panels, mean."""
+
+    entries: tuple[LegendEntry, ...] = ()
+    stands_right: bool = False
+    """Whether it stands on the right of what it explains, rather than above."""
+
+
+@dataclass(frozen=True)
+class ChartNote:
     """A text inside or near a panel."""
 
     across: float
@@ -96,8 +112,8 @@ class Panel:
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
     y2: tuple[Tick, ...]
-    legend: tuple[LegendEntry, ...]
-    notes: tuple[Note, ...]
+    legend: Legend
+    notes: tuple[ChartNote, ...]
     grid_across: bool
     """Whether lines stand at the ticks of the horizontal axis."""
     grid_down: bool
@@ -109,9 +125,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
+    """A figure of matplotlib, as it is drawn in cells."""
+
     image: Image
     """The data without any word, on a transparent ground."""
     title: str
+    legend: Legend
+    """The legend of the whole figure."""
     panels: tuple[Panel, ...]
 
 
@@ -149,7 +169,8 @@ def _to_chart(source: dict[str, Any]) -> Chart | None:
     visible_panels = tuple(panel for panel in panels if _is_in_picture(panel, *image.size))
     if not visible_panels:
         return None
-    return Chart(image.convert("RGBA"), _word(source["title"]), visible_panels)
+    title = _word(source["title"])
+    return Chart(image.convert("RGBA"), title, _to_legend(source), visible_panels)
 
 
 def _is_in_picture(panel: Panel, width: int, height: int) -> bool:
@@ -168,7 +189,6 @@ def _to_panel(source: dict[str, Any]) -> Panel:
         if not -MAX_SIDE_PIXELS < start < end < 2 * MAX_SIDE_PIXELS:
             raise ValueError("a panel without a size")
 
-    legend = source["legend"][:MAX_LEGEND_ENTRIES]
     notes = [_to_note(*values) for values in source["notes"][:MAX_NOTES]]
     return Panel(
         left=left,
@@ -184,11 +204,18 @@ def _to_panel(source: dict[str, Any]) -> Panel:
         x=_to_ticks(source["x"]),
         y=_to_ticks(source["y"]),
         y2=_to_ticks(source["y2"]),
-        legend=tuple(LegendEntry(_word(label), str(colour)) for label, colour in legend),
+        legend=_to_legend(source),
         notes=tuple(note for note in notes if note is not None),
         grid_across=bool(source["grid"][0]),
         grid_down=bool(source["grid"][1]),
     )
+
+
+def _to_legend(source: dict[str, Any]) -> Legend:
+    """Read the legend of a chart or a panel. Earlier versions wrote none for charts."""
+    pairs = source.get("legend", ())[:MAX_LEGEND_ENTRIES]
+    entries = tuple(LegendEntry(_word(label), str(colour)) for label, colour in pairs)
+    return Legend(entries, source.get("legend_side") == "right")
 
 
 def _to_ticks(pairs: list[Any]) -> tuple[Tick, ...]:
@@ -197,17 +224,18 @@ def _to_ticks(pairs: list[Any]) -> tuple[Tick, ...]:
     )
 
 
-def _to_note(across: Any, down: Any, text: Any, alignment: Any) -> Note | None:
+def _to_note(across: Any, down: Any, text: Any, alignment: Any) -> ChartNote | None:
     """Return a note; None if it is far from its panel, or nowhere."""
     is_near = abs(across) <= MAX_NOTE_DISTANCE and abs(down) <= MAX_NOTE_DISTANCE
     if not is_near:
         return None
-    return Note(float(across), float(down), _word(text), str(alignment))
+    return ChartNote(float(across), float(down), _word(text), str(alignment))
 
 
 @dataclass
 class _Canvas:
-    """A grid of cells, each with a character of one column and its style."""
+    """A grid of cells, each with a character and its style. The cell after a character of two
+    columns has an empty text."""
 
     columns: int
     rows: int
@@ -218,20 +246,31 @@ class _Canvas:
         self.cells = [[(" ", self.ground)] * self.columns for _ in range(self.rows)]
 
     def write(self, x: int, y: int, text: str, style: Style) -> None:
-        """Write a text of one line, as far as it is on the canvas, on the ground that is there.
-        Characters of two columns leave them as they are."""
+        """Write a text of one line, as far as it is on the canvas, on the ground that is there."""
         if not 0 <= y < self.rows:
             return
         row = self.cells[y]
         for character in text:
             width = cell_len(character)
-            if width == 1 and 0 <= x < self.columns:
+            if width and 0 <= x <= self.columns - width:
+                for column in range(x, x + width):
+                    _remove_character(row, column)
                 ground = row[x][1].bgcolor
                 row[x] = (character, style + Style(bgcolor=ground))
+                if width == 2:
+                    row[x + 1] = ("", row[x][1])
             x += width
 
     def strips(self) -> list[Strip]:
         return [Strip(merge_cells(row), self.columns) for row in self.cells]
+
+
+def _remove_character(row: list[tuple[str, Style]], column: int) -> None:
+    """Leave blanks in both cells of a character of two columns."""
+    first = column - 1 if not row[column][0] else column
+    if first + 1 < len(row) and not row[first + 1][0]:
+        row[first] = (" ", row[first][1])
+        row[first + 1] = (" ", row[first + 1][1])
 
 
 @dataclass(frozen=True)
@@ -276,7 +315,8 @@ def draw_chart(chart: Chart, columns: int, rows: int, palette: Palette) -> list[
     if chart.title and rows >= MIN_ROWS_WITH_TITLE:
         _write_centred(canvas, _Area(0, 0, columns, 1), 0, chart.title, palette.text + BOLD)
         top = 1
-    for panel, area in _slots(chart, _Area(0, top, columns, rows)):
+    all_panels = _write_legend(canvas, chart.legend, _Area(0, top, columns, rows), palette)
+    for panel, area in _slots(chart, all_panels):
         _PanelDrawing(canvas, chart, panel, area, palette).draw()
     return canvas.strips()
 
@@ -293,6 +333,60 @@ def _cut(text: str, width: int) -> str:
     if width <= 0:
         return ""
     return set_cell_size(text, width - 1) + "…"
+
+
+def _write_legend(canvas: _Canvas, legend: Legend, area: _Area, palette: Palette) -> _Area:
+    """Write a legend into an area: in lines at its top, or as a column at its right. Return the rest
+    of the area."""
+    entries = legend.entries
+    if not entries:
+        return area
+    lines = _legend_lines(entries, area.width)
+    width = max(map(_entry_width, entries))
+    fits_right = width <= area.width // MAX_LEGEND_SHARE and len(entries) <= area.height
+    if fits_right and (legend.stands_right or len(lines) > MAX_LEGEND_LINES):
+        left = area.right - width
+        for y, entry in enumerate(entries, area.top):
+            _write_entry(canvas, left + len(_BETWEEN_ENTRIES), y, entry, area.right, palette)
+        return replace(area, right=left)
+
+    visible_count = sum(map(len, lines[:MAX_LEGEND_LINES]))
+    if visible_count < len(entries):
+        # The last entry that would fit says how many there are besides.
+        rest = LegendEntry(f"… {len(entries) - visible_count + 1:,} more", "")
+        lines[MAX_LEGEND_LINES - 1][-1] = rest
+    for y, line in enumerate(lines[:MAX_LEGEND_LINES], area.top):
+        x = area.left + max(0, (area.width - sum(map(_entry_width, line))) // 2)
+        for entry in line:
+            _write_entry(canvas, x, y, entry, area.right, palette)
+            x += _entry_width(entry)
+    return replace(area, top=area.top + min(len(lines), MAX_LEGEND_LINES))
+
+
+def _legend_lines(entries: Sequence[LegendEntry], max_width: int) -> list[list[LegendEntry]]:
+    """Return the entries of each line, as many as fit."""
+    lines: list[list[LegendEntry]] = []
+    line_width = 0
+    for entry in entries:
+        width = _entry_width(entry)
+        if not lines or line_width + width > max_width:
+            lines.append([])
+            line_width = 0
+        lines[-1].append(entry)
+        line_width += width
+    return lines
+
+
+def _write_entry(
+    canvas: _Canvas, x: int, y: int, entry: LegendEntry, end: int, palette: Palette
+) -> None:
+    """Write a legend's entry from a column on. end: the column before which it ends."""
+    if not entry.colour:
+        canvas.write(x, y, _cut(entry.label, end - x), palette.muted)
+        return
+    label_start = x + len(_KEY)
+    canvas.write(x, y, _KEY, _key_style(entry.colour))
+    canvas.write(label_start, y, _cut(entry.label, end - label_start), palette.text)
 
 
 def _slots(chart: Chart, area: _Area) -> Iterator[tuple[Panel, _Area]]:
@@ -362,13 +456,17 @@ class _PanelDrawing:
         panel = self._panel
         if not _has_space(self._area):
             return
-        head_lines = self._write_head()
+        data_top = self._area.top + self._write_head()
+        inner = _write_legend(
+            self._canvas, panel.legend, replace(self._area, top=data_top), self._palette
+        )
+        self._area = replace(self._area, right=inner.right)
         left_width, right_width = self._side_widths()
         has_x_axis = panel.has_axes and bool(panel.x)
         foot_lines = 2 * has_x_axis + bool(panel.x_label)
         plot = _Area(
             self._area.left + left_width,
-            self._area.top + head_lines,
+            inner.top,
             self._area.right - right_width,
             self._area.bottom - foot_lines,
         )
@@ -388,7 +486,7 @@ class _PanelDrawing:
             self._draw_axes(plot)
 
     def _write_head(self) -> int:
-        """Write the title, the labels of the vertical axes, and the legend; return their lines."""
+        """Write the title and the labels of the vertical axes; return their lines."""
         panel = self._panel
         area = self._area
         y = area.top
@@ -409,34 +507,7 @@ class _PanelDrawing:
 
         if panel.title or has_labels:
             y += 1
-        return y - area.top + self._write_legend(y)
-
-    def _write_legend(self, top: int) -> int:
-        """Write the legend in centred lines; return how many there are."""
-        lines = self._legend_lines()[:MAX_LEGEND_LINES]
-        for y, entries in enumerate(lines, top):
-            line_width = sum(map(_entry_width, entries))
-            x = self._area.left + max(0, (self._area.width - line_width) // 2)
-            for entry in entries:
-                label_start = x + len(_KEY)
-                label = _cut(entry.label, self._area.right - label_start)
-                self._canvas.write(x, y, _KEY, _key_style(entry.colour))
-                self._canvas.write(label_start, y, label, self._palette.text)
-                x += _entry_width(entry)
-        return len(lines)
-
-    def _legend_lines(self) -> list[list[LegendEntry]]:
-        """Return the entries of each line, as many as fit."""
-        lines: list[list[LegendEntry]] = []
-        line_width = 0
-        for entry in self._panel.legend:
-            width = _entry_width(entry)
-            if not lines or line_width + width > self._area.width:
-                lines.append([])
-                line_width = 0
-            lines[-1].append(entry)
-            line_width += width
-        return lines
+        return y - area.top
 
     def _side_widths(self) -> tuple[int, int]:
         """Return the widths of the tick labels with their axis, on the left and on the right."""
@@ -578,7 +649,8 @@ def _has_space(area: _Area) -> bool:
 
 
 def _entry_width(entry: LegendEntry) -> int:
-    return cell_len(_KEY + entry.label + _BETWEEN_ENTRIES)
+    key = _KEY if entry.colour else ""
+    return cell_len(key + entry.label + _BETWEEN_ENTRIES)
 
 
 def _one_tick_a_line(ticks: Sequence[Tick], plot: _Area) -> dict[int, Tick]:

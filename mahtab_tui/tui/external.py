@@ -17,60 +17,68 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.system import find_program
-from mahtab_tui.tui.open import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 
-MAX_COPIED = 1_000_000
+MAX_COPIED_CHARS = 1_000_000
 """Terminals truncate longer texts, or hang."""
 
 
 def copy(app: App[Any], text: str) -> None:
-    if len(text) > MAX_COPIED:
+    if len(text) > MAX_COPIED_CHARS:
         app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning")
         return
-    text = text.encode("utf-8", "replace").decode()  # lone surrogates
+    # Replace lone surrogates.
+    text = text.encode("utf-8", "replace").decode()
     app.copy_to_clipboard(text)
 
-    def copy_to_system() -> None:  # by an external program, which may be slow
+    def copy_to_system() -> None:
+        """An external program copies, which may be slow."""
         import pyperclip
 
         with contextlib.suppress(pyperclip.PyperclipException, OSError):
             pyperclip.copy(text)
 
     threading.Thread(target=copy_to_system, name="clipboard", daemon=True).start()
-    app.notify(f"Copied {len(text):,} character{'s' * (len(text) != 1)}.", timeout=3)
+    noun = "character" if len(text) == 1 else "characters"
+    app.notify(f"Copied {len(text):,} {noun}.", timeout=3)
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
+    """Copy what is selected; return False if nothing is. fallback: a selection without focus."""
     focused = app.screen.focused
-    typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
-    text = typed or fallback or app.screen.get_selected_text()
+    field_text = focused.selected_text if isinstance(focused, Input | TextArea) else ""
+    text = field_text or fallback or app.screen.get_selected_text()
     if text:
         copy(app, text)
     return bool(text)
 
 
 def editor_command() -> list[str]:
-    """Find the editor as words. Raises `RuntimeError`."""
+    """Return the command of the user's editor as words. Raises `RuntimeError`."""
     try:
-        words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+        command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError as error:
         raise RuntimeError(f"EDITOR cannot be read: {error}.") from None
-    if not (words := words or [*filter(None, map(find_program, ("vi", "nano")))][:1]):
-        raise RuntimeError("No editor was found: set EDITOR.")
-    return words
+    if command:
+        return command
+    for name in ("vi", "nano"):
+        program = find_program(name)
+        if program:
+            return [program]
+    raise RuntimeError("No editor was found: set EDITOR.")
 
 
-def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
+def edit_text(app: TerminalApp[Any], text: str, suffix: str) -> str:
     """Let the user edit a text in a temporary file. Raises `RuntimeError`."""
     command = editor_command()
     try:
         with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
-            path = Path(folder, f"input{ending}")
+            path = Path(folder, f"input{suffix}")
             path.write_text(text, "utf-8")
-            if code := run_suspended(app, [*command, str(path)], os.getcwd()):
-                ended = f"{command[0]} ended with exit code {code}"
-                raise RuntimeError(f"{ended}; the input was not changed.")
+            exit_code = app.run_suspended([*command, str(path)], os.getcwd())
+            if exit_code:
+                problem = f"{command[0]} ended with exit code {exit_code}"
+                raise RuntimeError(f"{problem}; the input was not changed.")
             return path.read_text("utf-8", errors="replace").rstrip("\n")
     except OSError as error:
         problem = f"The input cannot be written to a file for {command[0]}: {error.strerror}."
@@ -78,6 +86,8 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
 
 
 def open_picture(content: bytes, suffix: str) -> str:
+    """Open a picture in the system's viewer, and return the path of its file. Raises
+    `KernelError`."""
     command = _find_viewer()
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
@@ -86,8 +96,13 @@ def open_picture(content: bytes, suffix: str) -> str:
         handle, name = tempfile.mkstemp(prefix="mahtab-picture-", suffix=suffix)
         with open(handle, "wb") as file:
             file.write(content)
-        null: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        process = subprocess.Popen([command, name], start_new_session=True, **null)
+        process = subprocess.Popen(
+            [command, name],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     except OSError as error:
         problem = f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
         raise KernelError(problem) from None
@@ -100,4 +115,6 @@ def _find_viewer() -> str | None:
     if sys.platform == "darwin":
         return find_program("open")
     has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return find_program("xdg-open") if has_desktop else None
+    if has_desktop:
+        return find_program("xdg-open")
+    return None

@@ -24,15 +24,18 @@ class LineInput(Input):
     def on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
+        lines = plain(event.text.strip("\r\n")).splitlines()
         start, end = sorted(self.selection)
-        self.replace(" ".join(plain(event.text.strip("\r\n")).splitlines()), start, end)
+        self.replace(" ".join(lines), start, end)
 
 
 class Findable(Protocol):
+    """A pane in which a text can be found."""
+
     def begin_find(self) -> None: ...
 
-    def find(self, words: str, step: int) -> str:
-        """Show the next match (1), the previous one (-1), or the first one again (0); returns its
+    def find(self, query: str, step: int) -> str:
+        """Show the next match (1), the previous one (-1), or the first one again (0); return its
         position, such as "2 of 7"."""
 
     def end_find(self) -> None:
@@ -40,16 +43,18 @@ class Findable(Protocol):
 
 
 class FindRow(Horizontal):
+    """The line in which the user types what to find."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "close"),
         ("down", "step(1)"),
         ("up", "step(-1)"),
     ]
 
-    def __init__(self, found: Findable, *, id: str | None = None) -> None:
+    def __init__(self, target: Findable, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
-        self._found = found
+        self._target = target
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
@@ -57,7 +62,7 @@ class FindRow(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
-        self._found.begin_find()
+        self._target.begin_find()
         line = self.query_one(LineInput)
         self.display = True
         line.focus()
@@ -66,7 +71,7 @@ class FindRow(Horizontal):
 
     def action_close(self) -> None:
         self.display = False
-        self._found.end_find()
+        self._target.end_find()
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -79,5 +84,6 @@ class FindRow(Horizontal):
         self.action_step(1)
 
     def action_step(self, step: int) -> None:
-        count = self._found.find(self.query_one(LineInput).value, step)
-        self.query_one("#find-count", Static).update(count)
+        query = self.query_one(LineInput).value
+        position = self._target.find(query, step)
+        self.query_one("#find-count", Static).update(position)

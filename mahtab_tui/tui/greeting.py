@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from textual.reactive import var
 from textual.strip import Strip
+from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView, paragraph, title_strip, to_strip
@@ -21,30 +22,34 @@ from mahtab_tui.tui.workers import Fetcher
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.session import Session
-    from mahtab_tui.tui.main_screen import Panes
 
 
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
 GreetingLines = tuple[tuple[str, str], ...]
 """A mark, and a sentence."""
-MOST_COLUMNS = 120
+MAX_TEXT_COLUMNS = 120
+_MISSING_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_]\w*)", re.MULTILINE)
+# Packages that are named differently from their module.
+_PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 
 
 def text_columns(width: int) -> int:
-    return max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
+    return max(8, min(MAX_TEXT_COLUMNS, width - EDGE - RIGHT))
 
 
 def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Row]:
-    column = max((cell_len(mark) for mark, _ in lines), default=0) + 1
+    mark_width = max((cell_len(mark) for mark, _ in lines), default=0) + 1
     rows = [Row()]
     for mark, text in lines:
-        spans = [(set_cell_size(mark, column), palette.moon), (text, palette.text)]
-        rows += paragraph(spans, width, None, indent=" " * column)
+        spans = [(set_cell_size(mark, mark_width), palette.moon), (text, palette.text)]
+        rows += paragraph(spans, width, None, indent=" " * mark_width)
     return rows
 
 
 class GreetingRows(list[Row]):
+    """The rows of the greeting."""
+
     lines: GreetingLines = ()
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -52,6 +57,8 @@ class GreetingRows(list[Row]):
 
 
 class Greeting(RowsView, can_focus=False):
+    """Stands where the transcript will be, until there is something to show."""
+
     head = TITLE_HEIGHT
     lines: var[GreetingLines] = var(())
 
@@ -64,54 +71,57 @@ class Greeting(RowsView, can_focus=False):
         self.reload()
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.width, self.visual_style.rich_style
+        width = self.width
+        base = self.visual_style.rich_style
         if self._laid_out is None:
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
-        rows = self._greeting[y - TITLE_HEIGHT :]
-        return to_strip(rows[0] if rows else Row(), None, width, base)
+        index = y - TITLE_HEIGHT
+        row = self._greeting[index] if index < len(self._greeting) else Row()
+        return to_strip(row, None, width, base)
 
 
-_MISSING = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_]\w*)", re.MULTILINE)
-_PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+def greeting_lines(session: Session) -> GreetingLines:
+    """Return what greets the user: what this is, and what to do with the session's files."""
+    files = session.files
+    table = next((file.name for file in files if file.is_table), "")
+    text = next((file.name for file in files if file.is_long_text), "")
+    lines = [
+        ("◐", "One Python namespace, shared by you and a language model."),
+        ("`", "Type Python; press backtick and ask the model instead."),
+    ]
+    if table:
+        hint = f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."
+        lines.append(("Ask", f"` what stands out in {table}?"))
+        lines.append(("Look", hint))
+    if text:
+        call = f'rlm("what failed, and why?", {text})'
+        lines.append(("Search", f"{call} reads all of it, part by part."))
+    lines.append(("F1", "shows all keys."))
+    if not files:
+        lines.append(("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"))
+    if session.model == "demo":
+        demo = "demo: offline, canned rules. Type /model to connect a real one."
+        lines.append(("Model", demo))
+    return tuple(lines)
 
 
-class Greeter:
-    def __init__(self, session: Session, panes: Panes) -> None:
+class MissingModuleHints:
+    """Says how to get a module whose import has failed."""
+
+    def __init__(self, session: Session, owner: Widget) -> None:
+        """owner: the widget whose end ends the search for modules."""
         self._session = session
-        self._panes = panes
-        self._fetcher = Fetcher(panes)
-
-    def greet(self) -> None:
-        files = self._session.files
-        table = next((file.name for file in files if file.is_table), "")
-        text = next((file.name for file in files if file.is_long_text), "")
-        lines = [
-            ("◐", "One Python namespace, shared by you and a language model."),
-            ("`", "Type Python; press backtick and ask the model instead."),
-        ]
-        if table:
-            look = f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."
-            lines += ("Ask", f"` what stands out in {table}?"), ("Look", look)
-        if text:
-            call = f'rlm("what failed, and why?", {text})'
-            lines.append(("Search", f"{call} reads all of it, part by part."))
-        lines.append(("F1", "shows all keys."))
-        if not files:
-            lines.append(("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"))
-        if self._session.model == "demo":
-            demo = "demo: offline, canned rules. Type /model to connect a real one."
-            lines.append(("Model", demo))
-        self._panes.greet(tuple(lines))
+        self._fetcher = Fetcher(owner)
 
     def fold(self, records: Sequence[Record]) -> None:
-        """After a failed import, say how to get the module."""
         from mahtab_tui.bus.records import ReplOut
 
         for record in records:
             if isinstance(record, ReplOut) and record.status == "error":
-                for module in _MISSING.findall(record.text[-2_000:]):
+                # The message of the exception is at the end of its traceback.
+                for module in _MISSING_MODULE.findall(record.text[-2_000:]):
                     self._fetcher.ask("hint", partial(self._hint, module), self._session.notice)
 
     def _hint(self, module: str) -> str:
@@ -119,7 +129,9 @@ class Greeter:
 
         info = self._session.kernel.info()
         if info.pid != os.getpid() and not info.host:
-            for found in find_environments(Path(info.cwd), info.executable):
-                if has_package(found.prefix, module):
-                    return one_line(f"{found.path} has {module}: /python {found.path}")
-        return f"This Python has no {module}: %pip install {_PACKAGES.get(module, module)}"
+            for environment in find_environments(Path(info.cwd), info.executable):
+                if has_package(environment.prefix, module):
+                    python = environment.path
+                    return one_line(f"{python} has {module}: /python {python}")
+        package = _PACKAGES.get(module, module)
+        return f"This Python has no {module}: %pip install {package}"

@@ -2,169 +2,70 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Input, TextArea
 
 from mahtab_tui.session import Session
-from mahtab_tui.settings.model import SettingsError, home_folder
 from mahtab_tui.store.database import History
 from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
-from mahtab_tui.tui.namespace import PREVIEW_WIDTH, NamespacePane
+from mahtab_tui.tui.messages import FindInTranscript
+from mahtab_tui.tui.namespace.pane import PREVIEW_WIDTH, NamespacePane
+from mahtab_tui.tui.pane_layout import NARROW_COLUMNS, Direction, PaneLayout
+from mahtab_tui.tui.search_example import SearchExample
 from mahtab_tui.tui.terminal_app import Fold
+from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, PaneTabs, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.screens.dialog import JumpTarget
+    from mahtab_tui.bus.values import Mode
+    from mahtab_tui.tui.editor.completion import InputHelp
+    from mahtab_tui.tui.jump_target import JumpTarget
     from mahtab_tui.tui.search.pane import SearchTreePane
-    from mahtab_tui.tui.session_port import SessionPort
     from mahtab_tui.tui.transcript.pane import TranscriptPane
+    from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
 
-NARROW_COLUMNS = 110
-"""On a screen with fewer columns, the side panes cover the transcript while they are open."""
-SHORT_LINES = 30
-LOW_LINES = 16
-TINY_LINES = 8
+# On a screen with fewer lines, styles leave out more and more.
+SHORT_SCREEN_LINES = 30
+LOW_SCREEN_LINES = 16
+TINY_SCREEN_LINES = 8
 
-SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
-MAIN_COLUMNS = 126
 NAMESPACE_PERCENT = 55
-STEP_PERCENT = 4
+"""Of the side's height, above the searches, if the user has not moved the splitter."""
 
-
-Direction = Literal["wider", "narrower", "taller", "shorter"]
-
-
-class PaneLayout(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    side: int | None = Field(default=None, ge=15, le=70)
-    """None if the user has not moved the splitter; so is `namespace_height`."""
-    namespace_height: int | None = Field(default=None, ge=15, le=85)
-    show_side: bool = True
-    drawer: bool = False
-    """Whether it is open on a narrow screen; closed at each start."""
-
-    def side_columns(self, width: int) -> int:
-        if self.side is not None:
-            return width * self.side // 100
-        wanted = max(width * SIDE_PERCENT // 100, width - MAIN_COLUMNS)
-        return min(wanted, width * MAX_SIDE_PERCENT // 100)
-
-    def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
-        step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
-        if how in ("wider", "narrower"):
-            shown = math.ceil(100 * self.side_columns(width) / max(1, width))
-            return self.with_side(shown + step)
-        height = namespace if self.namespace_height is None else self.namespace_height
-        return self.with_namespace(height + step)
-
-    def with_side(self, percent: int) -> PaneLayout:
-        return self.changed(side=max(15, min(MAX_SIDE_PERCENT, percent)))
-
-    def with_namespace(self, percent: int) -> PaneLayout:
-        return self.changed(namespace_height=max(15, min(85, percent)))
-
-    def changed(self, **changes: object) -> PaneLayout:
-        return self.model_copy(update=changes)
-
-    def toggled_side(self, width: int) -> PaneLayout:
-        return self.changed(**{_side_field(width): not self.shows_side(width)})
-
-    def shows_side(self, width: int) -> bool:
-        shown: bool = getattr(self, _side_field(width))
-        return shown
-
-
-def _side_field(width: int) -> Literal["drawer", "show_side"]:
-    return "drawer" if width < NARROW_COLUMNS else "show_side"
-
-
-_MAX_REMEMBERED = 12
-
-
-def _put_first(name: str, names: Sequence[str]) -> tuple[str, ...]:
-    return (name, *(other for other in names if other != name))[:_MAX_REMEMBERED]
-
-
-class UiState(BaseModel):
-    theme: str = "mahtab"
-    layout: PaneLayout = Field(default_factory=PaneLayout)
-    models: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
-
-    @staticmethod
-    def path() -> Path:
-        return home_folder() / "screen.json"
-
-    @classmethod
-    def load(cls) -> UiState:
-        try:
-            return cls.model_validate_json(UiState.path().read_bytes())
-        except (OSError, ValidationError):
-            return cls()
-
-    def remember_model(self, name: str) -> None:
-        self.models = _put_first(name, self.models)
-
-    def remember_kernel(self, address: str) -> None:
-        self.kernels = _put_first(address, self.kernels)
-
-    def save(self) -> None:
-        from mahtab_tui.settings.values import write_text
-
-        with contextlib.suppress(SettingsError):
-            write_text(UiState.path(), self.model_dump_json())
-
-
-LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
+JUMP_SELECTORS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
-PROMPT_LETTER = "w"
-
-_CALL = Content.assemble(
-    ("rlm(", "$foreground"),
-    ('"question"', "$good"),
-    (", text)", "$foreground"),
-    (" searches a long text", "$muted"),
-)
-EXAMPLE = Content.assemble(("RECURSION\n\n", "$muted"), _CALL, ("; each call shows here", "$muted"))
-EXAMPLE_LINES = 5
-SHORT_EXAMPLE = Content.assemble(("RECURSION\n", "$muted"), _CALL)
-"""For a wide screen, where the namespace needs lines for the preview of a variable."""
-SHORT_EXAMPLE_LINES = 2
+"""The rows that ask something, the most urgent first."""
+PROMPT_JUMP_LETTER = "w"
 
 
 class Panes(Screen[None]):
+    """The main screen. The transcript and the searches are made when they are first needed."""
+
     # Not the first pane, even briefly: keys may already have been typed.
     AUTO_FOCUS = "#code"
 
     def __init__(
-        self, session: Session, port: SessionPort, history: History, ui_state: UiState
+        self, session: Session, history: History, ui_state: UiState, input_help: InputHelp
     ) -> None:
         super().__init__(id="_default")
         self._session = session
-        self._history = history
         self._ui_state = ui_state
-        self.port = port
+        # Kept, because the draft of a screen that closes is saved after its widgets are gone.
+        self.editor = EditorPane(history, input_help, id="editor")
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
         """Made when first needed; until then there is a greeting."""
@@ -172,83 +73,105 @@ class Panes(Screen[None]):
         """Made with the first search; until then there is an example."""
         self._offered_cell: Cell | None = None
         """The failed cell whose frames the footer offers to show."""
-        ui_state.layout = ui_state.layout.changed(drawer=False)
+        ui_state.layout = ui_state.layout.with_drawer(False)
 
     def parts(self) -> ComposeResult:
-        session = self._session
         yield HeaderBar(langsmith_variable(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield Greeting(id="greeting")
                 with Vertical(id="lower"):
-                    yield EditorPane(
-                        self._history,
-                        session.complete,
-                        session.explain,
-                        lambda question, cursor: session.attachments.complete(question, cursor),
-                        lambda question: session.attachments.chips(question),
-                        id="editor",
-                    )
+                    yield self.editor
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield PaneTabs(id="pane-tabs")
-                yield NamespacePane(self.port, id="namespace")
+                yield NamespacePane(self._session, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
-                yield Static(EXAMPLE, id="search-example")
+                yield SearchExample(id="search-example")
         yield KeyLine()
 
-    async def mount_prompt_rows(self) -> list[Fold]:
-        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-        from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
-
-        def is_free() -> bool:
-            return self.editor.is_empty
-
-        approval = ApprovalRow(
-            is_free,
-            self.is_code_visible,
-            rules_for=lambda code: self._session.agent.rules.rules_for(code),
-        )
-        upper = (approval, ReviewRow(is_free))
-        lower_rows = (FanOutRow(is_free), InputRow(), QueueRow())
-        for row in (*upper, *lower_rows):
-            row.display = False
-
-        def send_size(room: tuple[int, int]) -> None:
-            if any(room):
-                self._session.kernel.set_size(*room)
-
-        self.watch(self.transcript, "room", send_size)
-        with self.app.batch_update():
-            main, lower = self.query_one("#main"), self.query_one("#lower")
-            if not lower.is_attached:
-                return []
-            # Both at once, because the application may close while one is awaited.
-            above = main.mount(*upper, before="#lower")
-            below = lower.mount(*lower_rows, before="#editor")
-            await above
-            await below
-        return [row.fold for row in (*upper, *lower_rows)]
-
-    @property
-    def editor(self) -> EditorPane:
-        return self.query_one(EditorPane)
+    # Panes and rows that are made when they are first needed
 
     @property
     def transcript(self) -> TranscriptPane:
-        if self._transcript is None:
-            from mahtab_tui.tui.transcript.pane import TranscriptPane
+        return self.make_transcript() if self._transcript is None else self._transcript
 
-            pane = self._transcript = TranscriptPane(self.port, id="transcript")
-            pane.viewport.loads = 0 if self._session.past else len(self._session.files)
-            pane.greeting = self._greeting
-            with self.app.batch_update():
-                self.query_one("#main").mount(
-                    pane, FindRow(pane, id="transcript-find"), before="#lower"
-                )
-                self.query_one(Greeting).remove()
-            self.watch(pane, "height_of_all", self._fit_heights, init=False)
-        return self._transcript
+    def make_transcript(self) -> TranscriptPane:
+        """Put the transcript in the place of the greeting, unless it is there already."""
+        from mahtab_tui.tui.find import FindRow
+        from mahtab_tui.tui.transcript.pane import TranscriptPane
+
+        if self._transcript is not None:
+            return self._transcript
+        pane = TranscriptPane(id="transcript")
+        self._transcript = pane
+        pane.greeting = self._greeting
+        # The files of a resumed session are loaded already.
+        pane.viewport.loads = 0 if self._session.past else len(self._session.files)
+        with self.app.batch_update():
+            find_row = FindRow(pane, id="transcript-find")
+            self.query_one("#main").mount(pane, find_row, before="#lower")
+            self.query_one(Greeting).remove()
+        self.watch(pane, "height_of_all", self._fit_heights, init=False)
+        return pane
+
+    @property
+    def search_tree(self) -> SearchTreePane:
+        return self._make_search_tree() if self._search_tree is None else self._search_tree
+
+    def _make_search_tree(self) -> SearchTreePane:
+        """Put the tree of the searches in the place of the example."""
+        from mahtab_tui.tui.search.pane import SearchTreePane
+
+        tree = SearchTreePane(self._session.searches, id="recursion")
+        self._search_tree = tree
+        with self.app.batch_update():
+            self.query_one("#side").mount(tree)
+            self.query_one(SearchExample).remove()
+            self.apply_layout()
+        return tree
+
+    async def mount_prompt_rows(self) -> list[Fold]:
+        """Add the rows that ask something, hidden. Returns their functions that take records."""
+        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+        from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
+
+        approval = ApprovalRow()
+        upper_rows = (approval, ReviewRow())
+        lower_rows = (FanOutRow(), InputRow(), QueueRow())
+        for row in (*upper_rows, *lower_rows):
+            row.display = False
+
+        # From now on there is a kernel that can be told.
+        self.watch(self.transcript, "visible_size", self._send_size)
+        with self.app.batch_update():
+            main = self.query_one("#main")
+            lower = self.query_one("#lower")
+            if not lower.is_attached:
+                return []
+            # Both at once, because the application may close while one is awaited.
+            upper_mount = main.mount(*upper_rows, before="#lower")
+            lower_mount = lower.mount(*lower_rows, before="#editor")
+            await upper_mount
+            await lower_mount
+        # The transcript gets its size only after the layout.
+        self.screen_layout_refresh_signal.subscribe(
+            approval, lambda _: approval.call_after_refresh(self._show_hidden_code, approval)
+        )
+        return [row.fold for row in (*upper_rows, *lower_rows)]
+
+    def _send_size(self, size: tuple[int, int]) -> None:
+        """Tell the kernel how wide and high its output is drawn; zeros until it is drawn."""
+        if any(size):
+            self._session.kernel.set_size(*size)
+
+    def _show_hidden_code(self, approval: ApprovalRow) -> None:
+        """Let the row show code that waits, if the transcript does not show all of it."""
+        code = approval.code_to_show
+        if code and not self.is_code_visible(code):
+            approval.show_code()
+
+    # The start
 
     def greet(self, lines: GreetingLines) -> None:
         self._greeting = lines
@@ -257,41 +180,29 @@ class Panes(Screen[None]):
         else:
             self._transcript.greeting = lines
 
-    @property
-    def namespace(self) -> NamespacePane:
-        return self.query_one(NamespacePane)
+    def resume(self, past: Sequence[Record]) -> None:
+        """Show the records of an earlier session."""
+        if not past:
+            return
+        self.transcript.fold(past)
+        self.fold_searches(past)
+        usage = [record for record in past if record.tag == "usage"]
+        self.query_one(HeaderBar).fold(usage)
+        if self._search_tree is not None:
+            self.call_after_refresh(self._search_tree.end)
+            self.call_after_refresh(self._show_search_line)
 
-    @property
-    def search_tree(self) -> SearchTreePane:
-        if self._search_tree is None:
-            from mahtab_tui.tui.search.pane import SearchTreePane
+    def begin(self) -> None:
+        """Arrange the panes for the first time, and focus the editor."""
+        self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
+        self.apply_layout()
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
+        self.editor.focus()
 
-            tree = self._search_tree = SearchTreePane(self._session.searches, id="recursion")
-            with self.app.batch_update():
-                self.query_one("#side").mount(tree)
-                self.query_one("#search-example").remove()
-                self.apply_layout()
-        return self._search_tree
-
-    @property
-    def queued(self) -> int:
-        from mahtab_tui.tui.widgets.question_rows import QueueRow
-
-        return sum(len(row.items) for row in self.query(QueueRow))
-
-    @property
-    def prompt_row(self) -> Widget | None:
-        return next((row for kind in PROMPT_ROWS for row in self.query(kind) if row.display), None)
-
-    @property
-    def is_covered(self) -> bool:
-        return len(self.app.screen_stack) > 1
-
-    @property
-    def selected_text(self) -> str:
-        return "" if self.is_covered else self.editor.selected_text
+    # Records
 
     def folds(self) -> list[Fold]:
+        """Return the functions of the panes that take records."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
@@ -299,11 +210,6 @@ class Panes(Screen[None]):
             self.namespace.fold,
             self.fold_searches,
         ]
-
-    @property
-    def failed_cell(self) -> Cell | None:
-        """The newest entry, if it is a failed cell."""
-        return None if self._transcript is None else self._transcript.failed_cell
 
     def _offer_frames(self, records: Sequence[Record]) -> None:
         """Show the key for an error's frames in the footer while the error is the newest entry."""
@@ -317,25 +223,68 @@ class Panes(Screen[None]):
             self._show_search_line()
 
     def _show_search_line(self) -> None:
-        if (tree := self._search_tree) is not None:
-            self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
-
-    def resume(self, past: Sequence[Record]) -> None:
-        if not past:
+        """Show the progress of a search in the transcript while its tree is hidden."""
+        tree = self._search_tree
+        if tree is None:
             return
-        self.transcript.fold(past)
-        self.fold_searches(past)
-        usage = [record for record in past if record.tag == "usage"]
-        self.query_one(HeaderBar).fold(usage)
-        if self._search_tree is not None:
-            self.call_after_refresh(self._search_tree.end)
-            self.call_after_refresh(self._show_search_line)
+        if _is_displayed(tree):
+            self.transcript.search_progress = None
+        else:
+            self.transcript.search_progress = tree.trees.progress
 
-    def begin(self) -> None:
-        self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
-        self.apply_layout()
-        self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
-        self.editor.focus()
+    # What commands ask about the panes
+
+    @property
+    def namespace(self) -> NamespacePane:
+        return self.query_one(NamespacePane)
+
+    @property
+    def queued(self) -> int:
+        """The number of inputs that wait."""
+        from mahtab_tui.tui.widgets.question_rows import QueueRow
+
+        return sum(len(row.items) for row in self.query(QueueRow))
+
+    @property
+    def prompt_row(self) -> Widget | None:
+        """The visible row that asks something, the most urgent first."""
+        for class_name in PROMPT_ROWS:
+            for row in self.query(class_name):
+                if row.display:
+                    return row
+        return None
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether another screen is over the panes."""
+        return len(self.app.screen_stack) > 1
+
+    @property
+    def selected_text(self) -> str:
+        """What is selected in the editor; empty while another screen covers it."""
+        if self.is_covered:
+            return ""
+        return self.editor.selected_text
+
+    @property
+    def failed_cell(self) -> Cell | None:
+        """The newest entry, if it is a failed cell."""
+        if self._transcript is None:
+            return None
+        return self._transcript.failed_cell
+
+    @property
+    def last_answer(self) -> str:
+        """The model's words since the last question."""
+        if self._transcript is None:
+            return ""
+        return self._transcript.viewport.transcript.last_answer
+
+    def is_code_visible(self, code: str) -> bool:
+        """Return whether the transcript shows all of some code."""
+        return not self._has_drawer and self.transcript.viewport.shows(code)
+
+    # Layout
 
     @property
     def pane_layout(self) -> PaneLayout:
@@ -346,78 +295,20 @@ class Panes(Screen[None]):
         self._ui_state.layout = layout
         self.apply_layout()
 
-    @property
-    def _is_ready(self) -> bool:
-        return bool(self.query("#side"))
+    def toggle_side(self) -> None:
+        self.pane_layout = self.pane_layout.toggled_side(self.size.width)
 
-    @property
-    def _has_drawer(self) -> bool:
-        return self.query_one("#side").display and self.has_class("-narrow")
+    def close_drawer(self) -> None:
+        """Show the transcript on a narrow screen, where the side panes cover it."""
+        if self._is_ready and self._has_drawer:
+            self.pane_layout = self.pane_layout.with_drawer(False)
 
-    def on_resize(self, event: Resize) -> None:
-        self.apply_layout(event.size)
-
-    def apply_layout(self, size: Size | None = None) -> None:
-        width, height = self.app.size if size is None else size
-        if not self._is_ready:
-            return
-        narrow = width < NARROW_COLUMNS
-        if not narrow:
-            self._ui_state.layout = self.pane_layout.changed(drawer=False)
-        sized = {
-            "-narrow": narrow,
-            "-short": height < SHORT_LINES,
-            "-low": height < LOW_LINES,
-            "-tiny": height < TINY_LINES,
-        }
-        if any(self.has_class(name) is not holds for name, holds in sized.items()):
-            for name, holds in sized.items():
-                self.set_class(holds, name, update=False)
-            self.update_node_styles()
-        self._lay_out_side(self.pane_layout, width, height)
-        self._show_search_line()
-        # At once, before Textual moves the focus of a hidden widget to the next one.
-        if self.focused is not None and not _displayed(self.focused):
-            self.editor.focus()
-
-    def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
-        narrow = width < NARROW_COLUMNS
-        side = self.query_one("#side")
-        side.display = layout.shows_side(width)
-        self.query_one("#side-splitter").display = side.display and not narrow
-        side.styles.width = "100%" if narrow else layout.side_columns(width)
-        namespace = self.query_one("#namespace")
-        tree = self._search_tree or self.query_one("#search-example")
-        default = None if self._search_tree is None else NAMESPACE_PERCENT
-        percent = layout.namespace_height or default
-        namespace.styles.height = f"{percent}%" if percent else "1fr"
-        is_example_short = isinstance(tree, Static) and width >= PREVIEW_WIDTH
-        if isinstance(tree, Static):
-            tree.update(SHORT_EXAMPLE if is_example_short else EXAMPLE)
-        lines = SHORT_EXAMPLE_LINES if is_example_short else EXAMPLE_LINES
-        tree.styles.height = "1fr" if percent else min(lines, height // 4)
-
-    def _fit_heights(self) -> None:
-        """While code waits, put its answers right below it; below a drawer, leave room for the
-        editor."""
-        if not self._is_ready:
-            return
-        transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
-        drawer = self._has_drawer
-        waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
-        alone = self.maximized is not None
-        # Never None, because this runs after every layout and None would always trigger another
-        # one.
-        fitted = waits and not alone
-        transcript.styles.max_height = transcript.virtual_size.height if fitted else "100%"
-        side.styles.height = transcript.region.height if drawer and not alone else "1fr"
-
-    def is_code_visible(self, code: str) -> bool:
-        return not self._has_drawer and self.transcript.viewport.shows(code)
-
-    @on(PaneTabs.TranscriptChosen)
-    def _show_transcript(self) -> None:
-        self.toggle_side()
+    def resize(self, direction: Direction) -> None:
+        """Move a splitter by one step."""
+        side = self.query_one("#side").region
+        namespace_percent = _percent(self.namespace.region.height, side.height)
+        layout = self.pane_layout
+        self.pane_layout = layout.resized(direction, self.size.width, namespace_percent)
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
@@ -429,66 +320,184 @@ class Panes(Screen[None]):
             percent = _percent(message.y - side.y, side.height)
             self.pane_layout = self.pane_layout.with_namespace(percent)
 
-    def resize(self, direction: Direction) -> None:
-        side = self.query_one("#side").region
-        namespace = _percent(self.namespace.region.height, side.height)
-        self.pane_layout = self.pane_layout.resized(direction, self.size.width, namespace)
+    @on(PaneTabs.TranscriptChosen)
+    def _show_transcript(self) -> None:
+        self.toggle_side()
 
-    def toggle_side(self) -> None:
-        self.pane_layout = self.pane_layout.toggled_side(self.size.width)
+    def on_resize(self, event: Resize) -> None:
+        self.apply_layout(event.size)
+
+    def apply_layout(self, size: Size | None = None) -> None:
+        """Arrange the panes. size: of the screen; None for its present one."""
+        width, height = self.app.size if size is None else size
+        if not self._is_ready:
+            return
+        is_narrow = width < NARROW_COLUMNS
+        if not is_narrow:
+            self._ui_state.layout = self.pane_layout.with_drawer(False)
+        classes = {
+            "-narrow": is_narrow,
+            "-short": height < SHORT_SCREEN_LINES,
+            "-low": height < LOW_SCREEN_LINES,
+            "-tiny": height < TINY_SCREEN_LINES,
+        }
+        # Styles are computed again once, and only if a class changes.
+        if any(self.has_class(name) is not is_set for name, is_set in classes.items()):
+            for name, is_set in classes.items():
+                self.set_class(is_set, name, update=False)
+            self.update_node_styles()
+        self._lay_out_side(self.pane_layout, width, height)
+        self._show_search_line()
+        # At once, before Textual moves the focus of a hidden widget to the next one.
+        if self.focused is not None and not _is_displayed(self.focused):
+            self.editor.focus()
+
+    def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
+        """Give the side its width, and its two panes their heights, on a screen of this size."""
+        is_narrow = width < NARROW_COLUMNS
+        side = self.query_one("#side")
+        side.display = layout.shows_side(width)
+        side.styles.width = "100%" if is_narrow else layout.side_columns(width)
+        self.query_one("#side-splitter").display = side.display and not is_narrow
+
+        namespace_percent = layout.namespace_height
+        if not namespace_percent and self._search_tree is not None:
+            namespace_percent = NAMESPACE_PERCENT
+        if self._search_tree is not None:
+            lower_pane: Widget = self._search_tree
+            lower_lines = 0
+        else:
+            example = self.query_one(SearchExample)
+            # The preview of a variable needs lines.
+            example.short = width >= PREVIEW_WIDTH
+            lower_pane = example
+            lower_lines = min(example.line_count, height // 4)
+
+        # Until there is a search, the namespace gets all but the lines of the example.
+        if namespace_percent:
+            self.namespace.styles.height = f"{namespace_percent}%"
+            lower_pane.styles.height = "1fr"
+        else:
+            self.namespace.styles.height = "1fr"
+            lower_pane.styles.height = lower_lines
+
+    def _fit_heights(self) -> None:
+        """Fit the transcript to waiting code, so that its answers are right below it, and an open
+        drawer to the transcript that it covers, so that the editor stays visible."""
+        if not self._is_ready:
+            return
+        transcript = self._transcript or self.query_one(Greeting)
+        side = self.query_one("#side")
+        has_drawer = self._has_drawer
+        is_maximized = self.maximized is not None
+        is_code_waiting = any(row.display for row in self.query("ApprovalRow, ReviewRow"))
+
+        # Never None, because this runs after every layout and None would always trigger another one.
+        if is_code_waiting and not has_drawer and not is_maximized:
+            transcript.styles.max_height = transcript.virtual_size.height
+        else:
+            transcript.styles.max_height = "100%"
+        if has_drawer and not is_maximized:
+            side.styles.height = transcript.region.height
+        else:
+            side.styles.height = "1fr"
+
+    @property
+    def _is_ready(self) -> bool:
+        """Whether the panes are mounted, and not removed yet."""
+        return bool(self.query("#side"))
+
+    @property
+    def _has_drawer(self) -> bool:
+        """Whether the side covers the transcript."""
+        return self.query_one("#side").display and self.has_class("-narrow")
+
+    # Focus, and what keys and clicks lead to
 
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
         """Let clicks focus only text fields, because the editor has to keep the keys."""
         widget = super().get_focusable_widget_at(x, y)
-        return widget if isinstance(widget, Input | TextArea) else None
+        if isinstance(widget, Input | TextArea):
+            return widget
+        return None
+
+    def edit(self, mode: Mode, text: str) -> None:
+        """Put an input into the editor, in place of what is there."""
+        self.editor.end_replacing()
+        self.editor.mode = mode
+        self.editor.text = text
+        self.editor.focus()
 
     def focus_code(self) -> None:
         self.set_focus(self.query_one("#code"))
 
-    def on_descendant_focus(self) -> None:
-        alone, focused = self.maximized, self.focused
-        if alone is not None and focused is not None and alone not in focused.ancestors_with_self:
-            self.minimize()
-
-    def maximize_focused(self) -> None:
-        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-
-        if any(row.run_edited() for row in self.query(ApprovalRow)):
-            return
-        if self.maximized is not None:
-            self.minimize()
-        elif (pane := self._focused_pane) is not None:
-            self.maximize(pane, container=False)
-
     def find(self) -> None:
+        """Filter the namespace if it is focused; else search the transcript."""
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
         else:
-            self.transcript.action_find()
+            self.find_in_transcript()
+
+    @on(FindInTranscript)
+    def find_in_transcript(self) -> None:
+        """Open the line in which the user types what to find."""
+        from mahtab_tui.tui.find import FindRow
+
+        self.make_transcript()
+        self.query_one("#transcript-find", FindRow).open()
+
+    def maximize_focused(self) -> None:
+        """Maximize the focused pane, or restore it; code that is edited for an approval runs."""
+        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+
+        if any(row.run_edited() for row in self.query(ApprovalRow)):
+            return
+        pane = self._focused_pane
+        if self.maximized is not None:
+            self.minimize()
+        elif pane is not None:
+            self.maximize(pane, container=False)
+
+    def on_descendant_focus(self) -> None:
+        """Restore a maximized pane when the focus leaves it."""
+        maximized = self.maximized
+        focused = self.focused
+        if maximized is None or focused is None:
+            return
+        if maximized not in focused.ancestors_with_self:
+            self.minimize()
 
     def jump_targets(self) -> list[JumpTarget]:
-        from mahtab_tui.tui.screens.dialog import JumpTarget
+        """Return the panes to which a letter leads, and the row that asks something."""
+        from mahtab_tui.tui.jump_target import JumpTarget
 
-        self.transcript  # noqa: B018 (makes it)
-        seen = self._visible_panes()
-        panes = self._panes.items()
-        targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes]
-        if (row := self.prompt_row) is not None:
-            targets.append(JumpTarget(PROMPT_LETTER, row))
+        self.make_transcript()
+        visible_panes = self._visible_panes()
+        targets = []
+        for letter, pane in self._panes.items():
+            targets.append(JumpTarget(letter, pane, letter not in visible_panes))
+        row = self.prompt_row
+        if row is not None:
+            targets.append(JumpTarget(PROMPT_JUMP_LETTER, row))
         return targets
 
     def go_to(self, pane: Widget | None) -> None:
+        """Focus a pane, and show the side if it is there and hidden."""
         if pane is None:
             return
-        if not _displayed(pane):
+        if not _is_displayed(pane):
             self.toggle_side()
         self.call_after_refresh(pane.focus)
 
     @property
     def _panes(self) -> dict[str, Widget]:
-        letters = LETTERS.items()
-        return {letter: pane for letter, selector in letters for pane in self.query(selector)}
+        """The panes that exist, by their letter."""
+        panes = {}
+        for letter, selector in JUMP_SELECTORS.items():
+            for pane in self.query(selector):
+                panes[letter] = pane
+        return panes
 
     def _visible_panes(self) -> dict[str, Widget]:
         return {
@@ -501,13 +510,17 @@ class Panes(Screen[None]):
     def _focused_pane(self) -> Widget | None:
         if self.focused is None:
             return None
-        focused = set(self.focused.ancestors_with_self)
-        return next((pane for pane in self._visible_panes().values() if pane in focused), None)
+        ancestors = set(self.focused.ancestors_with_self)
+        for pane in self._visible_panes().values():
+            if pane in ancestors:
+                return pane
+        return None
 
 
-def _percent(part: int, whole: int) -> int:
-    return round(100 * part / max(1, whole))
+def _percent(length: int, total: int) -> int:
+    return round(100 * length / max(1, total))
 
 
-def _displayed(widget: Widget) -> bool:
+def _is_displayed(widget: Widget) -> bool:
+    """Return whether neither a widget nor one that contains it is hidden."""
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

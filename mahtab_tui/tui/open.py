@@ -2,110 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textual.app import SuspendNotSupported
-
-from mahtab_tui import __version__
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session import Session
-from mahtab_tui.settings.model import Settings, SettingsError, home_folder, load_settings
+from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.database import History, is_corrupt
 from mahtab_tui.system import Lazy
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp
 from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, report_thread_failures
+from mahtab_tui.tui.ui_state import UiState
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.export.reading import LoadedNotebook
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
 
-_LONGEST = 500
-
-
-class Crash(NamedTuple):
-    error: str
-    traceback: str
-    file: Path | None
-
-    def report(self, advice: str = "") -> str:
-        where = f"Its traceback, which is not saved:\n{self.traceback}"
-        if self.file:
-            where = f"The traceback is in {self.file}."
-        crashed = f"mahtab-tui: The screen crashed: {self.error}"
-        return "\n".join(filter(None, [crashed, where, advice]))
-
-
-def save_crash(
-    error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
-) -> Crash:
-    """Write a traceback, without values of variables, to a file in the home folder."""
-    text = plain(mask("".join(traceback.format_exception(error))))
-    words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
-    if not saves:
-        return Crash(words, text, None)
-    from mahtab_tui.settings.values import write_text
-
-    path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
-    about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
-    try:
-        write_text(path, (about + text).encode("utf-8", "replace").decode())
-    except SettingsError:
-        return Crash(words, text, None)
-    return Crash(words, text, path)
-
-
-@contextlib.contextmanager
-def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal; it would inherit
-    `SIG_IGN`."""
-    keys = (signal.SIGINT, signal.SIGQUIT)
-    before = {number: signal.signal(number, lambda *_: None) for number in keys}
-    wakeup = signal.set_wakeup_fd(-1)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
-    """Give the terminal to a program; returns its exit code. Raises `RuntimeError`."""
-    try:
-        with (
-            app.suspend(),
-            app.guard.suspended() if app.guard else contextlib.nullcontext(),
-            ignore_signal_keys(),
-        ):
-            return subprocess.run(list(argv), cwd=cwd, check=False).returncode
-    except SuspendNotSupported:
-        raise RuntimeError("This terminal cannot be given to another program.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RuntimeError(f"{argv[0]} could not be started: {reason}.") from None
+INDEXING_PAUSE_S = 4.0
+MIN_SCREEN_SIZE = (20, 5)
+ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
 class ScreenFrontend:
+    """What a session can ask of the screen."""
+
     can_ask = True
     belongs_to_agent = False
 
@@ -120,7 +54,7 @@ class ScreenFrontend:
 
         def run() -> None:
             try:
-                done.set_result(run_suspended(app, argv, cwd))
+                done.set_result(app.run_suspended(argv, cwd))
             except RuntimeError as error:
                 done.set_exception(error)
 
@@ -132,16 +66,8 @@ class ScreenFrontend:
             self.app.call_later(self.app.command_context.quit_flow.quit_from_cell)
 
 
-_READ_PAUSE = 4.0
-
-MIN_SIZE = (20, 5)
-
-
 class TerminalUnavailable(Exception):
     """The screen cannot be shown; the message says what to do."""
-
-
-ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
@@ -156,10 +82,10 @@ def check_terminal(instead: str = "") -> None:
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     columns, lines = shutil.get_terminal_size()
-    if columns < MIN_SIZE[0] or lines < MIN_SIZE[1]:
-        least = "{} x {}".format(*MIN_SIZE)
+    if columns < MIN_SCREEN_SIZE[0] or lines < MIN_SCREEN_SIZE[1]:
+        minimum = "{} x {}".format(*MIN_SCREEN_SIZE)
         raise TerminalUnavailable(
-            f"The terminal is too small: {columns} x {lines}; it must be at least {least}."
+            f"The terminal is too small: {columns} x {lines}; it must be at least {minimum}."
         )
 
 
@@ -170,9 +96,101 @@ def end_with_terminal() -> None:
 
 
 class ScreenResult(NamedTuple):
+    """How the screen was left."""
+
     code: int
+    """The exit code."""
     next_session: str
+    """The session to open next; empty to end."""
     running_cell: int = 0
+    """The cell that continues without a screen; 0 for none."""
+
+
+class _SessionOnScreen:
+    """A session, its screen, and what is opened and closed with them."""
+
+    def __init__(
+        self, session: Session, frontend: ScreenFrontend, *, kernel_notice: str, no_trace: bool
+    ) -> None:
+        project = Path.cwd()
+        self.session = session
+        self.history = History(
+            home_folder() / "history.db", str(project), session.mask, no_trace=no_trace
+        )
+        self.closing_lines: list[str] = []
+        """What is printed once the screen is closed."""
+        self._frontend = frontend
+        self._kernel_notice = kernel_notice
+        self._no_trace = no_trace
+        self._early_lines: list[str] = []
+        """What was written before the session could show notices."""
+        self._servers: list[ShareServer] = []
+        share = partial(_share, session, project, self._servers)
+        self._sharing = threading.Thread(target=share, name="share", daemon=True)
+
+    def add_line(self, text: str) -> None:
+        """Show what a library or a child process has written. Any thread may call it."""
+        app = self._frontend.app
+        if app is None or not app.is_running:
+            self.closing_lines.append(text)
+        elif self.session.built:
+            self.session.notice(text, "warning")
+        else:
+            # This must not wait for the session, because whoever writes the line waits.
+            self._early_lines.append(text)
+
+    def start_late_work(self, app: MahtabApp, *, share: bool) -> None:
+        """Do what can wait until the first picture is drawn."""
+        app.call_after_first_picture(self._report_first_notices)
+        if share:
+            app.call_after_first_picture(self._sharing.start)
+        jobs = (("leftovers", _report_leftovers), ("digests", _index_sessions))
+        for name, work in jobs:
+            thread = threading.Thread(target=work, args=(self.session,), name=name, daemon=True)
+            app.call_after_first_picture(thread.start)
+
+    def _report_first_notices(self) -> None:
+        while self._early_lines:
+            self.session.notice(self._early_lines.pop(0), "warning")
+        if self._kernel_notice:
+            self.session.notice(self._kernel_notice, "warning")
+        if self._no_trace:
+            self.session.notice(
+                "Nothing of this session is saved: no conversation, no variables, no inputs."
+            )
+
+    def save_for_signal(self, app: MahtabApp, backend: Lazy[SessionBackend]) -> None:
+        """Save what can be saved in a few seconds, because a signal ends the program."""
+        draft = app.editor.text.strip()
+        if draft:
+            self.history.add(draft, app.editor.mode)
+        self.session.save()
+        self.close(hurry=True)
+        if backend.made:
+            backend.get().release()
+
+    def close(self, *, hurry: bool = False) -> None:
+        """Close the session, and note what could not be saved."""
+        # Only a thread that was started can be joined.
+        if self._sharing.ident is not None:
+            self._sharing.join()
+        for server in self._servers:
+            server.close()
+
+        session = self.session
+        app = self._frontend.app
+        hurry = hurry or (app is not None and app.crash is not None)
+        leaves_kernel = hurry or (app is not None and app.leaves_kernel)
+        session.close(hurry=hurry, leave=leaves_kernel)
+
+        self.closing_lines.extend(self._early_lines)
+        if session.built and session.namespace_store.has_unwritten_changes and not leaves_kernel:
+            problem = "The last changes to variables could not be saved in time"
+            self.closing_lines.append(f"{problem}; earlier ones are saved.")
+        notebook = session.notebook if session.built else None
+        if notebook is not None and notebook.problem and not hurry:
+            self.closing_lines.append(notebook.problem)
+        self.history.close()
 
 
 def open_screen(
@@ -186,109 +204,71 @@ def open_screen(
     keeps_namespace: bool = False,
     no_trace: bool = False,
     files: Sequence[DataFile] = (),
-    notebook: NotebookFile | None = None,
+    notebook: LoadedNotebook | None = None,
 ) -> ScreenResult:
-    """Show the screen until the user quits. Raises `TerminalUnavailable`.
+    """Show the screen until the user quits.
 
-    backend: created after the first picture. collector: None if the process is not ours.
+    Args:
+        settings: Those of the session.
+        backend: Created after the first picture.
+        name: Of the session; by default that of the folder.
+        past: The records of a session that is resumed.
+        collector: None if the process is not ours.
+        kernel_notice: What to say about the kernel at first.
+        keeps_namespace: Whether the variables are saved with the session.
+        no_trace: Whether nothing is saved.
+        files: Data to load into variables.
+        notebook: A notebook to open.
+
+    Raises:
+        TerminalUnavailable: The terminal cannot show a screen.
     """
     check_terminal(ASK_HINT)
     if collector is not None:
         end_with_terminal()
     frontend = ScreenFrontend()
-    project = Path.cwd()
     session = Session(
         settings,
         backend,
         frontend,
-        name=name or project.name,
+        name=name or Path.cwd().name,
         past=past,
         files=files,
         notebook=notebook,
         no_trace=no_trace,
     )
-    servers: list[ShareServer] = []
-    share = partial(_share, session, project, servers)
-    sharing = threading.Thread(target=share, name="share", daemon=True)
-    history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
-    early: list[str] = []
-    afterwards: list[str] = []
-
-    def on_line(text: str) -> None:
-        if frontend.app is None or not frontend.app.is_running:
-            afterwards.append(text)
-        elif session.built:
-            session.notice(text, "warning")
-        else:  # must not wait for the session, because whoever writes the line waits
-            early.append(text)
-
-    def report_first_notices() -> None:
-        while early:
-            session.notice(early.pop(0), "warning")
-        if kernel_notice:
-            session.notice(kernel_notice, "warning")
-        if no_trace:
-            nothing = "Nothing of this session is saved: no conversation, no variables, no inputs."
-            session.notice(nothing)
-
-    def close(*, hurry: bool = False) -> None:
-        if sharing.ident is not None:
-            sharing.join()
-        for server in servers:
-            server.close()
-        app = frontend.app
-        hurry = hurry or (app is not None and app.crash is not None)
-        leaves = hurry or (app is not None and app.leaves_kernel)
-        session.close(hurry=hurry, leave=leaves)
-        afterwards.extend(early)
-        if session.built and session.namespace_store.has_unwritten_changes and not leaves:
-            late = "The last changes to variables could not be saved in time"
-            afterwards.append(f"{late}; earlier ones are saved.")
-        notebook = session.notebook if session.built else None
-        if notebook is not None and notebook.problem and not hurry:
-            afterwards.append(notebook.problem)
-        history.close()
-
+    run = _SessionOnScreen(session, frontend, kernel_notice=kernel_notice, no_trace=no_trace)
     try:
-        with StdioRedirect(on_line) as guard, report_thread_failures(on_line):
-            frontend.app = app = MahtabApp(
-                session, guard, history, collector=collector, keeps_namespace=keeps_namespace
+        with StdioRedirect(run.add_line) as guard, report_thread_failures(run.add_line):
+            app = MahtabApp(
+                session, guard, run.history, collector=collector, keeps_namespace=keeps_namespace
             )
-            app.call_after_first_picture(report_first_notices)
-            if settings.share:
-                app.call_after_first_picture(sharing.start)
-            for name, work in (("leftovers", _report_leftovers), ("digests", _read_sessions)):
-                thread = threading.Thread(target=work, args=(session,), name=name, daemon=True)
-                app.call_after_first_picture(thread.start)
-
-            def on_shutdown() -> None:
-                if draft := app.editor.text.strip():
-                    history.add(draft, app.editor.mode)
-                session.save()
-                close(hurry=True)
-                if backend.made:
-                    backend.get().release()
-
-            with SignalHandler(app, on_shutdown):
+            frontend.app = app
+            run.start_late_work(app, share=settings.share)
+            with SignalHandler(app, partial(run.save_for_signal, app, backend)):
                 app.run()
             if not no_trace:
                 app.ui_state.save()
     finally:
-        close()
-        if afterwards:
-            print(plain("\n".join(afterwards)), file=sys.stderr)
-    saved = backend.made and backend.get().store is not None and not no_trace
-    advice = "mahtab-tui --continue resumes this session with its saved variables." if saved else ""
+        run.close()
+        if run.closing_lines:
+            print(plain("\n".join(run.closing_lines)), file=sys.stderr)
+
+    advice = ""
+    is_saved = backend.made and backend.get().store is not None and not no_trace
+    if is_saved:
+        advice = "mahtab-tui --continue resumes this session with its saved variables."
     running_cell = session.cells.last if app.leaves_kernel else 0
     return ScreenResult(_exit_code(app, advice), app.next_session, running_cell)
 
 
-def watch_live(what: str | None) -> int:
-    """Follow a running session. Raises `TerminalUnavailable`."""
+def watch_live(session: str | None) -> int:
+    """Follow a running session. session: its name; None for the one of this folder. Raises
+    `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
 
     try:
-        return watch_session(find_session(what, Path.cwd()))
+        return watch_session(find_session(session, Path.cwd()))
     except SharingError as error:
         raise TerminalUnavailable(str(error)) from None
 
@@ -315,28 +295,30 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
 
 
 def _report_leftovers(session: Session) -> None:
-    from mahtab_tui.session.components import remove_leftovers
     from mahtab_tui.session.kernel import describe_detached_kernels, stop_surplus_kernels
+    from mahtab_tui.session.sharing import remove_leftovers
 
     try:
         remove_leftovers()
         stop_surplus_kernels()
-        for sentence in [] if session.no_trace else describe_detached_kernels():
-            session.notice(sentence, "warning")
+        if not session.no_trace:
+            for sentence in describe_detached_kernels():
+                session.notice(sentence, "warning")
     except StoreError as error:
         session.notice(str(error), "warning")
 
 
-def _read_sessions(session: Session) -> None:
+def _index_sessions(session: Session) -> None:
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
 
     if session.no_trace:
         return
     try:
-        catch_up(database(), math.inf, pause=_READ_PAUSE)
+        catch_up(database(), math.inf, pause=INDEXING_PAUSE_S)
     except StoreError as error:
-        if is_corrupt(error.__cause__):  # a search reports any other problem
+        # A search reports any other problem.
+        if is_corrupt(error.__cause__):
             session.notice(str(error), "warning")
 
 

@@ -32,28 +32,44 @@ if TYPE_CHECKING:
     from PIL.Image import Image, Resampling
 
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.terminal_driver import Protocol, TerminalDriver
+    from mahtab_tui.tui.terminal_driver import GraphicsProtocol, TerminalDriver
     from mahtab_tui.tui.theme import Palette
 
-HEAD = 262_144
-"""Characters of base64 that hold the size of a picture."""
+HEADER_CHARS = 262_144
+"""Of base64, in which the size of a picture is found."""
+ROW_PAUSE_S = 0.001
+"""Between two rows, so that the thread that reads keys can run."""
+MAX_CACHED_CELLS = 20_000
+"""Of all cached pictures, unless more are visible."""
+_CHUNK_CHARS = 4096
+"""Of base64 in one Kitty sequence."""
+_SAMPLE_PIXELS = 60_000
+"""The palette of a picture is computed from about this number of pixels."""
+_SIXEL_TIMEOUT_S = 60.0
+IDLE_DELAY_S = 0.12
+"""Graphics are drawn when the screen has not changed for this time."""
+MAX_ENCODED_PICTURES = 8
+_SIXEL_WORKER = Path(__file__).with_name("sixel_worker.py")
 
 
-def open_picture(data: str, largest: int) -> Image:
+def open_picture(data: str, max_pixels: int) -> Image:
     """Open a PNG or JPEG in base64, decoded later. Raises Pillow's errors, and `ValueError` if it
     is too large."""
     from PIL import Image
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about its size
+        # Pillow warns about large pictures.
+        warnings.simplefilter("ignore")
         image = Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
-    if image.width * image.height > largest:
+    if image.width * image.height > max_pixels:
         raise ValueError("too many pixels")
     return image
 
 
 @dataclass(frozen=True)
-class Picture:
+class SizedPicture:
+    """A picture and its size in cells."""
+
     key: Hashable
     columns: int
     rows: int
@@ -67,9 +83,11 @@ class Picture:
         from PIL import Image
 
         image = self.pixels()
-        image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
-        small = image.convert("RGBA").resize((width, height), resampling)
-        return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
+        # Decode a JPEG no larger than necessary.
+        image.draft("RGB", (width, height))
+        scaled = image.convert("RGBA").resize((width, height), resampling)
+        white = Image.new("RGBA", scaled.size, "white")
+        return Image.alpha_composite(white, scaled).convert("RGB")
 
     def fitted(self, width: int, height: int, resampling: Resampling) -> Image:
         """Scale the picture to these pixels. The cells of a figure have other proportions than its
@@ -83,18 +101,21 @@ class Picture:
         scaled_width = max(1, round(picture_width * scale))
         scaled_height = max(1, round(picture_height * scale))
         image = self.scaled(scaled_width, scaled_height, resampling)
-        ground = self.chart_palette.surface.bgcolor
-        colour = "black" if ground is None else ground.get_truecolor().hex
+        background = self.chart_palette.surface.bgcolor
+        colour = "black" if background is None else background.get_truecolor().hex
         canvas = Image.new("RGB", (width, height), colour)
         canvas.paste(image, (0, 0))
         return canvas
 
 
 class PicturePart(NamedTuple):
-    picture: Picture
+    """Consecutive rows of a picture, and where they are on the screen."""
+
+    picture: SizedPicture
     x: int
     y: int
     top: int = 0
+    """The first row, counted from the top of the picture."""
     rows: int = 1
 
     @property
@@ -103,6 +124,8 @@ class PicturePart(NamedTuple):
 
 
 class PictureWidget:
+    """A widget that shows pictures."""
+
     def pictures(self) -> Iterable[PicturePart]:
         raise NotImplementedError
 
@@ -125,11 +148,7 @@ def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
         regions_in_front.append(visible_region)
 
 
-PAUSE = 0.001
-"""Seconds between two rows, so that the thread that reads keys can run."""
-
-
-def draw_blocks(picture: Picture) -> list[Strip]:
+def draw_blocks(picture: SizedPicture) -> list[Strip]:
     """Draw a picture in cells, or a figure with its words. Call on a thread. Raises Pillow's
     errors."""
     from PIL.Image import Resampling
@@ -144,12 +163,8 @@ def draw_blocks(picture: Picture) -> list[Strip]:
     strips = []
     for cells in fit_blocks(image.tobytes(), picture.columns, picture.rows):
         strips.append(Strip(merge_cells(cells), picture.columns))
-        time.sleep(PAUSE)
+        time.sleep(ROW_PAUSE_S)
     return strips
-
-
-CELLS = 20_000
-"""Maximum total size of the cached pictures, unless more are visible."""
 
 
 class HalfBlockCache:
@@ -158,24 +173,25 @@ class HalfBlockCache:
     def __init__(
         self,
         fetcher: Fetcher,
-        visible: Callable[[], Iterable[Picture]],
-        on_drawn: Callable[[Picture], None],
-        on_failed: Callable[[Picture], None],
+        visible: Callable[[], Iterable[SizedPicture]],
+        on_drawn: Callable[[SizedPicture], None],
+        on_failed: Callable[[SizedPicture], None],
     ) -> None:
         self._fetcher = fetcher
         self._visible = visible
         self._on_drawn = on_drawn
         self._on_failed = on_failed
-        self._drawn: dict[Picture, list[Strip]] = {}
+        self._drawn: dict[SizedPicture, list[Strip]] = {}
         self._drawing = False
 
-    def get(self, picture: Picture) -> list[Strip] | None:
+    def get(self, picture: SizedPicture) -> list[Strip] | None:
         return self._drawn.get(picture) or None
 
     def draw_next(self) -> None:
         if self._drawing:
             return
-        picture = next((one for one in self._visible() if one not in self._drawn), None)
+        missing = (picture for picture in self._visible() if picture not in self._drawn)
+        picture = next(missing, None)
         if picture is None:
             return
         self._drawing = True
@@ -183,22 +199,26 @@ class HalfBlockCache:
         draw = partial(draw_blocks, picture)
         self._fetcher.ask("half blocks", draw, store, lambda _: store([]))
 
-    def _store(self, picture: Picture, rows: list[Strip]) -> None:
+    def _store(self, picture: SizedPicture, rows: list[Strip]) -> None:
         self._drawing = False
         visible = set(self._visible())
         if picture in visible:
             self._drawn[picture] = rows
-            for old in [old for old in self._drawn if old not in visible]:
-                if sum(drawing.columns * drawing.rows for drawing in self._drawn) > CELLS:
-                    del self._drawn[old]
-            (self._on_drawn if rows else self._on_failed)(picture)
+            self._drop_hidden(visible)
+            if rows:
+                self._on_drawn(picture)
+            else:
+                self._on_failed(picture)
         self.draw_next()
 
-
-_CHUNK = 4096
-_SAMPLE = 60_000
-_WORKER = Path(__file__).with_name("sixel_worker.py")
-_PATIENCE = 60.0
+    def _drop_hidden(self, visible: set[SizedPicture]) -> None:
+        cells = sum(picture.columns * picture.rows for picture in self._drawn)
+        for picture in list(self._drawn):
+            if cells <= MAX_CACHED_CELLS:
+                return
+            if picture not in visible:
+                del self._drawn[picture]
+                cells -= picture.columns * picture.rows
 
 
 def encode_kitty(image: Image, number: int) -> str:
@@ -206,18 +226,32 @@ def encode_kitty(image: Image, number: int) -> str:
     image.save(file, "PNG", compress_level=1)
     data = base64.b64encode(file.getvalue()).decode()
     parts = []
-    for start in range(0, len(data), _CHUNK):
-        end = start + _CHUNK
-        first = "" if start else f"a=t,f=100,i={number},"
-        parts.append(f"\x1b_G{first}q=2,m={int(end < len(data))};{data[start:end]}\x1b\\")
+    for start in range(0, len(data), _CHUNK_CHARS):
+        end = start + _CHUNK_CHARS
+        # Only the first sequence says what follows.
+        header = "" if start else f"a=t,f=100,i={number},"
+        has_more = int(end < len(data))
+        parts.append(f"\x1b_G{header}q=2,m={has_more};{data[start:end]}\x1b\\")
     return "".join(parts)
 
 
 def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
+    """Return the sequence that draws a part of an encoded picture.
+
+    Args:
+        number: Identifies the picture.
+        placement: Identifies this drawing of it.
+        part: The rows to draw.
+        cell: Width and height of a cell in pixels.
+    """
     picture = part.picture
-    across, down = cell
-    pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
-    return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
+    cell_width, cell_height = cell
+    top = part.top * cell_height
+    width = picture.columns * cell_width
+    height = part.rows * cell_height
+    pixels = f"x=0,y={top},w={width},h={height}"
+    cells = f"c={picture.columns},r={part.rows}"
+    return f"\x1b_Ga=p,i={number},p={placement},{pixels},{cells},C=1,q=2\x1b\\"
 
 
 def encode_sixel(image: Image, colours: int) -> str:
@@ -225,11 +259,11 @@ def encode_sixel(image: Image, colours: int) -> str:
     quantized = _quantize(image, colours)
     header = json.dumps([image.width, quantized.getpalette()]).encode()
     return subprocess.run(
-        [sys.executable, "-I", "-S", str(_WORKER)],
+        [sys.executable, "-I", "-S", str(_SIXEL_WORKER)],
         input=header + b"\n" + quantized.tobytes(),
         capture_output=True,
         check=True,
-        timeout=_PATIENCE,
+        timeout=_SIXEL_TIMEOUT_S,
     ).stdout.decode()
 
 
@@ -237,25 +271,27 @@ def _quantize(image: Image, colours: int) -> Image:
     """Reduce a picture to a palette, computed from some pixels because all take seconds."""
     from PIL import Image as images
 
-    scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
-    size = max(1, int(image.width / scale)), max(1, int(image.height / scale))
-    sample = image.resize(size, images.Resampling.NEAREST)
+    scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE_PIXELS))
+    sample_size = (max(1, int(image.width / scale)), max(1, int(image.height / scale)))
+    sample = image.resize(sample_size, images.Resampling.NEAREST)
     return image.quantize(palette=sample.quantize(colours), dither=images.Dither.NONE)
 
 
-IDLE_DELAY = 0.12
-CACHED = 8
+class GraphicsState(NamedTuple):
+    """What drawings depend on; if it changes, they are gone or wrong."""
 
-
-class _Graphics(NamedTuple):
-    protocol: Protocol
+    protocol: GraphicsProtocol
     cell: tuple[int, int]
+    """Width and height in pixels."""
     colours: int
     size: Size
     stops: int
+    """How often the program was stopped."""
 
 
-class _EncodedPicture(NamedTuple):
+class EncodedGraphics(NamedTuple):
+    """A picture in the terminal's memory, or a part as Sixel; neither if encoding failed."""
+
     number: int = 0
     sixel: str = ""
 
@@ -266,46 +302,62 @@ class Overlay:
 
     def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app
-        self._graphics: _Graphics | None = None
-        self._wanted: list[PicturePart] = []
+        self._graphics: GraphicsState | None = None
+        self._parts: list[PicturePart] = []
+        """The parts that are visible now."""
         self._drawn: dict[PicturePart, str] = {}
         """The escape sequence that removes each drawn part; empty for Sixel, which vanishes when
         its cells are painted."""
-        self._ready: dict[Hashable, _EncodedPicture] = {}
+        self._encoded: dict[Hashable, EncodedGraphics] = {}
         self._encoding = False
         self._numbers = count(1)
         self._timer: Timer | None = None
 
-    def prepare_update(self, wanted: list[PicturePart], update: RenderableType) -> None:
-        if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
+    def prepare_update(self, parts: list[PicturePart], update: RenderableType) -> None:
+        """Remove what an update of the screen moves or covers, and draw again soon.
+
+        Args:
+            parts: Those that are visible after the update.
+            update: What will be written to the screen.
+        """
+        terminal = self._app.terminal
+        if terminal is None or not (parts or self._parts):
             return
-        before = len(self._drawn)
-        was_wanted = self._wanted
-        self._wanted = wanted
+        old_parts = self._parts
+        old_drawn_count = len(self._drawn)
+        self._parts = parts
         self._check_graphics(terminal)
-        for part in list(self._drawn):
-            if part not in wanted or (not self._drawn[part] and _paints(update, part.region)):
+        for part, removal in list(self._drawn.items()):
+            is_painted_over = not removal and _paints(update, part.region)
+            if part not in parts or is_painted_over:
                 terminal.send(self._drawn.pop(part))
-        if wanted != was_wanted or len(self._drawn) < before:
+        if parts != old_parts or len(self._drawn) < old_drawn_count:
             if self._timer is not None:
                 self._timer.stop()
-            self._timer = self._app.set_timer(IDLE_DELAY, self._draw) if self._wanted else None
+            if parts:
+                self._timer = self._app.set_timer(IDLE_DELAY_S, self._draw)
+            else:
+                self._timer = None
 
     def _draw(self) -> None:
-        if not self._wanted or (terminal := self._app.terminal) is None:
+        terminal = self._app.terminal
+        if not self._parts or terminal is None:
             return
         self._check_graphics(terminal)
         if self._graphics is None:
             terminal.ask_for_graphics(lambda: self._app.call_later(self._draw))
             return
-        for part in self._wanted:
+        for part in self._parts:
             if part in self._drawn:
                 continue
-            if (ready := self._ready.pop(self._key(part), None)) is None:
+            key = self._key(part)
+            encoded = self._encoded.pop(key, None)
+            if encoded is None:
                 self._encode(part, self._graphics)
             else:
-                self._ready[self._key(part)] = ready
-                self._drawn[part] = self._send(terminal, self._graphics, part, ready)
+                # The newest is the last, so that the oldest can be forgotten.
+                self._encoded[key] = encoded
+                self._drawn[part] = self._send(terminal, self._graphics, part, encoded)
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
         protocol = terminal.graphics
@@ -313,10 +365,12 @@ class Overlay:
         answers = terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
-            graphics = _Graphics(protocol, cell, answers.colours, self._app.size, terminal.stops)
+            graphics = GraphicsState(
+                protocol, cell, answers.colours, self._app.size, terminal.stops
+            )
         if graphics == self._graphics:
             return
-        for key in list(self._ready):
+        for key in list(self._encoded):
             self._forget(terminal, key)
         self._drawn.clear()
         self._graphics = graphics
@@ -326,10 +380,11 @@ class Overlay:
 
     def _key(self, part: PicturePart) -> Hashable:
         """Return the key of what is encoded together; with Kitty that is the whole picture."""
-        whole = self._graphics is not None and self._graphics.protocol == "kitty"
-        return part.picture if whole else (part.picture, part.top, part.rows)
+        if self._graphics is not None and self._graphics.protocol == "kitty":
+            return part.picture
+        return (part.picture, part.top, part.rows)
 
-    def _encode(self, part: PicturePart, graphics: _Graphics) -> None:
+    def _encode(self, part: PicturePart, graphics: GraphicsState) -> None:
         if self._encoding:
             return
         self._encoding = True
@@ -338,51 +393,56 @@ class Overlay:
 
         def encode() -> None:
             try:
-                ready, data = _encode_part(part, graphics, number)
+                encoded, data = _encode_part(part, graphics, number)
             except Exception:
-                ready = _EncodedPicture()
+                encoded = EncodedGraphics()
                 data = ""
-            self._app.call_later(self._add_encoded, graphics, key, ready, data)
+            self._app.call_later(self._add_encoded, graphics, key, encoded, data)
 
         threading.Thread(target=encode, name="graphics", daemon=True).start()
 
     def _add_encoded(
-        self, graphics: _Graphics, key: Hashable, ready: _EncodedPicture, data: str
+        self, graphics: GraphicsState, key: Hashable, encoded: EncodedGraphics, data: str
     ) -> None:
         self._encoding = False
-        wanted = {self._key(part) for part in self._wanted}
+        visible_keys = {self._key(part) for part in self._parts}
         terminal = self._app.terminal
-        if terminal is not None and graphics == self._graphics and key in wanted:
+        if terminal is not None and graphics == self._graphics and key in visible_keys:
             terminal.send(data)
-            self._ready[key] = ready
-            unseen = [old for old in self._ready if old not in wanted]
-            for old in unseen[: max(0, len(self._ready) - CACHED)]:
-                self._forget(terminal, old)
+            self._encoded[key] = encoded
+            hidden_keys = [key for key in self._encoded if key not in visible_keys]
+            excess = max(0, len(self._encoded) - MAX_ENCODED_PICTURES)
+            for hidden_key in hidden_keys[:excess]:
+                self._forget(terminal, hidden_key)
         self._draw()
 
     def _forget(self, terminal: TerminalDriver, key: Hashable) -> None:
-        if number := self._ready.pop(key).number:
+        number = self._encoded.pop(key).number
+        if number:
             terminal.send(f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\")
 
     def _send(
         self,
         terminal: TerminalDriver,
-        graphics: _Graphics,
+        graphics: GraphicsState,
         part: PicturePart,
-        ready: _EncodedPicture,
+        encoded: EncodedGraphics,
     ) -> str:
-        data = ready.sixel
+        """Draw a part, and return the sequence that removes it."""
+        data = encoded.sixel
         removal = ""
-        if ready.number:
+        if encoded.number:
             placement = next(self._numbers)
-            data = kitty_draw(ready.number, placement, part, graphics.cell)
-            removal = f"\x1b_Ga=d,d=i,i={ready.number},p={placement},q=2\x1b\\"
+            data = kitty_draw(encoded.number, placement, part, graphics.cell)
+            removal = f"\x1b_Ga=d,d=i,i={encoded.number},p={placement},q=2\x1b\\"
         if data:
+            # Save the cursor, go to the part, draw, and restore the cursor.
             terminal.send(f"\x1b7\x1b[{part.y + 1};{part.x + 1}H{data}\x1b8")
         return removal
 
 
 def _paints(update: RenderableType, region: Region) -> bool:
+    """Return whether an update writes to a cell of a region."""
     if not isinstance(update, ChopsUpdate):
         return True
     return any(
@@ -392,14 +452,19 @@ def _paints(update: RenderableType, region: Region) -> bool:
 
 
 def _encode_part(
-    part: PicturePart, graphics: _Graphics, number: int
-) -> tuple[_EncodedPicture, str]:
+    part: PicturePart, graphics: GraphicsState, number: int
+) -> tuple[EncodedGraphics, str]:
     from PIL.Image import Resampling
 
+    """Return a part as it is kept, and what the terminal must get before it can be drawn."""
     picture = part.picture
-    across, down = graphics.cell
-    image = picture.fitted(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
+    cell_width, cell_height = graphics.cell
+    width = picture.columns * cell_width
+    height = picture.rows * cell_height
+    image = picture.fitted(width, height, Resampling.LANCZOS)
     if graphics.protocol == "kitty":
-        return _EncodedPicture(number=number), encode_kitty(image, number)
-    cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
-    return _EncodedPicture(sixel=encode_sixel(cut, graphics.colours)), ""
+        return EncodedGraphics(number=number), encode_kitty(image, number)
+    top = part.top * cell_height
+    bottom = (part.top + part.rows) * cell_height
+    rows = image.crop((0, top, image.width, bottom))
+    return EncodedGraphics(sixel=encode_sixel(rows, graphics.colours)), ""

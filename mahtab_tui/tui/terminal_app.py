@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
-from itertools import chain
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from textual.app import App, ScreenError
+from textual.app import App, ScreenError, SuspendNotSupported
 from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -26,7 +27,12 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import IMPORTS
-from mahtab_tui.tui.terminal_driver import StdioRedirect, TerminalDriver, TextOnly
+from mahtab_tui.tui.terminal_driver import (
+    StdioRedirect,
+    TerminalDriver,
+    TextOnly,
+    ignore_signal_keys,
+)
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
 if TYPE_CHECKING:
@@ -34,42 +40,64 @@ if TYPE_CHECKING:
 
     from mahtab_tui.bus.logger import DisplayHandler
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.open import Crash
+    from mahtab_tui.tui.crash import Crash
 
-_YOUNG, _OLDER = 5_000, 10
-"""New objects, and younger collections, before a generation is collected."""
-HEAVY = 0.03
-"""Seconds of a full collection above which the remaining objects are frozen."""
+_YOUNG_OBJECTS = 5_000
+"""New objects before the youngest generation is collected."""
+_YOUNGER_COLLECTIONS = 10
+"""Collections of a generation before the next older one is collected."""
+HEAVY_COLLECTION_S = 0.03
+"""After a full collection that takes longer, the remaining objects are frozen."""
+FRAME_S = 1 / 30
+"""Between two frames."""
+MAX_WORK_SHARE = 1 / 4
+"""While the main thread has worked for a larger share of the time, records wait."""
+MIN_DELAY_S = 0.9 * FRAME_S
+"""Before records are passed on again."""
+MAX_DELAY_S = 0.2
+"""After this time records are passed on, however busy the main thread is."""
+# Modules that are imported once the screen is drawn, so that it appears sooner: first those that a
+# session needs, at last those that draw a transcript.
+_SESSION_MODULE_NAMES = """
+tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
+export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
+session.agent session.components kernel.launch tui.transcript.viewport tui.transcript.pane
+tui.widgets.approval_row tui.widgets.question_rows
+"""
+SESSION_MODULES = tuple(f"mahtab_tui.{name}" for name in _SESSION_MODULE_NAMES.split())
+TRANSCRIPT_MODULES = (
+    "pygments.lexers.python",
+    "markdown_it",
+    "mahtab_tui.bus.answers",
+    "mahtab_tui.tui.transcript.output",
+    "mahtab_tui.tui.transcript.layout",
+)
+T = TypeVar("T")
+RIGHT_BUTTON = 3
+BRIEF_CHARS = 60
+"""Shorter notices are visible for a shorter time."""
 
 
 class Collector:
     """Collects nothing before the first picture, and goes through loaded libraries only once."""
 
     def __init__(self) -> None:
-        self._began = 0.0
+        self._collection_started = 0.0
         gc.disable()
 
     def settle(self) -> None:
         gc.freeze()
-        gc.set_threshold(_YOUNG, _OLDER, _OLDER)
+        gc.set_threshold(_YOUNG_OBJECTS, _YOUNGER_COLLECTIONS, _YOUNGER_COLLECTIONS)
         gc.callbacks.append(self._freeze_after_long)
         gc.enable()
 
     def _freeze_after_long(self, phase: str, info: Mapping[str, int]) -> None:
-        if info["generation"] == 2 and phase == "start":
-            self._began = thread_time()
-        elif info["generation"] == 2 and thread_time() - self._began >= HEAVY:
+        is_full = info["generation"] == 2
+        if is_full and phase == "start":
+            self._collection_started = thread_time()
+        elif is_full and thread_time() - self._collection_started >= HEAVY_COLLECTION_S:
             gc.freeze()
 
-
-RATE = 1 / 30
-"""Seconds between two frames."""
-MAX_WORK_SHARE = 1 / 4
-"""While the main thread has worked for a larger share of the time, records wait."""
-MIN_DELAY_S = 0.9 * RATE
-"""Seconds that must pass before records are passed on again."""
-MAX_DELAY_S = 0.2
-"""Seconds after which records are passed on, however busy the main thread is."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
@@ -82,10 +110,11 @@ class RecordPump:
         self._app = app
         self._is_running = False
         self._handler: DisplayHandler | None = None
-        self._last = 0.0
-        self._worked = 0.0
+        self._last_flush = 0.0
+        self._last_flush_cpu = 0.0
+        """The processor time of the main thread at the last flush."""
 
-    def begin(self, log: logging.Logger) -> None:
+    def install(self, log: logging.Logger) -> None:
         from mahtab_tui.bus.logger import DisplayHandler
 
         self._handler = DisplayHandler(self._wake)
@@ -99,82 +128,71 @@ class RecordPump:
     def _wake(self) -> None:
         """Pass the records on soon. Any thread may call it."""
         if self._is_running:
-            with suppress(RuntimeError):  # the application has just ended
+            # The application may have just ended.
+            with contextlib.suppress(RuntimeError):
                 self._app.call_later(self.tick)
 
     def tick(self) -> None:
         """Pass the records on, now or in a moment. Call it on the main thread only."""
-        passed_s = monotonic() - self._last
-        worked_s = thread_time() - self._worked
+        passed_s = monotonic() - self._last_flush
+        worked_s = thread_time() - self._last_flush_cpu
         is_due = passed_s >= MIN_DELAY_S and worked_s <= passed_s * MAX_WORK_SHARE
         if is_due or passed_s >= MAX_DELAY_S:
             self.flush()
         else:
-            self._app.set_timer(RATE, self.tick)
+            self._app.set_timer(FRAME_S, self.tick)
 
     def flush(self) -> None:
-        if self._handler is not None and (records := self._handler.pop_records()):
-            self._last, self._worked = monotonic(), thread_time()
-            for fold in self.folds:
-                fold(records)
-
-
-_SESSION = """
-tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
-export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
-session.agent session.components kernel.launch tui.transcript.viewport tui.transcript.pane
-tui.widgets.approval_row tui.widgets.question_rows
-"""
-SESSION_MODULES = tuple(f"mahtab_tui.{name}" for name in _SESSION.split())
-
-TRANSCRIPT_MODULES = (
-    "pygments.lexers.python",
-    "markdown_it",
-    "mahtab_tui.bus.answers",
-    "mahtab_tui.tui.transcript.output",
-    "mahtab_tui.tui.transcript.layout",
-)
+        records = self._handler.pop_records() if self._handler is not None else []
+        if not records:
+            return
+        self._last_flush = monotonic()
+        self._last_flush_cpu = thread_time()
+        for fold in self.folds:
+            fold(records)
 
 
 class LateImports:
+    """Imports modules one by one while the screen is already there, and keys act in between."""
+
     def __init__(
-        self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
+        self, app: MessagePump, module_names: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        def imports(names: Sequence[str]) -> Iterator[Callable[[], object]]:
-            return (partial(import_module, name) for name in names)
-
+        """steps: what to call once these modules are imported; may be async."""
         self._app = app
-        self._steps = chain(imports(first), steps, imports(TRANSCRIPT_MODULES))
+        self._steps: deque[Callable[[], object]] = deque()
+        self._steps += [partial(import_module, name) for name in module_names]
+        self._steps += steps
+        self._steps += [partial(import_module, name) for name in TRANSCRIPT_MODULES]
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Call it when the application is mounted and before threads start."""
         IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
     async def _step(self) -> None:
-        if (step := next(self._steps, None)) is None:
+        if not self._steps:
             IMPORTS.screen_ends()
-        else:
-            if isawaitable(done := step()):
-                await done
-            self._app.call_later(self._step)
-
-
-T = TypeVar("T")
-
-RIGHT_BUTTON = 3
-BRIEF = 60
+            return
+        step = self._steps.popleft()
+        result = step()
+        if isawaitable(result):
+            await result
+        self._app.call_later(self._step)
 
 
 class TerminalApp(App[T]):
-    ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
+    """An application with our driver, themes and sanitized output."""
+
+    # Textual would bind a second command to the palette's key.
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
-        for each in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(each)
+        for own_theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(own_theme)
         self.set_theme(theme)
         self.guard = guard
         self.crash: Crash | None = None
@@ -190,14 +208,19 @@ class TerminalApp(App[T]):
         return role_variables(self.current_theme)
 
     def action_dark_light(self) -> None:
-        self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
+        if self.current_theme.dark:
+            self.theme = MAHTAB_DAY.name
+        else:
+            self.theme = MAHTAB.name
 
     def mask(self, text: str) -> str:
         return text
 
     def get_driver_class(self) -> type[Driver]:
         driver = super().get_driver_class()
-        return TerminalDriver if driver is LinuxDriver else driver
+        if driver is LinuxDriver:
+            return TerminalDriver
+        return driver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._text_only]
@@ -211,12 +234,10 @@ class TerminalApp(App[T]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
+        if not timeout:
+            timeout = 3 if len(message) <= BRIEF_CHARS else 5
         super().notify(
-            plain(message),
-            title=plain(title),
-            severity=severity,
-            timeout=timeout or (3 if len(message) <= BRIEF else 5),
-            markup=False,
+            plain(message), title=plain(title), severity=severity, timeout=timeout, markup=False
         )
 
     @property
@@ -225,7 +246,32 @@ class TerminalApp(App[T]):
 
     @property
     def terminal(self) -> TerminalDriver | None:
-        return self._driver if isinstance(self._driver, TerminalDriver) else None
+        if isinstance(self._driver, TerminalDriver):
+            return self._driver
+        return None
+
+    def run_suspended(self, argv: Sequence[str], cwd: str) -> int:
+        """Give the terminal to a program, and return its exit code. Main thread only.
+
+        Args:
+            argv: The program and its arguments.
+            cwd: The folder in which it runs.
+
+        Raises:
+            RuntimeError: The program could not be started; the message is a sentence.
+        """
+        try:
+            with (
+                self.suspend(),
+                self.guard.suspended() if self.guard else contextlib.nullcontext(),
+                ignore_signal_keys(),
+            ):
+                return subprocess.run(list(argv), cwd=cwd, check=False).returncode
+        except SuspendNotSupported:
+            raise RuntimeError("This terminal cannot be given to another program.") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RuntimeError(f"{argv[0]} could not be started: {reason}.") from None
 
     async def on_event(self, event: Event) -> None:
         """Drop keys once there is no screen, and mouse presses on a removed widget, for which
@@ -244,11 +290,12 @@ class TerminalApp(App[T]):
         await super()._on_message(message)
 
     def _handle_exception(self, error: Exception) -> None:
+        # While the application ends, a widget may handle an event after others are gone.
         # `WorkerFailed` has the actual error as `error`.
         if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):
-            return  # while the application ends, a widget may handle an event after others are gone
+            return
         if self.crash is None:
-            from mahtab_tui.tui.open import save_crash
+            from mahtab_tui.tui.crash import save_crash
 
             self.crash = save_crash(error, self.mask, saves=self.saves_crash)
         super()._handle_exception(error)
@@ -259,5 +306,9 @@ class TerminalApp(App[T]):
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
+    """Return the width and height of a cell in pixels, or their ratio if the terminal does not
+    report them."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
-    return (terminal and terminal.cell_size) or (1, 2)
+    if terminal is None or not terminal.cell_size:
+        return (1, 2)
+    return terminal.cell_size

@@ -27,49 +27,99 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
 from mahtab_tui.settings.model import PictureMode
-from mahtab_tui.system import SHELL_CODE, exit_by_signal
+from mahtab_tui.system import SHELL_SIGNAL_CODE, exit_by_signal
 from mahtab_tui.tui.textual_fixes import KeyParser
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Also what changes the direction of text."""
+GraphicsProtocol = Literal["kitty", "sixel"]
+
+_CONTROL_CHARACTERS = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""Also those that change the direction of text."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
+_RENDERED_SEQUENCE = re.compile(r"\x1b\[[\d;]*[mH]")
+"""What Textual's renderer writes besides text: styles and positions."""
 _NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-_COMMANDS = re.compile(
-    r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"  # modes: the other screen, the mouse, pastes, the cursor, updates at once; the keyboard's
-    r"|\x07|\x1b\]22;[a-z-]*\x07"  # bell, pointer shape
-    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # clipboard
+_TERMINAL_COMMANDS = re.compile(
+    # Modes: the other screen, the mouse, pastes, the cursor, updates at once, the keyboard.
+    r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"
+    # The bell, and the shape of the pointer.
+    r"|\x07|\x1b\]22;[a-z-]*\x07"
+    # The clipboard.
+    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"
+)
+"""What Textual writes as a piece of its own."""
+_PIPE_CHUNK_BYTES = 65536
+_WRITER_THREAD = "textual-output"
+_INPUT_CHUNK_BYTES = 4096
+_SILENCE_S = 0.1
+"""After this time without input, a sequence is taken as it is."""
+_TERMINATION_NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
+_TERMINATION_NUMBERS = (getattr(signal, f"SIG{name}", None) for name in _TERMINATION_NAMES)
+TERMINATION_SIGNALS = tuple(number for number in _TERMINATION_NUMBERS if number is not None)
+SAVE_TIMEOUT_S = 5.0
+"""For saving data when a signal ends the program."""
+WRITE_TIMEOUT_S = 1.0
+"""For each write to the terminal when a signal ends the program."""
+_RESTORE_SEQUENCE = "".join(
+    (
+        # End any truncated sequence.
+        "\x1b\\",
+        # Synchronized updates and bracketed paste off, wrapping of lines on.
+        "\x1b[?2026l",
+        "\x1b[?2004l",
+        "\x1b[?7h",
+        # No reports of the size, the mouse and the focus.
+        "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",
+        # The keyboard's protocol off.
+        "\x1b[<u",
+        # The main screen, with its cursor and default colours.
+        "\x1b[?1049l\x1b[?25h\x1b[0m",
+    )
+).encode()
+"""Undoes what `LinuxDriver.start_application_mode` sends."""
+GRAPHICS_QUERIES = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
+"""Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
+every terminal answers."""
+KITTY_CLEAR_SEQUENCE = "\x1b_Ga=d,d=A,q=2\x1b\\"
+_GRAPHICS_REPLY = re.compile(
+    r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\"
+    r"|\x1b\[\?(?P<attributes>[\d;]{0,64})c"
+    r"|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
+    r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S"
+    # The terminal cannot say how many colours it has.
+    r"|\x1b\[\?1;[1-3][\d;]{0,24}S"
 )
 
 
 class TextOnly(LineFilter):
+    """Removes control characters and links from all that is drawn."""
+
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
-        links = any(style is not None and style.link for _, style, _ in segments)
-        if text.isprintable() and not links:
+        has_links = any(style is not None and style.link for _, style, _ in segments)
+        if text.isprintable() and not has_links:
             return segments
-        return [
-            Segment(
-                _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)),
-                style if style is None or not style.link else style.update_link(None),
-            )
-            for text, style, _ in segments
-        ]
+        safe_segments = []
+        for text, style, _ in segments:
+            safe_text = _SURROGATE.sub("\ufffd", _CONTROL_CHARACTERS.sub("", text))
+            if style is not None and style.link:
+                style = style.update_link(None)
+            safe_segments.append(Segment(safe_text, style))
+        return safe_segments
 
 
 def filter_output(data: str) -> str:
     """Remove what only external text can have introduced from a piece of Textual's output."""
-    if not _NEVER_RENDERED.search(_RENDERED.sub("", data)) or _COMMANDS.fullmatch(data):
+    has_foreign_characters = _NEVER_RENDERED.search(_RENDERED_SEQUENCE.sub("", data)) is not None
+    if not has_foreign_characters or _TERMINAL_COMMANDS.fullmatch(data):
         return data
-    parts = _RENDERED.split(data)
-    made = [*_RENDERED.findall(data), ""]
-    return "".join(
-        _NEVER_RENDERED.sub("", part) + sequence for part, sequence in zip(parts, made, strict=True)
-    )
-
-
-_PIPE_CHUNK = 65536
-_WRITER = "textual-output"
+    texts = _RENDERED_SEQUENCE.split(data)
+    sequences = [*_RENDERED_SEQUENCE.findall(data), ""]
+    safe_parts = []
+    for text, sequence in zip(texts, sequences, strict=True):
+        safe_parts.append(_NEVER_RENDERED.sub("", text) + sequence)
+    return "".join(safe_parts)
 
 
 class StdioRedirect:
@@ -95,9 +145,11 @@ class StdioRedirect:
         # Textual writes to sys.__stderr__, which may be closed, and takes the screen's size from
         # sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        screens = self._terminal[0], self._terminal[1 if os.isatty(2) else 0]
+        output, errors = self._terminal
+        screen_descriptors = (output, errors if os.isatty(2) else output)
         self._streams = [
-            os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
+            os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="replace")
+            for descriptor in screen_descriptors
         ]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
         self._connect(self._write_end, self._write_end)
@@ -109,14 +161,15 @@ class StdioRedirect:
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()
-        for fd in (*self._terminal, self._write_end):
-            os.close(fd)
+        for descriptor in (*self._terminal, self._write_end):
+            os.close(descriptor)
         if self._reader is not None:
             # A child that still has the pipe keeps the reader waiting, which is a daemon thread.
             self._reader.join(0.2)
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
+        """Give the terminal to another program."""
         self._connect(*self._terminal)
         try:
             attributes = termios.tcgetattr(1)
@@ -125,7 +178,8 @@ class StdioRedirect:
         try:
             yield
         finally:
-            if attributes is not None:  # a killed program did not restore them
+            # A program that was killed did not restore them.
+            if attributes is not None:
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(1, termios.TCSANOW, attributes)
             self._connect(self._write_end, self._write_end)
@@ -136,10 +190,12 @@ class StdioRedirect:
 
     def _read(self, read_end: int) -> None:
         pending = b""
-        while chunk := os.read(read_end, _PIPE_CHUNK):
+        while chunk := os.read(read_end, _PIPE_CHUNK_BYTES):
             *lines, pending = (pending + chunk).split(b"\n")
-            if len(pending) > _PIPE_CHUNK:
-                lines, pending = [*lines, pending], b""
+            # A line that does not end is passed on in pieces.
+            if len(pending) > _PIPE_CHUNK_BYTES:
+                lines.append(pending)
+                pending = b""
             text = b"\n".join(line for line in lines if line.strip())
             if text:
                 self._on_line(text.decode("utf-8", "replace"))
@@ -150,28 +206,28 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    def failed(failure: threading.ExceptHookArgs) -> None:
+    """Report exceptions that end a thread."""
+
+    def report_failure(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
         error = failure.exc_value
         if isinstance(error, OSError):
-            if name != _WRITER or error.errno != errno.EIO:  # else the program ends anyway
+            # If the terminal is gone, the program ends anyway.
+            if name != _WRITER_THREAD or error.errno != errno.EIO:
                 report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
             return
         lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
         advice = "If something breaks, restart with --continue."
         report(f"Internal error in thread {name!r}. {advice}\n{''.join(lines).rstrip()}")
 
-    before, threading.excepthook = threading.excepthook, failed
+    previous_hook = threading.excepthook
+    threading.excepthook = report_failure
     try:
         yield
     finally:
-        threading.excepthook = before
-
-
-_CHUNK = 4096
-_SILENCE = 0.1
+        threading.excepthook = previous_hook
 
 
 class TerminalDriver(LinuxDriver):
@@ -179,46 +235,48 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         numbers = (signal.SIGTSTP, signal.SIGCONT)
-        self._before = {number: signal.getsignal(number) for number in numbers}
+        self._previous_handlers = {number: signal.getsignal(number) for number in numbers}
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
         self.answers = TerminalAnswers()
         self.stops = 0
-        self._left = False
-        self._asked = False
-        self._answered: Callable[[], object] = lambda: None
+        """How often the terminal was given back: its graphics are gone then."""
+        self._is_suspended = False
+        self._has_asked = False
+        self._on_answered: Callable[[], object] = lambda: None
 
     def write(self, data: str) -> None:
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
+        """Write our own sequences, which `write` would remove."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
         self.stops += 1
         if self.graphics == "kitty":
-            self.send(KITTY_CLEARED)
+            self.send(KITTY_CLEAR_SEQUENCE)
         super().stop_application_mode()
 
     def suspend_application_mode(self) -> None:
-        self._left = True
+        self._is_suspended = True
         super().suspend_application_mode()
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
         # After SIGSTOP, the application still has the terminal.
-        if self._auto_restart and self._left:
+        if self._auto_restart and self._is_suspended:
             self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
 
     def resume_application_mode(self) -> None:
-        self._left = False
+        self._is_suspended = False
         super().resume_application_mode()
 
     def close(self) -> None:
         super().close()
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
 
     def run_input_thread(self) -> None:
@@ -231,44 +289,54 @@ class TerminalDriver(LinuxDriver):
         parser = KeyParser(self._debug, self._take_reply)
         decode = getincrementaldecoder("utf-8")("replace").decode
         # Pending input was typed before single keys could be read.
-        before = self.input_tty
-        wait = 0.0
+        is_early = self.input_tty
+        timeout_s = 0.0
         while not self.exit_event.is_set():
-            if select.select([self.fileno], [], [], wait)[0]:
-                typed = decode(os.read(self.fileno, _CHUNK))
-                events = parser.feed(typed.replace("\n", "\r") if before else typed)
+            readable, _, _ = select.select([self.fileno], [], [], timeout_s)
+            if readable:
+                typed = decode(os.read(self.fileno, _INPUT_CHUNK_BYTES))
+                if is_early:
+                    typed = typed.replace("\n", "\r")
+                events = parser.feed(typed)
             else:
                 events = parser.flush_pending()
             for event in events:
                 self.process_message(event)
-            before, wait = False, _SILENCE
+            is_early = False
+            timeout_s = _SILENCE_S
 
     def _take_reply(self, sequence: str) -> bool:
         is_reply = self.answers.read(sequence)
         if is_reply and not self.answers.awaited:
-            self._answered()
+            self._on_answered()
         return is_reply
 
-    def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal once. `answered` is called on another thread, or never."""
-        self._answered = answered
+    def ask_for_graphics(self, on_answered: Callable[[], object]) -> None:
+        """Ask the terminal once. `on_answered` is called on another thread, or never."""
+        self._on_answered = on_answered
         term = os.environ.get("TERM", "")
         # These type unknown queries, or let no graphics through.
         is_mute = term.startswith(("tmux", "screen", "linux", "dumb"))
         is_mute |= os.environ.get("TERM_PROGRAM") == "Apple_Terminal"
-        if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and is_mute):
+        if self._has_asked or self.pictures == "blocks" or (self.pictures == "auto" and is_mute):
             return
-        self._asked = True
+        self._has_asked = True
         self.send(self.answers.ask())
 
     @property
-    def graphics(self) -> Protocol | None:
-        if self.pictures == "auto":
-            return None if self.answers.awaited else self.answers.protocol
-        return None if self.pictures == "blocks" else self.pictures
+    def graphics(self) -> GraphicsProtocol | None:
+        """The protocol for pictures; None if they are drawn as characters."""
+        if self.pictures == "blocks":
+            return None
+        if self.pictures != "auto":
+            return self.pictures
+        if self.answers.awaited:
+            return None
+        return self.answers.protocol
 
     @property
     def cell_size(self) -> tuple[int, int] | None:
+        """Width and height of a cell in pixels; None if the terminal does not say."""
         with contextlib.suppress(OSError):
             sizes = fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
             rows, columns, width, height = struct.unpack("4H", sizes)
@@ -277,32 +345,11 @@ class TerminalDriver(LinuxDriver):
         return self.answers.cell
 
 
-_NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
-_NUMBERS = (getattr(signal, f"SIG{name}", None) for name in _NAMES)
-TERMINATION_SIGNALS = tuple(number for number in _NUMBERS if number is not None)
-
-SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
-"""Seconds for saving data, and for each write to the terminal."""
-
-_RESTORE_SEQUENCE = "".join(
-    (
-        "\x1b\\",  # ends any truncated sequence
-        "\x1b[?2026l",  # synchronized updates off
-        "\x1b[?2004l",  # bracketed paste off
-        "\x1b[?7h",
-        "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # no reports of size, mouse, focus
-        "\x1b[<u",  # keyboard protocol off
-        "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
-    )
-).encode()
-"""Undoes what `LinuxDriver.start_application_mode` sends."""
-
-
 class SignalHandler:
     """Ends the program on a thread, because Python's own handlers wait for the main thread."""
 
     def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
-        """on_shutdown: saves data, on a thread, for at most `SAVE_TIMEOUT` seconds."""
+        """on_shutdown: saves data, on a thread, for at most `SAVE_TIMEOUT_S`."""
         self._app = app
         self._on_shutdown = on_shutdown
         self._previous_handlers: dict[int, Any] = {}
@@ -331,8 +378,8 @@ class SignalHandler:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # While another program has the terminal, `set_wakeup_fd` writes nothing.
         os.write(self._write_end, bytes([number]))
-        threading.Event().wait(SAVE_TIMEOUT + 3 * WRITE_TIMEOUT)
-        os._exit(SHELL_CODE + number)
+        threading.Event().wait(SAVE_TIMEOUT_S + 3 * WRITE_TIMEOUT_S)
+        os._exit(SHELL_SIGNAL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
         while numbers := os.read(read_end, 64):
@@ -343,15 +390,39 @@ class SignalHandler:
 
     def _exit(self, number: int) -> None:
         try:
-            _run_with_timeout(SAVE_TIMEOUT, self._on_shutdown)
+            _run_with_timeout(SAVE_TIMEOUT_S, self._on_shutdown)
             driver = self._app._driver
-            keys = driver._key_thread if isinstance(driver, LinuxDriver) else None
-            if isinstance(driver, LinuxDriver) and keys is not None and keys.is_alive():
-                if (writer := driver._writer_thread) is not None:
-                    _run_with_timeout(WRITE_TIMEOUT, writer.stop)  # finish the current drawing
-                _restore_terminal(driver)
+            if isinstance(driver, LinuxDriver):
+                _release_terminal(driver)
         finally:
             exit_by_signal(number)
+
+
+@contextlib.contextmanager
+def ignore_signal_keys() -> Iterator[None]:
+    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal; it would inherit
+    `SIG_IGN`."""
+    keys = (signal.SIGINT, signal.SIGQUIT)
+    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in keys}
+    wakeup_descriptor = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup_descriptor, warn_on_full_buffer=False)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
+
+
+def _release_terminal(driver: LinuxDriver) -> None:
+    """Restore the terminal if the application has it."""
+    key_thread = driver._key_thread
+    if key_thread is None or not key_thread.is_alive():
+        return
+    # Finish the current drawing.
+    writer = driver._writer_thread
+    if writer is not None:
+        _run_with_timeout(WRITE_TIMEOUT_S, writer.stop)
+    _restore_terminal(driver)
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
@@ -363,9 +434,12 @@ def _restore_terminal(driver: LinuxDriver) -> None:
         assert driver._file is not None
         screen = driver._file.fileno()
         # A blocked terminal must not keep the program alive.
-        if select.select([], [screen], [], WRITE_TIMEOUT)[1]:
-            kitty = isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
-            os.write(screen, (KITTY_CLEARED if kitty else "").encode() + _RESTORE_SEQUENCE)
+        _, writable, _ = select.select([], [screen], [], WRITE_TIMEOUT_S)
+        if writable:
+            sequence = _RESTORE_SEQUENCE
+            if isinstance(driver, TerminalDriver) and driver.graphics == "kitty":
+                sequence = KITTY_CLEAR_SEQUENCE.encode() + sequence
+            os.write(screen, sequence)
 
 
 def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
@@ -374,43 +448,36 @@ def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
     thread.join(seconds)
 
 
-Protocol = Literal["kitty", "sixel"]
-
-QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
-"""Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
-every terminal answers."""
-
-KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
-
-_ANSWER = re.compile(
-    r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
-    r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S|\x1b\[\?1;[1-3][\d;]{0,24}S"
-)
-
-
 class TerminalAnswers:
+    """What the terminal has answered to questions about graphics."""
+
     def __init__(self) -> None:
-        self.protocol: Protocol | None = None
+        self.protocol: GraphicsProtocol | None = None
         self.cell: tuple[int, int] | None = None
+        """Width and height of a cell in pixels."""
         self.colours = 16
         """As in the first Sixel terminals."""
         self.awaited = False
 
     def ask(self) -> str:
         self.awaited = True
-        return QUESTIONS
+        return GRAPHICS_QUERIES
 
     def read(self, sequence: str) -> bool:
-        answer = _ANSWER.fullmatch(sequence) if self.awaited else None
-        if answer is None:
+        """Return whether a sequence is a reply."""
+        reply = _GRAPHICS_REPLY.fullmatch(sequence) if self.awaited else None
+        if reply is None:
             return False
-        if (reply := answer["kitty"]) is not None and reply.endswith(";OK"):
+        kitty = reply["kitty"]
+        attributes = reply["attributes"]
+        if kitty is not None and kitty.endswith(";OK"):
             self.protocol = "kitty"
-        elif answer["height"] and int(answer["height"]) and int(answer["width"]):
-            self.cell = int(answer["width"]), int(answer["height"])
-        elif answer["colours"]:
-            self.colours = max(2, min(256, int(answer["colours"])))
-        elif (attributes := answer["attributes"]) is not None:
+        elif reply["height"] and int(reply["height"]) and int(reply["width"]):
+            self.cell = int(reply["width"]), int(reply["height"])
+        elif reply["colours"]:
+            self.colours = max(2, min(256, int(reply["colours"])))
+        elif attributes is not None:
+            # Every terminal answers this one, and it is the last. 4 stands for Sixel.
             if "4" in attributes.split(";")[1:]:
                 self.protocol = self.protocol or "sixel"
             self.awaited = False

@@ -18,7 +18,7 @@ from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XT
 from textual.app import App
 from textual.dom import DOMNode
 from textual.events import Click, Event, InputEvent, Key, Mount, Paste, Resize, Timer
-from textual.keys import _character_to_key
+from textual.keys import _character_to_key, key_to_character
 from textual.message import Message
 from textual.message_pump import MessagePump, MessagePumpClosed
 from textual.strip import Strip
@@ -27,8 +27,8 @@ from textual.widgets import Input, OptionList, TextArea
 
 from mahtab_tui.tui.theme import get_palette
 
-LONGEST_SEQUENCE = 32
-LONGEST_PENDING = 256
+MAX_SEQUENCE_CHARS = 32
+MAX_PENDING_CHARS = 256
 MAX_SILENCES = 10
 """After so many calls of `flush_pending` without input, the rest of a sequence is no longer
 expected."""
@@ -42,25 +42,40 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(
     r"\x1b(?:\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}|[0-?]*[ -/]*)|O|(?:\]|[PX^_])[^\x00-\x1f\x7f\x9c]*\x1b?)?\Z"
 )
-_AFTER_ESCAPE = re.compile(
-    r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu])|O[A-DFHM-S]\Z"
-)
-"""The rest of a sequence whose escape character was already read as the Escape key. It is not typed:
-it arrives at once, and typed characters arrive one by one."""
-_REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+;|P[\d>!+$|]|_G)")
+_REST_OF_SEQUENCE = {
+    "\x1b": re.compile(
+        r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu])|O[A-DFHM-S]\Z"
+        r"|\]\d+;|P(?:>\||!\||[01][+$]r)|_Gi="
+    ),
+    "\x1b]": re.compile(r"\d+;"),
+    "\x1bP": re.compile(r">\||!\||[01][+$]r"),
+    "\x1b_": re.compile(r"Gi="),
+}
+"""By the start of a sequence that was already read as a key: how its rest begins. It is not typed: it
+arrives at once, and typed characters arrive one by one."""
+_ALT_START_KEYS = {"\x1b]": "alt+right_square_bracket", "\x1b_": "alt+underscore"}
+"""Starts that are keys as well. Textual would read them as the sign alone."""
+_SECOND_CHARACTERS = frozenset("[O]PX^_\x1b")
+"""What follows the escape character in a sequence of more than two characters."""
+_REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+(?:;|\Z)|P[\d>!+$|]|_G)")
 """The beginning of what only a terminal sends; Alt and a letter begin differently."""
 _LATE_KEYS = frozenset(("\x1b[", "\x1bO"))
 """Keys with Alt that may also be the beginning of another key, or of a mouse report, whose rest a
 slow line brings later."""
-_ALT_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
+_ALT_WITH_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
 """Alt with a character with which no sequence begins."""
-_MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
-_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
+_MOUSE_REPORT = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
+_FINAL_CHARACTERS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
 )
-_SIZE = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
+_SIZE_REPORT = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
 """A possible size of the terminal."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
+_BURST_MESSAGES = 16
+"""With more waiting messages, typed characters are joined."""
+_MAX_WAITS = 10
+"""How often a key may wait for the focused widget, which may get messages forever."""
+W = TypeVar("W", bound=Widget)
 
 
 class KeyParser(XTermParser):
@@ -74,23 +89,31 @@ class KeyParser(XTermParser):
         self._take_reply = take_reply
         self._pending = ""
         self._pasted: list[str] | None = None
-        self._silent = False
+        self._is_silent = False
         self._silences = 0
         """Calls of `flush_pending` since the last input."""
-        self._sent_escape = False
-        """Whether the last input was an escape character, which has been read as the Escape key."""
+        self._read_start = ""
+        """The last input, if it was the start of a sequence that has been read as a key: an escape
+        character, or Alt with a sign."""
 
     def feed(self, data: str) -> Iterable[Message]:
-        if self._pasted is not None and self._silent and _LONE_KEY.fullmatch(data):
-            data = BRACKETED_PASTE_END + data  # the end of the paste was lost
-        # The rest of a sequence has come late: its escape character was read as the Escape key.
-        if self._sent_escape and self._silences <= MAX_SILENCES and _AFTER_ESCAPE.match(data):
-            data = "\x1b" + data
-        self._sent_escape = False
+        # A lone key within a paste, after a silence: the end of the paste was lost.
+        if self._pasted is not None and self._is_silent and _LONE_KEY.fullmatch(data):
+            data = BRACKETED_PASTE_END + data
+        # The rest of a sequence may come late, after its start was read as a key.
+        start = self._read_start
+        if start and self._silences <= MAX_SILENCES and _REST_OF_SEQUENCE[start].match(data):
+            data = start + data
+        self._read_start = ""
         self._silences = 0
+        # A terminal sends Alt and a letter at once, and a hand types the letter behind Escape.
+        is_escape_alone = self._pending == "\x1b" and self._pasted is None
+        if is_escape_alone and data and data[0] not in _SECOND_CHARACTERS:
+            self._pending = ""
+            yield Key("escape", "\x1b")
         data = self._pending + data
         self._pending = ""
-        self._silent = False
+        self._is_silent = False
         while data:
             if self._pasted is None:
                 typed, mark, data = data.partition(BRACKETED_PASTE_START)
@@ -109,8 +132,9 @@ class KeyParser(XTermParser):
         """Read keys. The start of a sequence at the end of the last input waits for its rest."""
         if is_last and (unfinished := _UNFINISHED.search(typed)):
             typed = typed[: unfinished.start()]
-            self._pending = unfinished[0][:LONGEST_PENDING]
-        if typed := _SEQUENCE.sub(self._readable, typed):
+            self._pending = unfinished[0][:MAX_PENDING_CHARS]
+        typed = _SEQUENCE.sub(self._readable, typed)
+        if typed:
             yield from self._feed_keys(typed)
 
     def _hold_back_mark(self, text: str) -> str:
@@ -123,17 +147,18 @@ class KeyParser(XTermParser):
 
     def _feed_keys(self, typed: str) -> Iterable[Message]:
         """Read keys. Textual would read Alt with a sign as the sign, and Alt+Backspace as Ctrl+W."""
-        for index, piece in enumerate(_ALT_SIGN.split(typed)):
+        for index, piece in enumerate(_ALT_WITH_SIGN.split(typed)):
             if index % 2:
                 name = "backspace" if piece == "\x7f" else _character_to_key(piece)
                 yield Key(f"alt+{name}", None)
-            elif piece:  # an empty text would end the parser
+            # An empty text would end the parser.
+            elif piece:
                 yield from super().feed(piece)
 
     def flush_pending(self) -> Iterable[Message]:
         """Read a pending escape character as the Escape key, and drop a sequence whose rest does not
         come. Call it after every tenth of a second without input."""
-        self._silent = True
+        self._is_silent = True
         self._silences += 1
         if self._pasted is None:
             yield from self._flush_unfinished()
@@ -149,40 +174,45 @@ class KeyParser(XTermParser):
         is_late = self._silences >= MAX_SILENCES
         is_key = pending in ANSI_SEQUENCES_KEYS or (pending in _LATE_KEYS and is_late)
         if not is_key and _REPLY_START.match(pending):
-            if is_late or len(pending) >= LONGEST_PENDING:
+            if is_late or len(pending) >= MAX_PENDING_CHARS:
                 self._pending = ""
             return
         self._pending = ""
-        self._sent_escape = pending == "\x1b"
-        if len(pending) <= LONGEST_SEQUENCE:
+        self._read_start = pending if pending in _REST_OF_SEQUENCE else ""
+        if pending in _ALT_START_KEYS:
+            yield Key(_ALT_START_KEYS[pending], None)
+        elif len(pending) <= MAX_SEQUENCE_CHARS:
             yield from super().feed(pending)
 
-    def _readable(self, found: re.Match[str]) -> str:
-        sequence, final = found[0], found["final"]
+    def _readable(self, match: re.Match[str]) -> str:
+        """Return a sequence if it is a key or a report that Textual knows, or else nothing."""
+        sequence = match[0]
+        final = match["final"]
         if self._take_reply(sequence):
             return ""
-        readable = final in _FINALS and len(sequence) <= LONGEST_SEQUENCE
-        if final == "t" and sequence.startswith("\x1b[48;") and not _SIZE.fullmatch(sequence):
+        is_size_report = final == "t" and sequence.startswith("\x1b[48;")
+        if is_size_report and not _SIZE_REPORT.fullmatch(sequence):
             return ""
-        return sequence if readable or _MOUSE.fullmatch(sequence) else ""
+        is_key = final in _FINAL_CHARACTERS and len(sequence) <= MAX_SEQUENCE_CHARS
+        if is_key or _MOUSE_REPORT.fullmatch(sequence):
+            return sequence
+        return ""
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
         def take(token: Message) -> None:
-            if isinstance(token, Key) and token.key.startswith("alt+"):
-                token.character = None  # otherwise an unknown key would type its letter
-            character = token.character if isinstance(token, Key) else None
-            if not character or not "\ud800" <= character <= "\udfff":
-                token_callback(token)
+            if isinstance(token, Key):
+                # Otherwise an unknown key would type its letter.
+                if token.key.startswith("alt+"):
+                    token.character = None
+                is_surrogate = token.character and "\ud800" <= token.character <= "\udfff"
+                if is_surrogate:
+                    return
+            token_callback(token)
 
         while not self.is_eof:
-            # The next character starts a key.
+            # After an error, the next character starts a key.
             with suppress(ArithmeticError, ValueError):
                 yield from super().parse(take)
-
-
-_BURST = 16
-_MOST_WAITS = 10
-"""How often a key may wait for the focused widget, which may get messages forever."""
 
 
 class KeyOrder:
@@ -194,18 +224,28 @@ class KeyOrder:
         deliver: Callable[[Event], Awaitable[None]],
         intercept: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling. intercept: called when it is a key's turn; True drops
-        it."""
+        """
+        Args:
+            deliver: Textual's own handling.
+            intercept: Called when it is a key's turn; True drops it.
+        """
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
         self._queue: deque[Key | Paste] = deque()
 
     async def enqueue(self, event: Key | Paste) -> None:
-        burst = self._app.message_queue_size >= _BURST
-        self._queue.append(self._join_waiting(event) if burst and isinstance(event, Key) else event)
+        is_burst = self._app.message_queue_size >= _BURST_MESSAGES
+        if is_burst and isinstance(event, Key):
+            event = self._join_waiting(event)
+        self._queue.append(event)
         if len(self._queue) == 1:
             await self._deliver_keys()
+
+    def replace(self, *keys: Key) -> None:
+        """Deliver these keys after the one that is intercepted, which must be dropped."""
+        key = self._queue.popleft()
+        self._queue.extendleft(reversed((key, *keys)))
 
     def _join_waiting(self, key: Key) -> Key:
         """Join a character with those queued behind it, so that a text field is laid out once."""
@@ -213,33 +253,35 @@ class KeyOrder:
             return key
         text = [key.character or ""]
         with suppress(MessagePumpClosed):
-            while isinstance(behind := self._app._peek_message(), Key) and _is_letter(behind):
-                text.append(behind.character or "")
+            while isinstance(next_key := self._app._peek_message(), Key) and _is_letter(next_key):
+                text.append(next_key.character or "")
                 self._app._pending_message = None
                 self._app._message_queue.task_done()
-        return key if len(text) == 1 else Key("typed", "".join(text))
+        if len(text) == 1:
+            return key
+        return Key("typed", "".join(text))
 
-    async def _deliver_keys(self, waited: int = 0) -> None:
+    async def _deliver_keys(self, wait_count: int = 0) -> None:
         while self._queue:
             event = self._queue[0]
-            first = self._busy_receiver(event)
-            if (
-                first is not None
-                and waited < _MOST_WAITS
-                and first.call_later(self._deliver_keys, waited + 1)
-            ):
+            # Let the widget that gets the key handle its earlier messages first.
+            busy = self._busy_receiver(event)
+            can_wait = wait_count < _MAX_WAITS
+            if busy and can_wait and busy.call_later(self._deliver_keys, wait_count + 1):
                 return
-            waited = 0
+            wait_count = 0
             if self._intercept(event):
                 self._queue.popleft()
                 continue
+
             focused = self._app.focused
-            typed = focused is not None and (
+            is_typed = focused is not None and (
                 isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
             )
             await self._deliver(event)
+            # A typed character acts at once; another key is followed to its last receiver.
             follow = self._follow_bubbling
-            if focused is None or typed or not focused.call_later(follow, focused, focused):
+            if focused is None or is_typed or not focused.call_later(follow, focused, focused):
                 self._queue.popleft()
             else:
                 return
@@ -247,7 +289,8 @@ class KeyOrder:
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
         """Follow a key through the focused widget's parents to the application. again: once more,
         for the messages caused by the key."""
-        parent, follow = widget.parent, self._follow_bubbling
+        parent = widget.parent
+        follow = self._follow_bubbling
         if parent is not None and parent.call_later(follow, parent, focused, again):
             return
         if not again or not focused.call_later(follow, focused, focused, False):
@@ -258,13 +301,30 @@ class KeyOrder:
         await self._deliver_keys()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        focused, screen = self._app.focused, self._app.screen
+        focused = self._app.focused
+        screen = self._app.screen
         if focused is None:
-            return None if screen.is_mounted and not screen.message_queue_size else screen
+            is_ready = screen.is_mounted and not screen.message_queue_size
+            return None if is_ready else screen
         if isinstance(event, Paste) or not focused.message_queue_size:
             return None
+        # Only a binding with priority would act before messages that the widget already has.
         active = screen.active_bindings.get(event.key)
-        return focused if active is not None and active.binding.priority else None
+        has_priority = active is not None and active.binding.priority
+        return focused if has_priority else None
+
+
+def character_with_alt(key: str) -> str:
+    """Return the character that is typed with Alt in a key such as ``alt+shift+d``; empty for other
+    keys."""
+    if not key.startswith("alt+"):
+        return ""
+    name = key.removeprefix("alt+")
+    is_capital = name.startswith("shift+")
+    character = key_to_character(name.removeprefix("shift+")) or ""
+    if is_capital:
+        character = character.upper()
+    return character if character.isprintable() else ""
 
 
 def _is_letter(key: Key) -> bool:
@@ -296,24 +356,26 @@ class Options(OptionList):
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)
-        lines, at = self._lines, self.scroll_offset.y + y
-        if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:
+        lines = self._lines
+        index = self.scroll_offset.y + y
+        if not 0 <= index < len(lines) or lines[index][0] != self.highlighted:
             return strip
+        # Muted text would be hard to read on the background of the highlighted option.
         muted = get_palette(self.app).muted.color
-        plain = Style(color=self.get_component_rich_style("option-list--option-highlighted").color)
+        highlighted = self.get_component_rich_style("option-list--option-highlighted")
+        text_style = Style(color=highlighted.color)
         segments = []
         for text, style, _ in strip:
-            quiet = style is not None and style.color == muted
-            segments.append(Segment(text, style + plain if style and quiet else style))
+            if style is not None and style.color == muted:
+                style += text_style
+            segments.append(Segment(text, style))
         return Strip(segments, strip.cell_length)
-
-
-W = TypeVar("W", bound=Widget)
 
 
 def ignores_removed(widget_class: type[W]) -> type[W]:
     """Make a widget class ignore events and refreshes while it is being removed."""
-    on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh
+    on_event = widget_class.on_event
+    call_after_refresh = widget_class.call_after_refresh
 
     async def guarded_on_event(self: W, event: Event) -> None:
         if not (is_being_removed(self) and isinstance(event, Mount | Resize | Timer | InputEvent)):
@@ -323,7 +385,9 @@ def ignores_removed(widget_class: type[W]) -> type[W]:
         self: W, callback: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> bool:
         def call() -> Any:
-            return None if is_being_removed(self) else callback(*args, **kwargs)
+            if is_being_removed(self):
+                return None
+            return callback(*args, **kwargs)
 
         return call_after_refresh(self, call)
 

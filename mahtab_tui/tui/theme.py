@@ -14,7 +14,7 @@ from textual.app import App
 from textual.color import Color
 from textual.theme import Theme
 
-_NIGHT = {
+_DARK_COLOURS = {
     "person": "#7cc7ff",
     "model": "#c9a6ff",
     "moon": "#f2d08b",
@@ -27,7 +27,7 @@ _NIGHT = {
     "guest-3": "#e79ac8",
     "guest-4": "#b9cc74",
 }
-_DAY = {
+_LIGHT_COLOURS = {
     "person": "#0b62a8",
     "model": "#7138b8",
     "moon": "#8a5a00",
@@ -40,12 +40,24 @@ _DAY = {
     "guest-3": "#a12d70",
     "guest-4": "#56651a",
 }
+# Names of Textual variables that themes define. The last four are the colours of agents.
+ROLES = tuple(_DARK_COLOURS)
+_TEXT_ROLES = ROLES[:-4]
+GUESTS = ROLES[-4:]
+# The variables that a palette is made of.
+_PALETTE_VARIABLES = (*_TEXT_ROLES, "foreground", "surface", "panel", *GUESTS)
+BOLD = Style(bold=True)
+ITALIC = Style(italic=True)
+UNDERLINE = Style(underline=True)
+_NAME_TOKENS = (Name.Function, Name.Class, Name.Builtin, Name.Decorator)
+STRIKE = Style(strike=True)
+REVERSE = Style(reverse=True)
 
 
-def _theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> Theme:
+def _make_theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> Theme:
     return Theme(
         name=name,
-        dark=roles is _NIGHT,
+        dark=roles is _DARK_COLOURS,
         primary=roles["person"],
         secondary=roles["model"],
         accent=roles["moon"],
@@ -62,18 +74,18 @@ def _theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> 
     )
 
 
-MAHTAB = _theme(
+MAHTAB = _make_theme(
     "mahtab",
-    _NIGHT,
+    _DARK_COLOURS,
     "#7cc7ff 30%",
     foreground="#cfd6ee",
     background="#0d1020",
     surface="#12162a",
     panel="#1a2038",
 )
-MAHTAB_DAY = _theme(
+MAHTAB_DAY = _make_theme(
     "mahtab-day",
-    _DAY,
+    _LIGHT_COLOURS,
     "#0b62a8 25%",
     foreground="#1d2338",
     background="#f7f8fc",
@@ -81,25 +93,30 @@ MAHTAB_DAY = _theme(
     panel="#e2e6f2",
 )
 
-ROLES = tuple(_NIGHT)
-_INKS, GUESTS = ROLES[:-4], ROLES[-4:]
-
 
 def role_variables(theme: Theme) -> dict[str, str]:
-    derived = {
+    """Return the colours of all roles. A theme that is not ours gets them from its own colours."""
+    our_colours = _DARK_COLOURS if theme.dark else _LIGHT_COLOURS
+    variables = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,
         "moon": theme.warning or theme.accent or theme.primary,
         "good": theme.success or theme.primary,
         "bad": theme.error or theme.primary,
         "hairline": theme.panel or theme.surface or theme.primary,
-        **{role: (_NIGHT if theme.dark else _DAY)[role] for role in ("muted", *GUESTS)},
     }
-    return {**derived, **{role: theme.variables[role] for role in ROLES if role in theme.variables}}
+    for role in ("muted", *GUESTS):
+        variables[role] = our_colours[role]
+    for role in ROLES:
+        if role in theme.variables:
+            variables[role] = theme.variables[role]
+    return variables
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
+    """Styles by role. `surface` and `panel` are backgrounds, the others colours of text."""
+
     person: Style
     model: Style
     moon: Style
@@ -114,18 +131,18 @@ class Palette:
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:
-        def ink(name: str) -> Style:
+        def text_style(name: str) -> Style:
             return Style(color=Color.parse(variables[name]).rich_color)
 
-        def ground(name: str) -> Style:
+        def background(name: str) -> Style:
             return Style(bgcolor=Color.parse(variables[name]).rich_color)
 
         return cls(
-            **{role: ink(role) for role in _INKS},
-            text=ink("foreground"),
-            surface=ground("surface"),
-            panel=ground("panel"),
-            guests=tuple(map(ink, GUESTS)),
+            **{role: text_style(role) for role in _TEXT_ROLES},
+            text=text_style("foreground"),
+            surface=background("surface"),
+            panel=background("panel"),
+            guests=tuple(text_style(role) for role in GUESTS),
         )
 
     @property
@@ -146,26 +163,21 @@ class Palette:
             return self.moon
         if token in Keyword or token in Operator.Word:
             return self.model
-        if any(token in kind for kind in (Name.Function, Name.Class, Name.Builtin, Name.Decorator)):
+        if any(token in kind for kind in _NAME_TOKENS):
             return self.person
         if token in Punctuation:
             return self.muted
-        return self.person if token in Operator else self.text
+        if token in Operator:
+            return self.person
+        return self.text
 
 
 def get_palette(app: App[Any]) -> Palette:
     variables = app.theme_variables
-    return _palette(*map(variables.__getitem__, _ROLES))
+    colours = [variables[name] for name in _PALETTE_VARIABLES]
+    return _palette(*colours)
 
 
 @lru_cache(maxsize=4)
 def _palette(*colours: str) -> Palette:
-    return Palette.of(dict(zip(_ROLES, colours, strict=True)))
-
-
-_ROLES = (*_INKS, "foreground", "surface", "panel", *GUESTS)
-BOLD = Style(bold=True)
-ITALIC = Style(italic=True)
-UNDERLINE = Style(underline=True)
-STRIKE = Style(strike=True)
-REVERSE = Style(reverse=True)
+    return Palette.of(dict(zip(_PALETTE_VARIABLES, colours, strict=True)))

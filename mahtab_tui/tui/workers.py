@@ -21,15 +21,16 @@ class Fetcher:
     """Runs jobs in named slots; only the newest job of a slot counts. Main thread only."""
 
     def __init__(self, owner: Widget, at_once: int = 2) -> None:
-        """at_once: jobs of a slot. With two, the newest reaches the kernel, which abandons the
-        other."""
+        """at_once: the jobs of a slot that may run at the same time. With two, the newest reaches
+        the kernel, which abandons the other."""
         self._owner = owner
-        self._at_once = at_once
+        self._max_jobs = at_once
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
+        """The number of each slot's newest job."""
         self._timers: dict[str, Timer] = {}
-        self._open: dict[str, int] = {}
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._running_jobs: dict[str, int] = {}
+        self._waiting_jobs: dict[str, Callable[[], None]] = {}
 
     def ask(
         self,
@@ -40,8 +41,15 @@ class Fetcher:
         *,
         pause: float = 0.0,
     ) -> None:
-        """Run `work` on a thread, then call `then` with its result, or `failed` with a sentence.
-        pause: seconds without another job before it starts."""
+        """Run something on a thread.
+
+        Args:
+            slot: The name of what is asked for; an older job of the same slot no longer counts.
+            work: Called on a thread.
+            then: Called with its result on the main thread.
+            failed: Called with a sentence on the main thread. Without it, exceptions are printed.
+            pause: Seconds without another job of the slot before this one starts.
+        """
         self.forget(slot)
         number = self._numbers[slot]
 
@@ -62,33 +70,34 @@ class Fetcher:
 
         start = partial(self._start, slot, job)
         if pause:
-            begin = partial(self._deliver, slot, number, start)
-            self._timers[slot] = self._owner.set_timer(pause, begin)
+            start_if_newest = partial(self._deliver, slot, number, start)
+            self._timers[slot] = self._owner.set_timer(pause, start_if_newest)
         else:
             start()
 
     def forget(self, slot: str) -> None:
+        """Drop what a slot is waiting for."""
         if slot in self._timers:
             self._timers.pop(slot).stop()
         self._numbers[slot] = self._numbers.get(slot, 0) + 1
         with self._lock:
-            self._waiting.pop(slot, None)
+            self._waiting_jobs.pop(slot, None)
 
     def _start(self, slot: str, job: Callable[[], None]) -> None:
         with self._lock:
-            if self._open.get(slot, 0) >= self._at_once:
-                self._waiting[slot] = job
+            if self._running_jobs.get(slot, 0) >= self._max_jobs:
+                self._waiting_jobs[slot] = job
                 return
-            self._open[slot] = self._open.get(slot, 0) + 1
+            self._running_jobs[slot] = self._running_jobs.get(slot, 0) + 1
         threading.Thread(target=self._run, args=(slot, job), name=slot, daemon=True).start()
 
     def _run(self, slot: str, job: Callable[[], None] | None) -> None:
         while job is not None:
             job()
             with self._lock:
-                job = self._waiting.pop(slot, None)
+                job = self._waiting_jobs.pop(slot, None)
                 if job is None:
-                    self._open[slot] -= 1
+                    self._running_jobs[slot] -= 1
 
     def _deliver(self, slot: str, number: int, deliver: Callable[[], object]) -> None:
         if self._numbers[slot] == number and not is_being_removed(self._owner):

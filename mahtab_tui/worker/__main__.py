@@ -20,102 +20,130 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import magics, protected, toolbox
-from .awaiting import EventLoop, warn_about_unawaited_coroutines
-from .control import (
-    Channel,
-    Host,
-    HostCalls,
-    Interrupts,
-    Responder,
-    describe_process,
-    working_directory,
-)
-from .descriptors import duplicate_high, is_readable
-from .environment import CellEnvironment, Console
-from .executor import Executor, Outcome, failed_outcome
-from .frames import CONNECTION_LOST, TOKEN_SIZE, Frame, FrameError, FrameReader
-from .jobs import JobQueue
+from .cells.awaiting import EventLoop, warn_about_unawaited_coroutines
+from .cells.environment import CellEnvironment, Console
+from .cells.executor import Executor, Outcome, failed_outcome
+from .cells.jobs import JobQueue
+from .cells.tracebacks import format_safely
+from .former_names import install_finder
+from .guard import protected
+from .link.channel import Channel
+from .link.control import Host, HostCalls
+from .link.descriptors import duplicate_high, is_readable
+from .link.frames import CONNECTION_LOST, TOKEN_BYTES, Frame, FrameError, FrameReader
+from .link.interrupts import Interrupts
+from .link.process_facts import describe_process, working_directory
+from .link.responder import Responder
+from .magic import syntax
 from .stdlib import bind_library, own_module
-from .tracebacks import format_safely
+from .tools import toolbox
 
 if TYPE_CHECKING:
-    from .holder import HolderClient
+    from .link.holder import HolderClient
 
 _PR_SET_PDEATHSIG = 1
+"""An option of Linux's `prctl`."""
 
-FLUSH_EVERY = 50
+FLUSH_INTERVAL_MS = 50
+"""Between two flushes of the output while a cell or a thread runs."""
+HOST_SIGNAL_DELAY_S = 0.75
+"""Seconds after which the host, which got no answer, may have sent the signal itself."""
+HANDLER_GRACE_S = 0.05
+"""Seconds for a signal of the host's to be handled."""
+REPEAT_SIGNAL_AFTER_S = 1.0
+"""Seconds after which an interrupt that nobody handled is sent again."""
+SAVE_TIMEOUT_S = 4.0
+"""Seconds at the kernel's end for variables that are being saved."""
 
-HOST_SIGNAL_DELAY = 0.75
-HANDLER_GRACE = 0.05
-
-SAVE_TIMEOUT = 4.0
-
-REPEAT_SIGNAL_AFTER = 1.0
+LOCKS = ("keep", "discard", "guard")
+"""The ways to confine a cell that this kernel knows; the host is told at the start."""
 
 _JOBS = "execute answer preview_undo undo redo keep restore".split()
+"""Operations for the main thread."""
 
 
 class Worker:
+    """The kernel: its parts, and the jobs of its main thread."""
+
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
+        """Create the kernel on the main thread.
+
+        Args:
+            fd: The descriptor of the socket that leads to the host.
+            token: Begins each frame of the host.
+            holder: What keeps the kernel when its host goes; None if nothing does.
+        """
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
+        namespace = main.__dict__
+
         self._jobs = JobQueue()
         self._open: set[int] = set()
-        self._keeper: Any = None
-        self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
-        self._unsaved = False
-        self._saving: Any = None
-        self._saver: threading.Thread | None = None
+        """Cells that have begun and not ended."""
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
+
+        # Saving variables
+        self._keeper: Any = None
+        """A `saving.keeper.Keeper`, once one is needed."""
+        self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
+        """The host's settings, and the namespace as it was then, which is not saved."""
+        self._unsaved = False
+        """Whether a cell has run since variables were saved last."""
+        self._saving: Any = None
+        """What writes variables now without a host, on the thread `_saver`."""
+        self._saver: threading.Thread | None = None
+
+        # The connection
         self.holder = holder
+        backlog = None if holder is None else holder.backlog
+        self.channel = Channel(fd, self._interrupts, token=token, backlog=backlog)
         if holder is not None:
             holder.worker = self
-        self.channel = Channel(fd, self._interrupts, token=token, holder=holder)
+            self.channel.answer_unheard_calls = holder.auto_answer
         self._calls = HostCalls(self.channel.send, self._execute)
+
+        # What cells find
         warn_about_unawaited_coroutines()
         self._console = Console()
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
-        self._executor = Executor(main.__dict__, self.environment, self._interrupts, self._loop)
+        self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
         self._protected_files = protected.ProtectedFiles(self._executor.attribution)
         self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
+
         self.responder = Responder(
             self.channel.send,
-            main.__dict__,
-            {
-                "variables": lambda frame: self._executor.tracker.listing(),
+            namespace,
+            answers={
+                "variables": self._list_variables,
                 "interrupt_cell": self._interrupt,
-                "cannot_lock": lambda frame: own_module("sandbox.read_only").missing(),
-                "undo_steps": lambda frame: (
-                    [] if self._executor.undo is None else self._executor.undo.steps()
-                ),
-                "saved_namespace": lambda frame: self._get_keeper().index(),
+                "cannot_lock": self._lock_unavailable_reason,
+                "undo_steps": self._list_undo_steps,
+                "saved_namespace": self._saved_namespace,
             },
-            {
+            handlers={
                 **dict.fromkeys(_JOBS, self.on_message),
-                **dict.fromkeys(("stored", "end", "stay"), self._on_detach_message),
+                "stored": self._on_stored,
+                "end": self._on_ending,
+                "stay": self._on_leaving_on_purpose,
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
-                "elsewhere": lambda frame: setattr(Host, "is_remote", True),
-                "functions": lambda frame: self.environment.keep_builtins(
-                    toolbox.add_functions(frame["functions"])
-                ),
-                "servers": lambda frame: self.environment.keep_builtins(
-                    toolbox.add_servers(frame["servers"], self._executor.attribution)
-                ),
+                "elsewhere": self._on_remote_host,
+                "functions": self._add_functions,
+                "servers": self._add_servers,
             },
-            lambda: None if self._executor.depth else self._executor.tracker.version,
+            version=self._namespace_version,
         )
 
     def run(self) -> None:
+        """Run jobs until the host closes the connection."""
         hello = self.hello()
         if self.holder is not None:
             self.holder.backlog.state.set_hello(hello)
@@ -123,11 +151,12 @@ class Worker:
         self.channel.send(hello)
         self._run_jobs()
         if self._saver is not None:
-            self._saver.join(SAVE_TIMEOUT)
+            self._saver.join(SAVE_TIMEOUT_S)
         self._loop.close()
 
     def hello(self) -> Frame:
-        return {"op": "ready", **describe_process()}
+        """Return the first frame for a host."""
+        return {"op": "ready", "locks": LOCKS, **describe_process()}
 
     def _run_jobs(self) -> None:
         while True:
@@ -154,7 +183,10 @@ class Worker:
             elif job["op"] == "keep_alone":
                 self._save_unattended()
             else:
-                work = self._restore if job["op"] == "restore" else self._undo
+                if job["op"] == "restore":
+                    work = self._restore
+                else:
+                    work = self._undo
                 self.responder.answer(job, work)
         except BaseException as error:
             self.environment.leave_child(error)
@@ -164,10 +196,12 @@ class Worker:
                 self._report_failure(error)
 
     def _report_failure(self, error: BaseException) -> None:
+        """Print an error that belongs to no cell."""
         with suppress(BaseException):  # the stream may be one of the user's
             sys.stderr.write(format_safely(error))
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
+        """Run a cell, and tell the host how it ended. refusal: why it must not run, or None."""
         start = time.perf_counter()
         # Stored in no object, so that code that reaches the channel cannot report a cell's end.
         seal = frame.pop("seal", "")
@@ -190,13 +224,19 @@ class Worker:
         code = frame["code"]
         lock = frame.get("lock")
         self._unsaved = True
+        if lock is not None and lock not in LOCKS:
+            # The host has a later version.
+            refusal = f"this kernel does not know how to confine the cell ({lock})"
         if lock == "guard":
             self._protected_files.guard(cell)
         if lock not in ("keep", "discard"):
             return self._executor.run(cell, code, refusal), ""
-        run_locked = own_module("locked").run_locked
-        run = partial(run_locked, self._executor, self.environment, self._calls, cell, code)
-        return self._executor.run_in_fork(cell, code, run, refusal, keep=lock == "keep")
+        run_locked = own_module("guard.locked").run_locked
+        keep = lock == "keep"
+        run = partial(
+            run_locked, self._executor, self.environment, self._calls, cell, code, keep=keep
+        )
+        return self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
 
     def _send_end(self, cell: int, seal: str, outcome: Outcome, needs: str, start: float) -> None:
         self._open.discard(cell)
@@ -212,6 +252,7 @@ class Worker:
     # Called by the control thread, also through the holder
 
     def on_message(self, frame: Frame) -> None:
+        """Hand a frame to whom it concerns: a call that waits, or the main thread."""
         op = frame["op"]
         if op in ("execute", "restore"):
             self._open.add(frame["cell"])
@@ -227,22 +268,27 @@ class Worker:
             self._queue_job(frame)
 
     def is_active(self) -> bool:
+        """Return whether code may print now."""
         return bool(self._open) or self._loop.used or _thread._count() > 1
 
     def is_busy(self) -> bool:
+        """Return whether a cell runs, or variables are being saved without a host."""
         return bool(self._open) or self._saving is not None
 
     def on_host_left(self) -> None:
+        """Save variables now, if no cell runs that will do so at its end."""
         if not self._open:
             self._queue_job({"op": "keep_alone"})
 
     def on_disconnect(self) -> None:
+        """End, because no host will come any more."""
         if self._open:
             self.environment.flush()
             os._exit(0)
         self._queue_job(None)
 
     def interrupt_abandoned_cell(self) -> None:
+        """Interrupt the innermost cell that runs."""
         for cell in sorted(self._open)[-1:]:
             self._interrupt({"cell": cell, "asked": None})
 
@@ -250,23 +296,63 @@ class Worker:
         self._jobs.put(job)
         self._loop.wake()
 
-    def _on_detach_message(self, frame: Frame) -> None:
-        if self.holder is None:
-            return
-        if frame["op"] == "stored":
+    def _on_stored(self, frame: Frame) -> None:
+        """The host has stored cells, so that no other host needs them."""
+        if self.holder is not None:
             self.holder.backlog.on_stored(frame["stored"], frame["heard"])
-        elif frame["op"] == "end":
+
+    def _on_ending(self, frame: Frame) -> None:
+        """The session ends, so that nothing is to be kept."""
+        if self.holder is not None:
             self.holder.is_ending = True
-        elif frame["op"] == "stay":
+
+    def _on_leaving_on_purpose(self, frame: Frame) -> None:
+        """The user has detached the kernel, so that its cell has no time limit."""
+        if self.holder is not None:
             self.holder.on_purpose = True
 
+    def _on_remote_host(self, frame: Frame) -> None:
+        Host.is_remote = True
+
+    def _add_functions(self, frame: Frame) -> None:
+        """Add the host's functions to `builtins`."""
+        self.environment.keep_builtins(toolbox.add_functions(frame["functions"]))
+
+    def _add_servers(self, frame: Frame) -> None:
+        """Add the host's MCP servers to `builtins`."""
+        servers = toolbox.add_servers(frame["servers"], self._executor.attribution)
+        self.environment.keep_builtins(servers)
+
+    def _list_variables(self, frame: Frame) -> Any:
+        return self._executor.tracker.listing()
+
+    def _list_undo_steps(self, frame: Frame) -> Any:
+        if self._executor.undo is None:
+            return []
+        return self._executor.undo.steps()
+
+    def _lock_unavailable_reason(self, frame: Frame) -> Any:
+        return own_module("guard.read_only").missing()
+
+    def _saved_namespace(self, frame: Frame) -> Any:
+        return self._get_keeper().index()
+
+    def _namespace_version(self) -> int | None:
+        """Return the version of the namespace; None while a cell runs, which may change it."""
+        if self._executor.depth:
+            return None
+        return self._executor.tracker.version
+
     def _interrupt(self, frame: Frame) -> None:
-        cell, asked = frame["cell"], frame["asked"]
-        if asked is None:  # from a host on another machine, whose clock is different
-            asked = time.monotonic()
-        elif time.monotonic() - asked > HOST_SIGNAL_DELAY:
-            time.sleep(HANDLER_GRACE)
-        if cell in self._open and self._interrupts.handled_at < asked:
+        """Interrupt a cell, unless a signal of the host's has done so since it asked."""
+        cell = frame["cell"]
+        requested_at = frame["asked"]
+        if requested_at is None:
+            # The host is on another machine, whose clock is different.
+            requested_at = time.monotonic()
+        elif time.monotonic() - requested_at > HOST_SIGNAL_DELAY_S:
+            time.sleep(HANDLER_GRACE_S)
+        if cell in self._open and self._interrupts.handled_at < requested_at:
             # Sent to the whole process group, like Ctrl+C in a terminal, so that child processes
             # that a cell waits for end too.
             self._interrupts.requested = cell
@@ -274,16 +360,25 @@ class Worker:
             # `os.system` makes the process ignore the signal while it waits; this flag cannot be
             # ignored.
             _thread.interrupt_main()
-            again = threading.Timer(REPEAT_SIGNAL_AFTER, self._repeat_interrupt, (cell, asked))
+            again = threading.Timer(
+                REPEAT_SIGNAL_AFTER_S, self._repeat_interrupt, (cell, requested_at)
+            )
             again.daemon = True
             again.start()
 
-    def _repeat_interrupt(self, cell: int, asked: float) -> None:
-        if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
+    def _repeat_interrupt(self, cell: int, requested_at: float) -> None:
+        """Send the signal again, if nobody has handled it. requested_at: by `time.monotonic`."""
+        if (
+            cell in self._open
+            and self._interrupts.handled_at < requested_at
+            and self._executor.depth > 0
+        ):
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
-        magics.Reloading.reloader = own_module("magic_commands").Reloader() if frame["on"] else None
+        syntax.Reloading.reloader = None
+        if frame["on"]:
+            syntax.Reloading.reloader = own_module("magic.reloading").Reloader()
 
     def _set_undo_limits(self, frame: Frame) -> None:
         history = own_module("undo.history").UndoHistory
@@ -294,7 +389,7 @@ class Worker:
             scheduled=self._loop.list_scheduled,
         )
         self._executor.undo = undo
-        self.environment.watch(own_module("side_effects").EVENTS, undo.audit)
+        self.environment.watch(own_module("guard.side_effects").EVENTS, undo.audit)
 
     def _undo(self, frame: Frame) -> Frame:
         if self._executor.undo is None:
@@ -307,7 +402,8 @@ class Worker:
 
     def _prepare_saving(self, frame: Frame) -> None:
         folder = os.path.expanduser(frame["folder"])
-        if folder != frame["folder"]:  # the host does not know the home folder here
+        if folder != frame["folder"]:
+            # The host does not know the home folder here.
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         cloudpickle = frame["cloudpickle"] or os.path.join(
             os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
@@ -334,8 +430,8 @@ class Worker:
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
-            why = f"the kernel cannot be forked ({error.strerror})"
-            self.responder.answer(frame, lambda frame: {"error": why})
+            reason = f"the kernel cannot be forked ({error.strerror})"
+            self.responder.answer(frame, lambda frame: {"error": reason})
             return
         finish = own_module("saving.keeper").finish
         threading.Thread(
@@ -347,7 +443,8 @@ class Worker:
         if self.holder is None or not is_needed:
             return
         self._unsaved = False
-        saved, keeper = self.holder.backlog.saved, self._get_keeper()
+        saved = self.holder.backlog.saved
+        keeper = self._get_keeper()
         carried = saved["carried"]
         if carried is None:
             carried = [file["name"] for file in keeper.index()["files"]]
@@ -376,6 +473,8 @@ class Worker:
 
 
 class ControlThread:
+    """Reads what host and holder send, and flushes the output of running code."""
+
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._channel = worker.channel
@@ -384,6 +483,7 @@ class ControlThread:
         self._host_gone = False
 
     def run(self) -> None:
+        """Serve until the kernel has to end."""
         # The signal is for the main thread, because only there does it end a `sleep`.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         was_busy = False
@@ -391,7 +491,8 @@ class ControlThread:
             try:
                 busy = self._worker.is_active()
                 # Once more, because a thread may have printed just before its end.
-                active, was_busy = busy or was_busy, busy
+                active = busy or was_busy
+                was_busy = busy
                 ready = self._ready(active)
                 if active:
                     self._worker.environment.flush()
@@ -404,8 +505,9 @@ class ControlThread:
         self._worker.on_disconnect()
 
     def _ready(self, active: bool) -> list[int]:
+        """Wait for something to read; return the descriptors. active: whether code may print."""
         poll = select.poll()
-        timeout = FLUSH_EVERY if active else None
+        timeout = FLUSH_INTERVAL_MS if active else None
         if not self._host_gone:
             poll.register(self._channel.fd, select.POLLIN)
         if self._holder is not None:
@@ -415,6 +517,7 @@ class ControlThread:
         return [fd for fd, _ in poll.poll(timeout)]
 
     def _serve(self, ready: list[int]) -> bool:
+        """Read what has come; return whether the kernel goes on. ready: descriptors to read."""
         if self._channel.fd in ready and not self._read():
             return False
         if self._holder is None:
@@ -425,10 +528,12 @@ class ControlThread:
                     return False
             if not self._holder.on_message():
                 return False
-            self._reader, self._host_gone = FrameReader(), self._channel.detached
+            self._reader = FrameReader()
+            self._host_gone = self._channel.detached
         return not self._holder.has_expired()
 
     def _read(self) -> bool:
+        """Handle what the host has sent; return whether the kernel goes on."""
         data = os.read(self._channel.fd, 65536)
         for frame in self._reader.feed(data):
             self._worker.responder.handle(frame)
@@ -437,15 +542,25 @@ class ControlThread:
 
 
 def main(fd: int, holder: str = "") -> None:
+    """Run a kernel in this process.
+
+    Args:
+        fd: the descriptor of a socket that leads to the host, which sends a token first.
+        holder: the fields of `HolderSettings` or `StationSettings` as JSON; empty for a kernel
+            that ends with its host.
+    """
     _restore_default_signals()
-    token = os.read(fd, TOKEN_SIZE)
+    token = os.read(fd, TOKEN_BYTES)
     fd = _move_descriptor(fd)
     settings = json.loads(holder) if holder else {}
-    client = own_module("holder").connect(settings, _move_descriptor) if holder else None
+    client = None
+    if holder:
+        client = own_module("link.holder").connect(settings, _move_descriptor)
     if client is None or "control" in settings:
         _die_with_parent()
     worker = Worker(fd, token, client)
     bind_library()
+    install_finder()
     sys.argv = [""]
     # Hides these objects from the collector, and keeps their pages shared when the user forks.
     gc.freeze()
@@ -462,7 +577,10 @@ def _restore_default_signals() -> None:
 def _move_descriptor(fd: int) -> int:
     """Move a descriptor to a number that child processes do not inherit and cells do not hit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    descriptor_count = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
+    if soft == resource.RLIM_INFINITY:
+        descriptor_count = 1000
+    else:
+        descriptor_count = min(soft, 1000)
     margin = min(40, descriptor_count // 3)
     choices = max(1, descriptor_count - 2 * margin)
     lowest = margin + int.from_bytes(os.urandom(2), "big") % choices

@@ -12,16 +12,25 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from . import toolbox
-from .control import Host, Responder, describe_process, working_directory
-from .executor import CellAttribution
-from .frames import Frame
+from .cells.attribution import CellAttribution
+from .cells.parts import read_parts
+from .cells.tracker import NamespaceTracker
+from .former_names import install_finder
+from .link.control import Host
+from .link.frames import Frame
+from .link.process_facts import describe_process, working_directory
+from .link.responder import Responder
 from .stdlib import own_module
-from .text_tools import forget_short_texts, text_form
-from .variables import NamespaceTracker
+from .tools import toolbox
+from .tools.text_tools import forget_short_texts, text_form
+
+TARGET = "mahtab-tui"
+
+_NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
+_MISSING = object()
 
 
-class HostCalls:
+class JupyterHostCalls:
     def __init__(self, kernel: Any, token: str, session: str) -> None:
         self._kernel = kernel
         self._token = token
@@ -53,18 +62,16 @@ class HostCalls:
         return answer["value"]
 
 
-TARGET = "mahtab-tui"
-
-_NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
-_MISSING = object()
-
-
 class Watch(NamespaceTracker):
     """The user's names, without IPython's own."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         super().__init__(shell.user_ns)
+
+    def _shape(self, value: Any) -> object:
+        # IPython runs the cells, so nothing else finds what they change in place.
+        return read_parts(value)
 
     def _items(self) -> list[tuple[str, Any]]:
         hidden = self._shell.user_ns_hidden
@@ -107,7 +114,7 @@ class Helper:
             {},
         )
         Host.is_remote = True  # the host and the kernel exchange no files
-        toolbox.install(HostCalls(shell.kernel, token, session).call)
+        toolbox.install(JupyterHostCalls(shell.kernel, token, session).call)
         if "display" in self._builtins:  # users know IPython's own `display`
             builtins.__dict__["display"] = self._builtins["display"]
         self._added = [
@@ -124,7 +131,8 @@ class Helper:
         shell.kernel.comm_manager.register_target(TARGET, self._opened)
 
     def ended(self) -> dict[str, Any]:
-        changes, self._done = self._done, []
+        changes = self._done
+        self._done = []
         return {"changes": changes, "cwd": working_directory()}
 
     def _opened(self, comm: Any, message: Any) -> None:
@@ -176,7 +184,9 @@ class Helper:
             printer.text(str.__repr__(value))
 
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
-        if type(lines) is list and (hint := own_module("hints").hint_for(error, "\n".join(lines))):
+        if type(lines) is list and (
+            hint := own_module("cells.hints").hint_for(error, "\n".join(lines))
+        ):
             lines = [*lines, hint]
         self._show_error_before(kind, error, lines)
 
@@ -190,7 +200,8 @@ class Helper:
             return
         tree = code = None
         with suppress(Exception):
-            plain, flags = self._shell.transform_cell(info.raw_cell), ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            plain = self._shell.transform_cell(info.raw_cell)
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | flags)
             code = compile(tree, "cell", "exec", flags)
         self._tree = tree if code else None
@@ -213,6 +224,7 @@ def begin(token: str, session: str) -> Reply:
     from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
 
     global _helper
+    install_finder()
     if _helper is not None:
         _helper.withdraw()
     _helper = Helper(get_ipython(), token, session)

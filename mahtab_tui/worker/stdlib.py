@@ -18,6 +18,7 @@ _PATH = [entry for entry in sys.path if entry]
 """Without the working directory and PYTHONPATH."""
 
 _OURS = __name__.rpartition(".")[0] + "."
+"""What the full names of the worker's modules begin with."""
 
 _OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
 """The user's code gets other copies, because these functions look each other up by name."""
@@ -49,7 +50,9 @@ class _PathOfThread(threading.local):
             return None
         for finder in list(sys.meta_path):
             if finder is not self and hasattr(finder, "find_spec"):
-                folders = self.path if finder is importlib.machinery.PathFinder else None
+                folders = None
+                if finder is importlib.machinery.PathFinder:
+                    folders = self.path
                 spec = finder.find_spec(name, folders, target)
                 if spec is not None:
                     return spec
@@ -110,13 +113,13 @@ _import = builtins.__import__
 
 
 def _import_bound(
-    name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
+    name: str, names: Any = None, local_names: Any = None, wanted_names: Any = (), level: int = 0
 ) -> ModuleType:
     """Import for our modules, which get a library as it was when the first of them used it. The
     parameters are those of `__import__`."""
     if level == 0 and name in _bound:
-        return _bound[name if wanted else name.partition(".")[0]]
-    module = _import(name, names, local_names, wanted or (), level)
+        return _bound[name if wanted_names else name.partition(".")[0]]
+    module = _import(name, names, local_names, wanted_names or (), level)
     if level or type(module) is not ModuleType or name in _NOT_BOUND or module.__name__ != name:
         return module
     _bound[name] = _copy_module(module)
@@ -140,9 +143,9 @@ def late_import(name: str) -> ModuleType:
 def own_module(name: str) -> Any:
     """Return a module of the worker, also if code has removed it from `sys.modules`."""
     full_name = _OURS + name
-    own = _own_modules.get(full_name)
-    if own is not None:
-        return own
+    worker_module = _own_modules.get(full_name)
+    if worker_module is not None:
+        return worker_module
     # A second copy of a module would have other classes and constants than the first.
     for loaded_name, loaded in _own_modules.items():
         sys.modules.setdefault(loaded_name, loaded)
@@ -154,14 +157,19 @@ def own_module(name: str) -> Any:
 def _note_own_modules() -> None:
     """Remember our modules that are loaded completely."""
     for name, module in list(sys.modules.items()):
-        if f"{name}.".startswith(_OURS) and not _is_loading(module):
+        if belongs_to_worker(name) and not _is_loading(module):
             _own_modules[name] = module
 
 
+def belongs_to_worker(module_name: Any) -> bool:
+    """Return whether a module is the worker's, by what the user's code calls its full name."""
+    return type(module_name) is str and f"{module_name}.".startswith(_OURS)
+
+
 def load_package(name: str, folder: str) -> ModuleType:
-    known = sys.modules.get(name)
-    if known is not None:
-        return known
+    loaded_module = sys.modules.get(name)
+    if loaded_module is not None:
+        return loaded_module
     util = late_import("importlib.util")
     with importing_from(_PATH):
         spec: Any = util.spec_from_file_location(
@@ -183,11 +191,12 @@ def importing_from(path: list[str]) -> Iterator[None]:
     if _FINDER not in sys.meta_path:
         # Never removed: a thread that iterates over the list would skip a finder.
         sys.meta_path.insert(0, _FINDER)
-    before, _FINDER.path = _FINDER.path, path
+    old_path = _FINDER.path
+    _FINDER.path = path
     try:
         yield
     finally:
-        _FINDER.path = before
+        _FINDER.path = old_path
 
 
 def is_ours(name: str) -> bool:

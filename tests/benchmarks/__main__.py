@@ -1,6 +1,6 @@
 """Prints figures with their goals and baselines: ``python -m tests.benchmarks [NAME ...]``.
 
-``answers``, ``steps``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
+``answers``, ``steps``, ``long``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ GROUPS = (
 PROGRAMS = {
     "answers": "answers.run",
     "steps": "steps.run",
+    "long": "long.run",
     "searches": "searches",
     "first_search": "first_search",
 }
@@ -26,14 +27,14 @@ PROGRAMS = {
 def main() -> None:
     os.environ["MAHTAB_KEEP_KERNEL"] = "0"  # no kernel outlives its program
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a start must not compile the package again
-    wanted = sys.argv[1:] or GROUPS
-    if program := PROGRAMS.get(wanted[0]):
+    chosen_names = sys.argv[1:] or GROUPS
+    if program := PROGRAMS.get(chosen_names[0]):
         importlib.import_module(f"tests.benchmarks.{program}").main(sys.argv[2:])
         return
-    if unknown := [name for name in wanted if name not in GROUPS]:
-        known = ", ".join([*GROUPS, *PROGRAMS])
-        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {known}.")
-    groups = [importlib.import_module(f"tests.benchmarks.{name}") for name in wanted]
+    if unknown := [name for name in chosen_names if name not in GROUPS]:
+        valid_names = ", ".join([*GROUPS, *PROGRAMS])
+        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {valid_names}.")
+    groups = [importlib.import_module(f"tests.benchmarks.{name}") for name in chosen_names]
     print_table(row for group in groups for row in group.rows())
 
 

@@ -10,7 +10,7 @@ from tests.benchmarks.mcp import AGENTS, SHARED, connected
 
 async def main() -> None:
     enough = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
-    begun = asyncio.Barrier(AGENTS + 1)
+    start_barrier = asyncio.Barrier(AGENTS + 1)
 
     async def work(number: int) -> None:
         async with connected(SHARED) as client:
@@ -19,11 +19,11 @@ async def main() -> None:
                 code = f"x{number} = {turn}; print('agent', {number}, {turn})"
                 await client.call_tool("eval", {"code": code})
                 if not turn:
-                    await begun.wait()
+                    await start_barrier.wait()
                 turn += 1
 
     agents = [asyncio.create_task(work(number)) for number in range(AGENTS)]
-    await begun.wait()
+    await start_barrier.wait()
     print("ready", flush=True)
     await asyncio.gather(*agents)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from unittest.mock import patch
 
-from mahtab_tui.kernel.detached import attach, waiting_kernels
+from mahtab_tui.kernel.detached import attach, detached_kernels
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.kernel import LocalDetachable
 from tests.benchmarks.kernel import memory_mib
@@ -27,10 +27,12 @@ _LINES = "import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Pa
 
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, HOME=home):
-        plain, detachable = ProcessKernel(), _kernel(home, attached=False)
+        plain = ProcessKernel()
+        detachable = _kernel(home, attached=False)
         try:
             plain.start(RecordingHost())
-            without, with_holder = Cells(plain, RecordingHost()), Cells(detachable, RecordingHost())
+            without = Cells(plain, RecordingHost())
+            with_holder = Cells(detachable, RecordingHost())
             off, on = timed_in_turns(
                 2_000, lambda: _run(without, "1+1"), lambda: _run(with_holder, "1+1")
             )
@@ -49,20 +51,20 @@ def rows() -> Iterator[Row]:
 
 
 def _million_lines(home: str) -> Iterator[Row]:
-    first = _kernel(home, attached=False)
-    begun = threading.Event()
-    cell = {"cell": 1, "on_output": lambda kind, text: begun.set()}
-    threading.Thread(target=first.execute, args=(_LINES,), kwargs=cell, daemon=True).start()
-    begun.wait()
-    first.close(leave=True)
-    (kernel,) = waiting_kernels(_SESSION)
+    first_kernel = _kernel(home, attached=False)
+    cell_started = threading.Event()
+    cell = {"cell": 1, "on_output": lambda kind, text: cell_started.set()}
+    threading.Thread(target=first_kernel.execute, args=(_LINES,), kwargs=cell, daemon=True).start()
+    cell_started.wait()
+    first_kernel.close(leave=True)
+    (kernel,) = detached_kernels(_SESSION)
     Path(home, "go").touch()
-    wait_for(lambda: not waiting_kernels(_SESSION)[0].cell)
+    wait_for(lambda: not detached_kernels(_SESSION)[0].cell)
     # The holder is the oldest process of the kernel's group but the kernel itself.
-    processes = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    processes = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
     holder = min(pid for pid in processes if pid != kernel.pid and os.getpgid(pid) == kernel.pid)
-    what = "memory of the holder after 1,000,000 lines"
-    yield Row(what, memory_mib(holder), "<= 20 MiB", unit="MiB")
+    label = "memory of the holder after 1,000,000 lines"
+    yield Row(label, memory_mib(holder), "<= 20 MiB", unit="MiB")
     start = perf_counter()
     second = _kernel(home)
     result = second.resume_cell(

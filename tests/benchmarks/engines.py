@@ -32,7 +32,7 @@ def search_by_rlms(answer: Answerer, text: str, question: str, **options: Any) -
 
     def reply_to(prompt: Any) -> tuple[str, float]:
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        return answer(sum(each["role"] == "assistant" for each in messages), messages)
+        return answer(sum(message["role"] == "assistant" for message in messages), messages)
 
     class Client(base.BaseLM):  # type: ignore[misc]
         def completion(self, prompt: Any) -> str:

@@ -64,9 +64,11 @@ def _service(words: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/v1"
 
 
-def _time(command: list[str], given: str = "") -> float:
+def _time(command: list[str], stdin_text: str = "") -> float:
     def run() -> None:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            command, input=stdin_text, capture_output=True, text=True, timeout=300
+        )
         if done.returncode:
             raise SystemExit(f"{command[:3]}: {done.stderr.strip().splitlines()[-1:]}")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.inspector.array import decode_picture
-from mahtab_tui.tui.pictures import Picture, draw_blocks
+from mahtab_tui.tui.pictures import SizedPicture, draw_blocks
 from tests.benchmarks.screen import bare_echo, echo_row, key_echo, our_terminal
 from tests.benchmarks.table import Row, timed
 from tests.integration.kernels import running
@@ -29,7 +29,8 @@ noise = rng.integers(0, 255, (600, 580, 3), dtype="uint8")
 
 def rows() -> Iterator[Row]:
     kernel = ProcessKernel()
-    look, frame = InspectorClient(kernel), _named("df")
+    look = InspectorClient(kernel)
+    frame = _named("df")
 
     def page(start: int = 0, arranged: TableArrangement | None = None) -> None:
         look.rows(frame, start, start + 100, _COLUMNS, arranged or TableArrangement())
@@ -41,13 +42,13 @@ def rows() -> Iterator[Row]:
 
     def draw_picture() -> None:
         image = decode_picture(look.picture(_named("noise"))).image
-        draw_blocks(Picture("noise", 100, 30, lambda: image))
+        draw_blocks(SizedPicture("noise", 100, 30, lambda: image))
 
     with running(kernel) as cells:
         cells.text(_FRAME)
-        what = "a table of 10,000,000 rows opens"
-        yield Row(f"{what}, the first time", timed(open_table), "<= 150 ms")
-        yield Row(f"{what}, again", timed(open_table, 20), "<= 150 ms")
+        label = "a table of 10,000,000 rows opens"
+        yield Row(f"{label}, the first time", timed(open_table), "<= 150 ms")
+        yield Row(f"{label}, again", timed(open_table, 20), "<= 150 ms")
         starts = itertools.cycle(range(0, 10_000_000, 499_900))
         yield Row("a page of it", timed(lambda: page(next(starts)), 100), "<= 50 ms")
         page(0, as_sorted := TableArrangement((2, True)))
@@ -57,8 +58,8 @@ def rows() -> Iterator[Row]:
             took = timed(look.children, 10, _named(name), 9_999_900, 10_000_000)
             yield Row(f"the last page of 10,000,000 {name}", took, "<= 50 ms")
         megabytes = len(look.picture(_named("noise"))) / 1e6
-        what = f"a picture of {megabytes:.1f} MB, fetched, read and drawn in 100 x 30 cells"
-        yield Row(what, timed(draw_picture, 5), "<= 300 ms")
+        label = f"a picture of {megabytes:.1f} MB, fetched, read and drawn in 100 x 30 cells"
+        yield Row(label, timed(draw_picture, 5), "<= 300 ms")
     yield from _echoes()
 
 
@@ -73,11 +74,11 @@ def _echoes() -> Iterator[Row]:
             terminal.wait(r"\+ f DataFrame")
             terminal.press("ctrl+o")
             terminal.type("n")
-            terminal.press_until("enter", "row 1 of 10,000,000", asked="Look inside")
-            for what, keys in (("is seen", ""), ("is sorted", "s")):
+            terminal.press_until("enter", "row 1 of 10,000,000", prompt_pattern="Look inside")
+            for load_state, keys in (("is seen", ""), ("is sorted", "s")):
                 terminal.type(f"{keys}/")
                 terminal.wait("or a text")
-                load = f"a table of 10,000,000 rows {what}"
+                load = f"a table of 10,000,000 rows {load_state}"
                 yield echo_row(load, key_echo(terminal), baseline)
                 terminal.press("escape")
                 terminal.wait_gone("filter 0:")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.worker.variables import NamespaceTracker
+from mahtab_tui.worker.cells.tracker import NamespaceTracker
 from tests.benchmarks.table import Row, timed
 from tests.integration.kernels import RecordingHost, running
 
@@ -42,12 +42,12 @@ def rows() -> Iterator[Row]:
         yield Row("kernel memory", memory_mib(kernel.info().pid), "<= 16 MiB", unit="MiB")
         cells.text("globals().update((f'v{i}', [i]) for i in range(10_000))")
         watch = NamespaceTracker({f"v{i}": [i] for i in range(10_000)})
-        what = "listing of 10,000 variables"
-        yield Row(f"{what}, in the kernel", timed(watch.listing, 10), "<= 20 ms")
+        label = "listing of 10,000 variables"
+        yield Row(f"{label}, in the kernel", timed(watch.listing, 10), "<= 20 ms")
         took = timed(watch.changes, 10, None)
         yield Row("what a cell changed among 10,000 variables, in the kernel", took, "<= 20 ms")
-        yield Row(f"{what}, there and back", timed(kernel.variables, 10))
+        yield Row(f"{label}, there and back", timed(kernel.variables, 10))
         kernel.complete("v", 1)
-        for what, code in (("all", "v"), ("a fuzzy few", "v99"), ("none", "zzq")):
+        for label, code in (("all", "v"), ("a fuzzy few", "v99"), ("none", "zzq")):
             took = timed(kernel.complete, 20, code, len(code))
-            yield Row(f"completion: {what} of 10,000 names, there and back", took, "<= 50 ms")
+            yield Row(f"completion: {label} of 10,000 names, there and back", took, "<= 50 ms")

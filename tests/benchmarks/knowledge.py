@@ -43,9 +43,9 @@ def rows() -> Iterator[Row]:
     skills = _generate_skills()
     yield Row(f"index of {_SKILLS:,} skills", timed(SkillsIndex, 3, skills), "<= 3000")
     index = SkillsIndex(skills)
-    for what, query in (
+    for label, query in (
         ("a rare word", "CBP07777C"),
         ("a part of an identifier", "BP0777"),
         ("common words", "how do I check the values of a batch of orders"),
     ):
-        yield Row(f"skill search: {what}", timed(index.search, 50, query), "<= 10")
+        yield Row(f"skill search: {label}", timed(index.search, 50, query), "<= 10")

@@ -32,7 +32,8 @@ _MINIMAL = ["-m", "tests.benchmarks.minimal_mcp"]
 _PRIVATE = ["-m", "mahtab_tui", "mcp"]
 SHARED = [*_PRIVATE, "--attach"]
 ROOT = Path(__file__).parents[2]
-AGENTS, EACH = 10, 100
+AGENTS = 10
+EACH = 100
 
 
 @contextlib.asynccontextmanager
@@ -83,8 +84,8 @@ async def _many_agents() -> tuple[float, int]:
         await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
         took = since(start)
         code = "len(seen) - len(set(seen)), len(seen)"
-        ended = await clients[0].call_tool("eval", {"code": code})
-        if text_of(ended) != f"(0, {AGENTS * EACH})":
+        total_result = await clients[0].call_tool("eval", {"code": code})
+        if text_of(total_result) != f"(0, {AGENTS * EACH})":
             wrong = max(wrong, 1)
     return took, wrong
 
@@ -144,14 +145,14 @@ def _key_echo() -> Row:
 
 def rows() -> Iterator[Row]:
     minimal, ours = (asyncio.run(_starts(args)) for args in (_MINIMAL, _PRIVATE))
-    what = "MCP: start until initialize is answered"
-    yield Row(what, ours, "<= 1.5 x the SDK's smallest server", minimal)
+    label = "MCP: start until initialize is answered"
+    yield Row(label, ours, "<= 1.5 x the SDK's smallest server", minimal)
     bare, took = (asyncio.run(_evals(args)) for args in (_MINIMAL, _PRIVATE))
     yield Row("MCP: eval 1+1, private", took, "<= 3 ms", bare, "the smallest server's tool")
     with _session():
         yield Row("MCP: eval 1+1, shared", asyncio.run(_evals(SHARED)), "<= 6 ms", bare)
         total, wrong = asyncio.run(_many_agents())
-        what = f"MCP: {AGENTS} agents x {EACH} evals, shared"
-        each = total / (AGENTS * EACH)
-        yield Row(what, each, "each; none lost or mixed up", note=f"{wrong} wrong")
+        label = f"MCP: {AGENTS} agents x {EACH} evals, shared"
+        mean_ms = total / (AGENTS * EACH)
+        yield Row(label, mean_ms, "each; none lost or mixed up", note=f"{wrong} wrong")
     yield _key_echo()

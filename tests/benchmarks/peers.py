@@ -15,10 +15,10 @@ _ROOT = Path(__file__).parents[2]
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or list(ENGINES)
-    if unknown := [name for name in wanted if name not in ENGINES]:
+    engine_names = sys.argv[1:] or list(ENGINES)
+    if unknown := [name for name in engine_names if name not in ENGINES]:
         raise SystemExit(f"There is no engine {unknown[0]!r}. Engines: {', '.join(ENGINES)}.")
-    for name in wanted:
+    for name in engine_names:
         python = _environment(name)
         print(f"\n{name}\n", flush=True)
         for arguments in (["tests.benchmarks", "recursion"], ["tests.benchmarks.quality", "1"]):

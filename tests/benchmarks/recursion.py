@@ -12,10 +12,11 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.sandbox.base import Text
+from mahtab_tui.sandbox.base import SearchedText
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.search.api import Search, rlm
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.api import rlm
+from mahtab_tui.search.limits import SearchLimits
+from mahtab_tui.search.search import Search
 from tests.benchmarks import recursion_peers
 from tests.benchmarks.sandbox import QuietNode
 from tests.benchmarks.table import Row, timed
@@ -37,12 +38,12 @@ def _turn(replies: int, count: int) -> str:
 
 def _turns(count: int) -> Reply:
     """Make a model that answers in its last turn."""
-    return lambda messages: _turn(sum(each.type == "ai" for each in messages), count)
+    return lambda messages: _turn(sum(message.type == "ai" for message in messages), count)
 
 
 def _five_turns(messages: list[dict[str, str]]) -> str:
     """Answer as a function that takes plain messages, like the models of the other engines."""
-    return _turn(sum(each["role"] == "assistant" for each in messages), 5)
+    return _turn(sum(message["role"] == "assistant" for message in messages), 5)
 
 
 def _waiting(code: str, child: str = "") -> Reply:
@@ -59,7 +60,7 @@ def _waiting(code: str, child: str = "") -> Reply:
 
 def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> Callable[[], object]:
     model = ScriptedModel(reply=reply)
-    within = Limits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
+    within = SearchLimits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
 
     def run() -> None:
         answer = search.run("what?", text, model=model, limits=within, asking="run")
@@ -72,13 +73,13 @@ def rows() -> Iterator[Row]:
     search = Search(lambda record: None)
     try:
         _running(search, _turns(1))()
-        few, many = (_running(search, _turns(count)) for count in (1, 11))
-        turn = (median(timed(many, 25)) - median(timed(few, 25))) / 10
+        one_turn, eleven_turns = (_running(search, _turns(count)) for count in (1, 11))
+        turn = (median(timed(eleven_turns, 25)) - median(timed(one_turn, 25))) / 10
         yield Row("a turn, the model at once", turn)
         bare = asyncio.run(_bare_turn())
-        own = (_work(many, 25) - _work(few, 25)) / 10 - bare
+        own_work = (_work(eleven_turns, 25) - _work(one_turn, 25)) / 10 - bare
         note = "the sandbox's, in this process"
-        yield Row("of it the engine's own work", own, "<= 2 ms", bare, note)
+        yield Row("of it the engine's own work", own_work, "<= 2 ms", bare, note)
         took = timed(_running(search, _turns(5)), 15)
         yield Row("a search of 5 turns, sandbox start included", took, "<= 40 ms")
         took = timed(lambda: rlm("what?", TEXT, model=_five_turns), 15)
@@ -88,12 +89,13 @@ def rows() -> Iterator[Row]:
             limits = {"max_depth": 1, "concurrency": concurrency, "max_calls": count + 2}
             took = timed(_running(search, _waiting(code), **limits), 3)
             ideal = -(-count // concurrency) * CALL * 1_000
-            what = f"{count:,} sub-calls of 50 ms, {concurrency} at a time"
-            yield Row(what, took, reach, ideal, "ideal")
-        code, child = "FINAL(len(rlm_map('part', partition(8))))", "FINAL(len(context))"
+            label = f"{count:,} sub-calls of 50 ms, {concurrency} at a time"
+            yield Row(label, took, reach, ideal, "ideal")
+        code = "FINAL(len(rlm_map('part', partition(8))))"
+        child = "FINAL(len(context))"
         took = timed(_running(search, _waiting(code, child), concurrency=8), 7)
-        what = "8 children with code, one call of 50 ms each"
-        yield Row(what, took, "<= 150 ms", CALL * 1_000, "ideal")
+        label = "8 children with code, one call of 50 ms each"
+        yield Row(label, took, "<= 150 ms", CALL * 1_000, "ideal")
         yield from _large(search)
     finally:
         search.close()
@@ -103,7 +105,7 @@ def rows() -> Iterator[Row]:
 async def _bare_turn() -> float:
     sandboxes = open_sandboxes()
     try:
-        sandbox = await sandboxes.start(Text.root(TEXT), QuietNode())
+        sandbox = await sandboxes.start(SearchedText.root(TEXT), QuietNode())
         began = time.process_time()
         for turn in range(300):
             await sandbox.run(f"x{turn} = len(context)\nprint(x{turn})", 30.0)
@@ -121,8 +123,8 @@ def _work(run: Callable[[], object], times: int) -> float:
 
 def _large(search: Search) -> Iterator[Row]:
     run = _running(search, _turns(1), TEXT * (100_000_000 // len(TEXT)))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield Row("100 MB, first turn", timed(run), "<= 1 s")
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_024
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before) / 1_024
     yield Row("100 MB, memory of the host beside it", grown, "<= 4 x in all", unit="MiB")
     yield Row("100 MB, the same text again", timed(run), "<= 300 ms")

@@ -12,8 +12,8 @@ from tests.benchmarks.table import Row, timed
 _READY = "answer['content'] = str({})\nanswer['ready'] = True"
 
 
-def _code(turn: int, last: str) -> str:
-    return f"x{turn} = len(context)\nprint(x{turn})" if turn < 4 else last
+def _code(turn: int, last_code: str) -> str:
+    return f"x{turn} = len(context)\nprint(x{turn})" if turn < 4 else last_code
 
 
 def rows(text: str, call: float) -> Iterator[Row]:
@@ -42,23 +42,23 @@ def _rlms(text: str, call: float) -> Iterator[Row]:
 
     def took(answer: Answerer, times: int) -> list[float]:
         def run() -> None:
-            found = engines.search_by_rlms(answer, text, "what?", max_concurrent_subcalls=8)
-            assert found.isdigit(), found
+            answer_text = engines.search_by_rlms(answer, text, "what?", max_concurrent_subcalls=8)
+            assert answer_text.isdigit(), answer_text
 
         return timed(run, times)
 
     ideal = call * 1_000
     yield Row("rlms: a search of 5 turns, no sandbox", took(five, 5))
     yield Row("rlms: 20 sub-calls of 50 ms", took(twenty, 5), "", ideal, "ideal")
-    what = "rlms: 8 children with code, one call of 50 ms each"
-    yield Row(what, took(eight, 3), "", ideal, "ideal")
+    label = "rlms: 8 children with code, one call of 50 ms each"
+    yield Row(label, took(eight, 3), "", ideal, "ideal")
 
 
 def _dspy(text: str) -> Row:
     def run() -> None:
         codes = (_code(turn, "SUBMIT('1')") for turn in range(5))
         blocks = map(engines.dspy_block, codes)
-        found = engines.search_by_dspy(lambda prompt: next(blocks), text, "what?")
-        assert found == "1", found
+        answer_text = engines.search_by_dspy(lambda prompt: next(blocks), text, "what?")
+        assert answer_text == "1", answer_text
 
     return Row("dspy: a search of 5 turns, no sandbox", timed(run, 5))

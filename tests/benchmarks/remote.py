@@ -37,8 +37,11 @@ def rows() -> Iterator[Row]:
             took = timed(cells.text, 20, "1 + 1")
             yield Row("1+1 over 50 ms each way", took, "1 round trip", 2 * _DELAY, "the wire")
             with tempfile.TemporaryDirectory() as home:
-                far, here = _echo(home, "--kernel", road.typed), _echo(home)
-            yield echo_row("over 50 ms while a cell prints", far, here, "with a kernel here")
+                remote_echo = _echo(home, "--kernel", road.typed)
+                local_echo = _echo(home)
+            yield echo_row(
+                "over 50 ms while a cell prints", remote_echo, local_echo, "with a kernel here"
+            )
             yield Row("attached again over 50 ms, 10,000 variables listed", _attach_again(road))
         finally:
             road.close()
@@ -60,11 +63,13 @@ def _attach_again(road: Road) -> float:
     home = road.folder / "home-here"
     home.mkdir()
     with patch.dict(os.environ, HOME=str(home)):
-        first = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session"))
-        first.start(RecordingHost())
-        Cells(first, RecordingHost()).text("for n in range(10_000): globals()[f'v{n}'] = [n]")
-        first.variables()
-        first.close(leave=True)
+        first_kernel = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session"))
+        first_kernel.start(RecordingHost())
+        Cells(first_kernel, RecordingHost()).text(
+            "for n in range(10_000): globals()[f'v{n}'] = [n]"
+        )
+        first_kernel.variables()
+        first_kernel.close(leave=True)
         start = perf_counter()
         connected = attach_remote(noted_kernels("session")[0], lambda prompt, hidden: None)
         second = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session", connected))

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from mahtab_tui.sandbox.base import Text
+from mahtab_tui.sandbox.base import SearchedText
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
 from tests.benchmarks.table import Row, since, timed_async
 
@@ -35,20 +35,21 @@ def rows() -> list[Row]:
 
 
 async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
-    small = Text.root("text")
+    small = SearchedText.root("text")
 
-    async def start(text: Text = small) -> ProcessSandbox:
+    async def start(text: SearchedText = small) -> ProcessSandbox:
         return await sandboxes.start(text, QuietNode())
 
     async def turn(sandbox: ProcessSandbox, code: str) -> str:
         return (await sandbox.run(code, 60.0)).output
 
     yield Row("fork server and its first sandbox", await timed_async(start))
-    starts, closes = [], []
+    starts = []
+    closes = []
     for _ in range(40):
-        begun = perf_counter()
+        start_time = perf_counter()
         sandbox = await start()
-        starts.append(since(begun))
+        starts.append(since(start_time))
         closes += await timed_async(sandbox.close)
     yield Row("a sandbox: start, lock-down, probe", starts, "<= 9 ms")
     yield Row("closing it", closes)
@@ -59,13 +60,13 @@ async def _rows(sandboxes: ProcessSandboxes) -> AsyncIterator[Row]:
     private = _memory(pid, "smaps_rollup", "Private_Dirty") / 1_024
     yield Row("a sandbox's own memory", private, unit="MiB")
 
-    large = Text.root(_LINE * (_LARGE // len(_LINE)))
-    begun = perf_counter()
+    large = SearchedText.root(_LINE * (_LARGE // len(_LINE)))
+    start_time = perf_counter()
     sandbox = await start(large)
     pid = int(await turn(sandbox, "import os; hits = grep('y'); os.getpid()"))
-    yield Row("100 MB: start and a search through all of it", since(begun), "<= 1 s")
-    most = _memory(pid, "status", "VmHWM") * 1_024 / _LARGE
-    yield Row("100 MB: most memory meanwhile", most, "<= 4 x", unit="x")
+    yield Row("100 MB: start and a search through all of it", since(start_time), "<= 1 s")
+    peak_share = _memory(pid, "status", "VmHWM") * 1_024 / _LARGE
+    yield Row("100 MB: most memory meanwhile", peak_share, "<= 4 x", unit="x")
 
 
 def _memory(pid: int, file: str, field: str) -> int:

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from mahtab_tui.kernel.base import SaveTarget
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import SaveTarget
 from tests.benchmarks.table import Row, timed
 from tests.integration.kernels import running
 
@@ -39,18 +39,18 @@ def rows() -> Iterator[Row]:
             writing.start()
             took = timed(cells.text, 50, "1+1")
             writing.join()
-            what = "1+1 there and back while it is written"
-            yield Row(what, took, "<= 5 ms more", alone, "nothing is written")
-            before = sizes()
+            label = "1+1 there and back while it is written"
+            yield Row(label, took, "<= 5 ms more", alone, "nothing is written")
+            sizes_before = sizes()
             yield Row("1 GB that has not changed, again", timed(save))
             cells.text("x = 2")
             save()
-            new = sum(size for name, size in sizes().items() if name not in before) / 2**20
+            new = sum(size for name, size in sizes().items() if name not in sizes_before) / 2**20
             yield Row("  written after x = 2", new, "nothing of the frame", unit="MiB")
         second = ProcessKernel(keep=target)
         with running(second) as cells:
-            what = "the frame of 1 GB is back, pandas loaded with it"
-            yield Row(what, timed(_restore, 1, second), "<= 2000 ms")
+            label = "the frame of 1 GB is back, pandas loaded with it"
+            yield Row(label, timed(_restore, 1, second), "<= 2000 ms")
             cells.text("assert df.shape == (1_342_177, 100)")
 
 

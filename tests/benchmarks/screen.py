@@ -35,7 +35,8 @@ _ANSWER = (
 
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as home:
-        bare, ours = [], []
+        bare = []
+        ours = []
         for _ in range(11):  # in turns: the machine's own speed changes within seconds
             bare.append(_first_picture(BARE, "ready to type", home))
             ours.append(_first_picture([*OURS, "demo"], "mahtab", home))
@@ -65,10 +66,10 @@ def rows() -> Iterator[Row]:
         yield Row("host memory, after", late, "<= 120 MiB", unit="MiB")
 
 
-def _first_picture(argv: list[str], seen: str, home: str) -> float:
+def _first_picture(argv: list[str], pattern: str, home: str) -> float:
     start = perf_counter()
     with Terminal(argv, env={"HOME": home}) as terminal:
-        terminal.wait(seen)
+        terminal.wait(pattern)
         return since(start)
 
 
@@ -96,13 +97,14 @@ def echo_row(load: str, echo: Sequence[float], baseline: Sequence[float], note: 
 def key_echo(terminal: Terminal) -> list[float]:
     """Milliseconds from each key to its echo."""
     terminal.drawn = False  # drawing what it shows would be counted as the program's time
-    begun, took = len(terminal.raw), []
+    start_offset = len(terminal.raw)
+    took = []
     for letter in _LETTERS:
-        wanted = letter.encode()
-        seen = len(terminal.raw)
+        key_bytes = letter.encode()
+        sent_offset = len(terminal.raw)
         start = perf_counter()
-        terminal.send(wanted)
-        while terminal.raw.find(wanted, seen) < 0:
+        terminal.send(key_bytes)
+        while terminal.raw.find(key_bytes, sent_offset) < 0:
             terminal.pump(0.001)
             if perf_counter() - start > DEADLINE:
                 raise AssertionError(f"A key was not echoed. The screen:\n{terminal.text}")
@@ -111,5 +113,5 @@ def key_echo(terminal: Terminal) -> list[float]:
         while perf_counter() < settle:
             terminal.pump(0.005)
     terminal.drawn = True
-    terminal.draw(bytes(terminal.raw[begun:]))
+    terminal.draw(bytes(terminal.raw[start_offset:]))
     return took

@@ -8,21 +8,21 @@ import sys
 from typing import Any
 
 
-def by_rlms(given: dict[str, Any]) -> str:
+def by_rlms(job: dict[str, Any]) -> str:
     engine: Any = importlib.import_module("rlm")
-    access = {"model_name": given["model"], "base_url": given["url"], "api_key": "none"}
+    access = {"model_name": job["model"], "base_url": job["url"], "api_key": "none"}
     search = engine.RLM(backend="openai", backend_kwargs=access, max_iterations=8)
-    return str(search.completion(given["text"], root_prompt=given["question"]).response)
+    return str(search.completion(job["text"], root_prompt=job["question"]).response)
 
 
-def by_dspy(given: dict[str, Any]) -> str:
+def by_dspy(job: dict[str, Any]) -> str:
     dspy: Any = importlib.import_module("dspy")
-    model = dspy.LM(f"openai/{given['model']}", api_base=given["url"], api_key="none", cache=False)
+    model = dspy.LM(f"openai/{job['model']}", api_base=job["url"], api_key="none", cache=False)
     with dspy.context(lm=model):
         search = dspy.RLM(
             "context, query -> answer", interpreter_factory=dspy.LocalInterpreter, max_iters=8
         )
-        return str(search(context=given["text"], query=given["question"]).answer)
+        return str(search(context=job["text"], query=job["question"]).answer)
 
 
 if __name__ == "__main__":

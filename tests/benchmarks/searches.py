@@ -39,8 +39,45 @@ _MOST_WRITTEN = 1_000
 """Tokens of one answer, because a model at temperature 0 may repeat itself without end."""
 _FIRST_PART = 4_000
 """Characters of the text that the direct call reads."""
+_TO_JUDGE_BY = "clinic"
+"""Beginning of the names of tasks whose answers are not printed, so that nobody fits a prompt to
+them."""
 _SHORT = 0.025
 """Share of the lines of a short text."""
+
+_USERS = ("ana", "bela", "chen", "dora", "emil", "farid", "gita", "hugo")
+_NAMES = ("Ines Varga", "Tom Okafor", "Lena Brandt", "Paul Iversen", "Mira Sato", "Omar Haddad")
+
+_FILLERS = (
+    "Nothing to report.",
+    "The gate was open from six to six.",
+    "Two visitors signed the book.",
+    "The lift was inspected.",
+    "A parcel came for the second floor.",
+)
+
+_NEUTRAL = (
+    "We arrived on a Tuesday by train.",
+    "The way from the station takes ten minutes on foot.",
+    "Breakfast is from seven to ten.",
+    "Our room was on the third floor.",
+    "There is a lift and a staircase.",
+    "On Wednesday we went to the lake.",
+    "The museum is closed on Mondays.",
+    "We had rain for two days and sun for three.",
+)
+_LIKED = (
+    "I have rarely slept so well.",
+    "The food was wonderful.",
+    "We did not want to leave.",
+    "Everyone was kind to our children.",
+)
+_DISLIKED = (
+    "I did not close an eye all night.",
+    "The food was cold and bad.",
+    "We counted the hours until we could leave.",
+    "Everyone was rude to our children.",
+)
 
 
 class Task(NamedTuple):
@@ -60,19 +97,15 @@ def _task(name: str, question: str, text: str, answer: Any, returns: Any = None)
 
 def _log(random: Random, lines: int) -> list[str]:
     """Make a log: time, level, service, user, milliseconds."""
-    made = []
+    log_lines = []
     for number in range(lines):
         level = random.choices(("INFO", "WARN", "ERROR"), (90, 7, 3))[0]
         service = random.choice(("web", "search", "billing", "mail"))
-        made.append(
+        log_lines.append(
             f"2026-03-01 {number // 125 % 24:02}:{number // 2 % 60:02}:{number % 60:02} {level} {service} "
             f"user={random.choice(_USERS)} took={random.randrange(5, 900)}ms"
         )
-    return made
-
-
-_USERS = ("ana", "bela", "chen", "dora", "emil", "farid", "gita", "hugo")
-_NAMES = ("Ines Varga", "Tom Okafor", "Lena Brandt", "Paul Iversen", "Mira Sato", "Omar Haddad")
+    return log_lines
 
 
 def _log_tasks(share: float) -> Iterator[Task]:
@@ -127,9 +160,9 @@ def _order_tasks(share: float) -> Iterator[Task]:
     yield _task("count orders", "How many orders are for a lamp?", text, lamps)
     best = max(sorted({row[1] for row in rows}), key=total)
     yield _task("best customer", "Which customer has the largest sum of euro?", text, best)
-    first = min(row[2] for row in rows if row[1] == "c105")
+    first_date = min(row[2] for row in rows if row[1] == "c105")
     question = "What is the earliest date of an order of customer c105?"
-    yield _task("first date", question, text, first)
+    yield _task("first date", question, text, first_date)
 
 
 def _manual_tasks() -> Iterator[Task]:
@@ -175,21 +208,23 @@ def _hop_tasks() -> Iterator[Task]:
     badges = dict(zip(random.sample(range(1000, 9999), len(_NAMES)), _NAMES, strict=True))
     rooms = dict(zip(_NAMES, random.sample(range(100, 400), len(_NAMES)), strict=True))
     lines = _log(random, 2_500)
-    _, _, opened, _, asked, _ = badges
+    _, _, opened, _, asked_badge, _ = badges
     planted = [f"badge {badge} belongs to {name}" for badge, name in badges.items()]
-    planted += [f"{name} works in room {room}" for name, room in rooms.items()]
+    planted += [f"{name} works in room {room_number}" for name, room_number in rooms.items()]
     planted.append(f"the archive was opened with badge {opened}")
     for line in planted:
         lines.insert(random.randrange(len(lines)), line)
     text = "\n".join(lines) + "\n"
     yield _task("hop name", "Who opened the archive? Answer with the name.", text, badges[opened])
-    question = f"In which room does the owner of badge {asked} work? Answer with the number."
-    yield _task("hop room", question, text, rooms[badges[asked]])
-    first = next(line.split()[1] for line in lines if "user=ana" in line and " ERROR " in line)
+    question = f"In which room does the owner of badge {asked_badge} work? Answer with the number."
+    yield _task("hop room", question, text, rooms[badges[asked_badge]])
+    first_error_time = next(
+        line.split()[1] for line in lines if "user=ana" in line and " ERROR " in line
+    )
     question = (
         "At what time is the first ERROR of user=ana? Answer with the time, such as 12:34:56."
     )
-    yield _task("hop time", question, text, first)
+    yield _task("hop time", question, text, first_error_time)
     slow = sorted(set(re.findall(r"ERROR mail user=(\w+) took=[78]\d\dms", text)))
     question = "Which users had an ERROR of the service mail that took 700 ms or more? Answer with a list of their names."
     yield _task("several", question, text, slow)
@@ -198,7 +233,8 @@ def _hop_tasks() -> Iterator[Task]:
 def _other_tasks() -> Iterator[Task]:
     """Make searches in texts of other forms, added after the prompt was written."""
     random = Random("others")
-    paths, statuses = ("/cart", "/login", "/search", "/help"), (200, 404, 500)
+    paths = ("/cart", "/login", "/search", "/help")
+    statuses = (200, 404, 500)
     requests = [
         (random.choice(paths), random.choices(statuses, (90, 7, 3))[0], random.randrange(9_999))
         for _ in range(2_000)
@@ -212,7 +248,8 @@ def _other_tasks() -> Iterator[Task]:
     sent = max(size for path, _, size in requests if path == "/help")
     yield _task("other size", "What is the largest size of an answer for /help?", access, sent)
 
-    teams, cities = ("Ops", "Sales", "Law"), ("Oslo", "Rome", "Lima")
+    teams = ("Ops", "Sales", "Law")
+    cities = ("Oslo", "Rome", "Lima")
     choose = random.choice
     people = [
         (f"Person{n}", choose(teams), choose(cities), random.randrange(30, 99) * 1_000)
@@ -255,6 +292,94 @@ def _other_tasks() -> Iterator[Task]:
     yield _task("other filter", "On how many days was the filter cleaned?", diary, cleaned)
 
 
+def _harbour_tasks() -> Iterator[Task]:
+    """Make searches of the kinds that small models get wrong, to develop with."""
+    random = Random("harbour")
+    ships = ("Alba", "Brio", "Cygnus", "Dora May", "Elster")
+    goods = ("coffee", "timber", "cement", "fruit")
+    loads: list[tuple[int, str, str, int]] = []
+    for number in range(700):
+        ship = random.choice(ships)
+        most_tons = 840 if ship == "Cygnus" else 900
+        loads.append((number, ship, random.choice(goods), random.randrange(20, most_tons)))
+    lines = [f"{n:04} ship={ship} cargo={cargo} tons={tons}" for n, ship, cargo, tons in loads]
+    lines += [f"note {n:04}: {random.choice(_FILLERS)}" for n in range(300)]
+    random.shuffle(lines)
+    for at, line in (
+        (120, "note: the berth of the Alba is 7"),
+        (610, "note: from today the berth of the Alba is 11"),
+        (300, "note: pilot Ruiz brought in the ship that lay at berth 3 in the storm"),
+        (820, "note: in the storm the Elster lay at berth 3"),
+        (455, "note: during the night the north crane toppled into the basin"),
+    ):
+        lines.insert(at, line)
+    text = "\n".join(lines) + "\n"
+
+    timber = sum(tons for _, ship, cargo, tons in loads if (ship, cargo) == ("Brio", "timber"))
+    yield _task("harbour sum", "How many tons of timber did the Brio bring?", text, timber)
+    heaviest = max(tons for _, ship, _, tons in loads if ship == "Cygnus")
+    question = "What is the largest number of tons that the Cygnus brought at once?"
+    yield _task("harbour largest", question, text, heaviest)
+    heavy_ships = {ship for _, ship, cargo, tons in loads if cargo == "fruit" and tons > 865}
+    question = "How many different ships brought more than 865 tons of fruit at once?"
+    yield _task("harbour different", question, text, len(heavy_ships))
+    yield _task("harbour hops", "Which ship did pilot Ruiz bring in?", text, "Elster")
+    yield _task("harbour later", "At which berth does the Alba lie now?", text, 11)
+    question = "Which machine fell into the water? Answer with its name."
+    yield _task("harbour meaning", question, text, "crane")
+
+
+def _clinic_tasks() -> Iterator[Task]:
+    """Make searches of the same kinds, to judge by."""
+    random = Random("clinic")
+    doctors = ("Amsel", "Birk", "Castro", "Dahl")
+    rooms = ("blue", "green", "red")
+    visits: list[tuple[int, str, str, int]] = []
+    for number in range(800):
+        doctor = random.choice(doctors)
+        fewest_minutes = 9 if doctor == "Castro" else 5
+        clinic_room = random.choice(rooms if doctor != "Dahl" else rooms[:2])
+        visits.append((number, doctor, clinic_room, random.randrange(fewest_minutes, 90)))
+    lines = [
+        f"visit {number}: doctor={doctor} room={clinic_room} minutes={minutes}"
+        for number, doctor, clinic_room, minutes in visits
+    ]
+    lines += [f"day book {n}: {random.choice(_FILLERS)}" for n in range(250)]
+    random.shuffle(lines)
+    for at, line in (
+        (90, "day book: the head nurse is Olga Prill"),
+        (700, "day book: Olga Prill retired; the head nurse is now Ben Otieno"),
+        (200, "day book: key 31 was found in the garden"),
+        (560, "day book: key 31 opens the archive on the third floor"),
+        (410, "day book: smoke came out of the laundry, and the fire brigade put it out"),
+    ):
+        lines.insert(at, line)
+    text = "\n".join(lines) + "\n"
+
+    green = sum(
+        minutes
+        for _, doctor, clinic_room, minutes in visits
+        if (doctor, clinic_room) == ("Birk", "green")
+    )
+    question = "How many minutes did doctor Birk spend in the green room altogether?"
+    yield _task("clinic sum", question, text, green)
+    shortest = min(minutes for _, doctor, _, minutes in visits if doctor == "Castro")
+    question = "What is the smallest number of minutes of a visit to doctor Castro?"
+    yield _task("clinic smallest", question, text, shortest)
+    long_doctors = {
+        doctor
+        for _, doctor, clinic_room, minutes in visits
+        if clinic_room == "red" and minutes > 86
+    }
+    question = "How many different doctors had a visit of more than 86 minutes in the red room?"
+    yield _task("clinic different", question, text, len(long_doctors))
+    question = "What does the key that was found in the garden open?"
+    yield _task("clinic hops", question, text, "archive")
+    yield _task("clinic later", "Who is the head nurse today?", text, "Otieno")
+    question = "In which room of the house did something burn? Answer with its name."
+    yield _task("clinic meaning", question, text, "laundry")
+
+
 def _judged_tasks() -> Iterator[Task]:
     """Make questions about short texts as a whole, with answers that are not in the text."""
     random = Random("letters")
@@ -275,37 +400,13 @@ def _judged_tasks() -> Iterator[Task]:
         yield _task(name, question, text, kind, Literal["letter", "manual", "log"])
 
 
-_NEUTRAL = (
-    "We arrived on a Tuesday by train.",
-    "The way from the station takes ten minutes on foot.",
-    "Breakfast is from seven to ten.",
-    "Our room was on the third floor.",
-    "There is a lift and a staircase.",
-    "On Wednesday we went to the lake.",
-    "The museum is closed on Mondays.",
-    "We had rain for two days and sun for three.",
-)
-_LIKED = (
-    "I have rarely slept so well.",
-    "The food was wonderful.",
-    "We did not want to leave.",
-    "Everyone was kind to our children.",
-)
-_DISLIKED = (
-    "I did not close an eye all night.",
-    "The food was cold and bad.",
-    "We counted the hours until we could leave.",
-    "Everyone was rude to our children.",
-)
-
-
 def tasks(*, short: bool = False) -> list[Task]:
     """Make the tasks. short: over texts that a model can read at once."""
     if short:
-        some = (*_log_tasks(_SHORT), *_order_tasks(_SHORT), *_judged_tasks())
-        return [task for task in some if task.answer]  # 0 is right by chance
+        candidates = (*_log_tasks(_SHORT), *_order_tasks(_SHORT), *_judged_tasks())
+        return [task for task in candidates if task.answer]  # 0 is right by chance
     tuned = [*_log_tasks(1), *_order_tasks(1), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
-    return [*tuned, *_other_tasks()]
+    return [*tuned, *_other_tasks(), *_harbour_tasks(), *_clinic_tasks()]
 
 
 def is_right(task: Task, answer: Any) -> bool:
@@ -372,13 +473,15 @@ class Proxy:
 
     def forward(self, handler: BaseHTTPRequestHandler, data: bytes | None) -> None:
         """Forward a request, and its reply line by line."""
-        target, body = self._url + handler.path.removeprefix("/v1"), None
+        target = self._url + handler.path.removeprefix("/v1")
+        body = None
         if data is not None:
             body = json.loads(data)
-            most = (
+            max_tokens = (
                 body.get("max_tokens") or body.pop("max_completion_tokens", None) or _MOST_WRITTEN
             )
-            body["max_tokens"], body["temperature"] = min(most, _MOST_WRITTEN), 0
+            body["max_tokens"] = min(max_tokens, _MOST_WRITTEN)
+            body["temperature"] = 0
             if body.get("stream"):
                 body["stream_options"] = {"include_usage": True}
             data = json.dumps(body).encode()
@@ -407,7 +510,9 @@ class Proxy:
             for line in answer.splitlines()
             if line.startswith("data: {")
         ] or [json.loads(answer)]
-        usage, timings, words = dict[str, Any](), dict[str, Any](), ""
+        usage = dict[str, Any]()
+        timings = dict[str, Any]()
+        words = ""
         for reply in replies:
             usage = reply.get("usage") or usage
             timings = reply.get("timings") or timings
@@ -453,11 +558,11 @@ def search_by_ourselves(proxy: Proxy, model: str, task: Task, **options: Any) ->
 
 def _by_peer(python: str, engine: str, seconds: float) -> Callable[[Proxy, str, Task], Any]:
     def search(proxy: Proxy, model: str, task: Task) -> Any:
-        given = {"engine": engine, "url": proxy.url, "model": model}
-        given |= {"question": task.question, "text": task.text}
+        job = {"engine": engine, "url": proxy.url, "model": model}
+        job |= {"question": task.question, "text": task.text}
         done = subprocess.run(
             [python, PEERS],
-            input=json.dumps(given),
+            input=json.dumps(job),
             capture_output=True,
             text=True,
             timeout=seconds,
@@ -497,10 +602,12 @@ def main(arguments: list[str]) -> None:
 
 
 def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
-    right, seconds, sums = 0, [], Counter[str]()
+    right = 0
+    seconds = []
+    sums = Counter[str]()
     begins = tuple(chosen.only) or ""
-    wanted = [task for task in tasks(short=chosen.short) if task.name.startswith(begins)]
-    for task in wanted:
+    chosen_tasks = [task for task in tasks(short=chosen.short) if task.name.startswith(begins)]
+    for task in chosen_tasks:
         proxy = Proxy(chosen.url, chosen.transcript)
         began = time.monotonic()
         if chosen.transcript:
@@ -510,21 +617,25 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
             answer = search(proxy, model, task)
         except Exception as error:  # whatever a program raises
             answer = f"{type(error).__name__}: {error}"
-        took, counts = time.monotonic() - began, proxy.counts
+        took = time.monotonic() - began
+        counts = proxy.counts
         proxy.wait(stop="TimeoutExpired" in str(answer))
         good = is_right(task, answer)
         right += good
         seconds.append(took)
         sums += counts
-        shown = " ".join(str(answer).split())[:70]
+        if task.name.startswith(_TO_JUDGE_BY):
+            print(f"{name:<11}{len(seconds)} asked", flush=True)
+            continue
+        answer_start = " ".join(str(answer).split())[:70]
         print(
             f"{name:<11}{task.name:<15}{'right' if good else 'WRONG':<6}{counts['calls']:>3} calls{counts['read']:>7}"
-            f"{counts['written']:>6}{took:>7.0f} s  {shown!r} [{task.answer}]",
+            f"{counts['written']:>6}{took:>7.0f} s  {answer_start!r} [{task.answer}]",
             flush=True,
         )
     share = sums["later_cached"] / (sums["later_read"] or 1)
     print(
-        f"{name}: {right} of {len(wanted)} right, {sums['calls']} calls, {sums['read']:,} tokens read ({sums['read'] - sums['cached']:,} not from the "
+        f"{name}: {right} of {len(chosen_tasks)} right, {sums['calls']} calls, {sums['read']:,} tokens read ({sums['read'] - sums['cached']:,} not from the "
         f"cache; {share:.0%} cached from the second call on), {sums['written']:,} written, {sums['repeated']} blocks twice, "
         f"{statistics.median(seconds):.0f} s median, {sum(seconds):.0f} s",
         flush=True,

@@ -19,7 +19,8 @@ from mahtab_tui.tui.terminal_driver import StdioRedirect
 from tests import tags
 from tests.tui.search_story import Scribe
 
-BRANCHES, LEAVES = 40, 25
+BRANCHES = 40
+LEAVES = 25
 """Their calls never end; others begin and end meanwhile, with 1,000 events a second."""
 
 
@@ -38,16 +39,17 @@ def grow(log: logging.Logger) -> None:
 
     chars = 20_000_000
     begin("1", 0, chars)
-    part = chars // BRANCHES
+    part_chars = chars // BRANCHES
     nodes = []
     for branch in range(BRANCHES):
-        start, of = branch * part, 10 if branch < 10 else 1
-        begin(f"1.{branch + 1}", start, start + part, batch=1, index=branch % 10, of=of)
+        start = branch * part_chars
+        of = 10 if branch < 10 else 1
+        begin(f"1.{branch + 1}", start, start + part_chars, batch=1, index=branch % 10, of=of)
         for leaf in range(LEAVES):
             node = f"1.{branch + 1}.{leaf + 1}"
             nodes.append(node)
-            many = (2, leaf, LEAVES) if branch % 2 else (leaf + 2, 0, 1)
-            batch = dict(zip(("batch", "index", "of"), many, strict=True))
+            batch_values = (2, leaf, LEAVES) if branch % 2 else (leaf + 2, 0, 1)
+            batch = dict(zip(("batch", "index", "of"), batch_values, strict=True))
             begin(node, start + leaf * 1000, start + leaf * 1000 + 900, **batch)
     for number in itertools.count():
         words = f"words {number} that come and go\n"

@@ -15,6 +15,7 @@ from typing import Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, encode
+from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.store.database import connect, transaction
 from mahtab_tui.store.session_index import catch_up, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
@@ -50,22 +51,22 @@ class _Texts:
     def session(self) -> Iterator[Record]:
         for turn in range(1, _TURNS + 1):
             cell = 2 * turn
-            asked: dict[str, Any] = {"turn": turn, "time": 1e9}
+            turn_fields: dict[str, Any] = {"turn": turn, "time": 1e9}
             mine: dict[str, Any] = {"cell": cell, "party": "you", "time": 1e9}
-            block: dict[str, Any] = {**asked, "cell": cell + 1, "step": 0, "block": 0}
-            change = records.Change("frame", "rebound", "DataFrame", "8 rows")
+            block: dict[str, Any] = {**turn_fields, "cell": cell + 1, "step": 0, "block": 0}
+            change = Change("frame", "rebound", Variable("frame", "DataFrame", "8 rows", "data"))
             yield records.UserReplIn(self.code(), **mine)
             yield records.UserReplOut(self.table(), status="ok", duration=0.1, **mine)
             yield records.Namespace(cell=cell, changes=(change,), time=1e9)
-            yield records.UserChat(self.words(15), **asked)
-            yield records.Agent(state="thinking", **asked)
-            yield records.AssistantChat(self.words(60), step=0, party="model", **asked)
+            yield records.UserChat(self.words(15), **turn_fields)
+            yield records.Agent(state="thinking", **turn_fields)
+            yield records.AssistantChat(self.words(60), step=0, party="model", **turn_fields)
             yield records.AssistantReplIn(self.code(), party="model", **block)
             yield records.AssistantReplOut(self.table(), status="ok", duration=0.1, **block)
             yield records.Usage(
-                model="model", input_tokens=1000, output_tokens=100, cost=0.01, **asked
+                model="model", input_tokens=1000, output_tokens=100, cost=0.01, **turn_fields
             )
-            yield records.Agent(state="done", **asked)
+            yield records.Agent(state="done", **turn_fields)
 
 
 def _write(path: Path, texts: _Texts) -> None:
@@ -76,8 +77,8 @@ def _write(path: Path, texts: _Texts) -> None:
                 row = (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first")
                 connection.execute("insert into session values (?, 'study', ?, ?, ?, ?)", row)
                 rows = [
-                    (name, each.time, each.tag, json.dumps(encode(each)), each.text)
-                    for each in texts.session()
+                    (name, record.time, record.tag, json.dumps(encode(record)), record.text)
+                    for record in texts.session()
                 ]
                 if number % 100 == 7:
                     rows[3] = (*rows[3][:4], f"zanzibar{number} {rows[3][4]}")
@@ -87,19 +88,20 @@ def _write(path: Path, texts: _Texts) -> None:
 
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        path, texts = Path(folder) / "sessions.db", _Texts()
+        path = Path(folder) / "sessions.db"
+        texts = _Texts()
         _write(path, texts)
-        before = path.stat().st_size / 1e6
+        records_mb = path.stat().st_size / 1e6
         (indexed,) = timed(catch_up, 1, path, 3600.0)
         index = path.with_name("sessions-words.db")
         with closing(sqlite3.connect(index)) as connection:
             connection.execute("pragma wal_checkpoint(truncate)")
-        what = f"index of {_SESSIONS:,} sessions of 200 records: time"
+        label = f"index of {_SESSIONS:,} sessions of 200 records: time"
         note = f"{1e3 * indexed / _SESSIONS / 200:.0f} us a record"
-        yield Row(what, indexed / 1000, note=note, unit="s")
+        yield Row(label, indexed / 1000, note=note, unit="s")
         size = index.stat().st_size / 1e6
-        yield Row("its size", size, "< the records", before, "the records", "MB")
-        for what, *typed in (
+        yield Row("its size", size, "< the records", records_mb, "the records", "MB")
+        for label, *typed in (
             ("a rare word", "zanzibar7007"),
             ("the beginning of rare words", "zanz"),
             ("a common word", "frame"),
@@ -110,12 +112,12 @@ def rows() -> Iterator[Row]:
             ("nothing", "zanzibar7007 zanzibar107"),
             ("a common word in one folder of 100", "frame groupb", "/data/7"),
         ):
-            yield Row(f"finding {what}", timed(find_sessions, 20, path, *typed), "<= 100")
+            yield Row(f"finding {label}", timed(find_sessions, 20, path, *typed), "<= 100")
         took = timed(lambda: list_sessions(path, limit=50), 20)
         yield Row("listing the newest 50", took, "<= 100")
         store = SqliteStore(path, "appended", name="study", project="/p")
         added = (record for _ in range(5) for record in texts.session())
-        stored = [timed(store.append, 1, record)[0] for record in added]
+        append_times = [timed(store.append, 1, record)[0] for record in added]
         store.close()
-        note = f"mean {fmean(stored):.2f}, longest {max(stored):.0f}"
-        yield Row("appending a record", stored, note=note)
+        note = f"mean {fmean(append_times):.2f}, longest {max(append_times):.0f}"
+        yield Row("appending a record", append_times, note=note)

@@ -44,11 +44,11 @@ async def timed_async(work: Callable[[], Awaitable[object]], times: int = 1) -> 
 
 
 def timed_in_turns(
-    times: int, one: Callable[[], object], other: Callable[[], object]
+    times: int, first_function: Callable[[], object], second_function: Callable[[], object]
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of both, in turns, so that other load slows both down."""
-    pairs = [(timed(one)[0], timed(other)[0]) for _ in range(times)]
-    return [each for each, _ in pairs], [each for _, each in pairs]
+    pairs = [(timed(first_function)[0], timed(second_function)[0]) for _ in range(times)]
+    return [duration for duration, _ in pairs], [duration for _, duration in pairs]
 
 
 def print_table(rows: Iterable[Row]) -> None:
@@ -56,8 +56,10 @@ def print_table(rows: Iterable[Row]) -> None:
     line = "{:<58} {:>10} {:<4} {:>8} {:>10} {:>7}  {:<34} {}"
     print(line.format("what", "median", "", "p99", "baseline", "ratio", "reach", ""))
     for row in rows:
-        values, compared = _listed(row.values), _listed(row.baseline)
-        figure, baseline = median(values), median(compared) if compared else None
+        values = _listed(row.values)
+        compared = _listed(row.baseline)
+        figure = median(values)
+        baseline = median(compared) if compared else None
         slowest = sorted(values)[int(len(values) * 0.99)]
         print(
             line.format(

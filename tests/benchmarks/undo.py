@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mahtab_tui.kernel.base import Lock
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import Lock
 from tests.benchmarks.table import Row, timed, timed_in_turns
 from tests.integration.kernels import RecordingHost
 
@@ -41,37 +41,40 @@ class _Numbered:
 
 
 def rows() -> Iterator[Row]:
-    without, with_undo = _Numbered(0), _Numbered(20)
+    without = _Numbered(0)
+    with_undo = _Numbered(20)
 
-    def compared(what: str, code: str, times: int, reach: str) -> Row:
+    def compared(label: str, code: str, times: int, reach: str) -> Row:
         off, on = timed_in_turns(times, lambda: without.run(code), lambda: with_undo.run(code))
-        return Row(f"{code} there and back, {what}", on, reach, off, "undo_steps = 0")
+        return Row(f"{code} there and back, {label}", on, reach, off, "undo_steps = 0")
 
     try:
         for code, times, reach in (("1+1", 500, "<= 1.3 x without"), ("x = [1]", 100, "")):
-            for each in (without, with_undo):
-                each.run(code)
+            for kernel in (without, with_undo):
+                kernel.run(code)
             yield compared("empty namespace", code, times, reach)
-        for each in (without, with_undo):
-            each.run(_GIGABYTE)
+        for kernel in (without, with_undo):
+            kernel.run(_GIGABYTE)
         large = "1 GB of arrays and a frame"
         yield compared(large, "len(df)", 30, "<= 20 ms more")
         code = "df.describe()"
         live, locked = timed_in_turns(
             10, lambda: with_undo.run(code), lambda: with_undo.run(code, "keep")
         )
-        what = f"{code} in a locked fork, {large}"
-        yield Row(what, locked, "<= 60 ms more", live, "in the kernel")
-        for what, code in _CHANGES.items():
-            previews, undos, redos = [], [], []
+        label = f"{code} in a locked fork, {large}"
+        yield Row(label, locked, "<= 60 ms more", live, "in the kernel")
+        for label, code in _CHANGES.items():
+            previews = []
+            undos = []
+            redos = []
             for _ in range(5):
                 with_undo.run(code)
                 previews += timed(with_undo.kernel.preview_undo, 1, with_undo.last)
                 undos += timed(with_undo.undo)
                 redos += timed(with_undo.kernel.redo)
                 with_undo.undo()
-            what = f"undo of a cell that {what} (frame of 100 MB, 1 GB in all)"
-            yield Row(what, undos, "<= 100 ms")
+            label = f"undo of a cell that {label} (frame of 100 MB, 1 GB in all)"
+            yield Row(label, undos, "<= 100 ms")
             yield Row("  its preview", previews)
             yield Row("  redo", redos)
         needed = sum(step.bytes for step in with_undo.kernel.undo_steps()) / 2**20

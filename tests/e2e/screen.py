@@ -33,7 +33,8 @@ class Screen(pyte.Screen):
         super().__init__(columns, lines)
 
     def draw(self, data: str) -> None:
-        x, attrs = self.cursor.x, self.cursor.attrs
+        x = self.cursor.x
+        attrs = self.cursor.attrs
         of = self._cells(attrs)
         cells = [cell for character in data if (cell := of[character]) is not None]
         if (
@@ -65,10 +66,11 @@ class Stream(pyte.ByteStream):
     """Parses each of the usual control sequences at once."""
 
     def feed(self, data: bytes) -> None:  # type: ignore[override]
-        text, at = self.utf8_decoder.decode(data), 0
-        for found in _SEQUENCE.finditer(text):
-            pyte.Stream.feed(self, text[at : found.start()])
-            parameters = [min(int(number or 0), 9999) for number in found[1].split(";")]
-            getattr(self.listener, self.csi[found[2]])(*parameters)
-            at = found.end()
+        text = self.utf8_decoder.decode(data)
+        at = 0
+        for sequence in _SEQUENCE.finditer(text):
+            pyte.Stream.feed(self, text[at : sequence.start()])
+            parameters = [min(int(number or 0), 9999) for number in sequence[1].split(";")]
+            getattr(self.listener, self.csi[sequence[2]])(*parameters)
+            at = sequence.end()
         pyte.Stream.feed(self, text[at:])

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mahtab_tui.tui.app import KEY_REPEAT_S
+from mahtab_tui.tui.leaving import KEY_REPEAT_S
 from tests.e2e.screen import Screen, Stream
 from tests.warm import Forked
 
@@ -45,8 +45,12 @@ graphics."""
 
 
 def _finished(data: bytes) -> tuple[bytes, bytes]:
-    begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?|[_P][^\x1b]*\x1b?)?$", data)
-    return (data[: begun.start()], begun[0]) if begun else (data, b"")
+    incomplete_sequence = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?|[_P][^\x1b]*\x1b?)?$", data)
+    return (
+        (data[: incomplete_sequence.start()], incomplete_sequence[0])
+        if incomplete_sequence
+        else (data, b"")
+    )
 
 
 class Terminal:
@@ -62,7 +66,8 @@ class Terminal:
         env: Mapping[str, str] | None = None,
         warm: bool = False,
     ) -> None:
-        self.columns, self.lines = columns, lines
+        self.columns = columns
+        self.lines = lines
         self.screen = Screen(columns, lines)
         self._stream = Stream(self.screen)
         self.raw = bytearray()
@@ -135,12 +140,12 @@ class Terminal:
         if not pattern:
             return ""
         deadline = time.monotonic() + DEADLINE
-        while (found := re.search(pattern, self.text)) is None:
+        while (match := re.search(pattern, self.text)) is None:
             if not self.pump() or time.monotonic() > deadline:
-                if found := re.search(pattern, self.text):
+                if match := re.search(pattern, self.text):
                     break
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
-        return found[0]
+        return match[0]
 
     def idle(self) -> Terminal:
         self.wait("kernel .*idle")
@@ -152,46 +157,48 @@ class Terminal:
             if not self.pump() or time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
 
-    def press_until(self, key: str, pattern: str, *, every: float = 4.0, asked: str = "") -> None:
+    def press_until(
+        self, key: str, pattern: str, *, interval_s: float = 4.0, prompt_pattern: str = ""
+    ) -> None:
         """Press a key until a regular expression is found: some rows ignore the first keys."""
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
-            if re.search(asked, self.text):
+            if re.search(prompt_pattern, self.text):
                 self.send(KEYS.get(key, key))
-            again = time.monotonic() + every
+            again = time.monotonic() + interval_s
             while time.monotonic() < again and not re.search(pattern, self.text):
                 if not self.pump(0.02):
                     break
             if time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
 
-    def send(self, data: str | bytes, seen: str = "") -> None:
+    def send(self, data: str | bytes, pattern: str = "") -> None:
         data = data.encode() if isinstance(data, str) else data
         while data:
             data = data[os.write(self._fd, data[:1024]) :]
             self.pump(0)
-        self.wait(seen)
+        self.wait(pattern)
 
-    def type(self, text: str, seen: str = "") -> None:
+    def type(self, text: str, pattern: str = "") -> None:
         for character in text:
             self.send(character)
             self.pump(0.002)
-        self.wait(seen)
+        self.wait(pattern)
 
-    def press(self, *keys: str, seen: str = "", gone: str = "") -> None:
+    def press(self, *keys: str, pattern: str = "", gone_pattern: str = "") -> None:
         for key in keys:
             self.send(KEYS[key])
             self.pump(0.01)
-        self.wait(seen)
-        if gone:
-            self.wait_gone(gone)
+        self.wait(pattern)
+        if gone_pattern:
+            self.wait_gone(gone_pattern)
 
-    def enter(self, text: str, seen: str = "") -> None:
+    def enter(self, text: str, pattern: str = "") -> None:
         self.type(text)
-        self.press("enter", seen=seen)
+        self.press("enter", pattern=pattern)
 
-    def paste(self, text: str, seen: str = "") -> None:
-        self.send(f"\x1b[200~{text}\x1b[201~", seen)
+    def paste(self, text: str, pattern: str = "") -> None:
+        self.send(f"\x1b[200~{text}\x1b[201~", pattern)
 
     def click(self, needle: str) -> None:
         """Click on the last character of the first occurrence of a text."""
@@ -203,7 +210,8 @@ class Terminal:
         raise AssertionError(f"{needle!r} is not shown. The screen:\n{self.text}")
 
     def resize(self, columns: int, lines: int) -> None:
-        self.columns, self.lines = columns, lines
+        self.columns = columns
+        self.lines = lines
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.screen.resize(lines, columns)
         os.kill(self.pid, signal.SIGWINCH)
@@ -215,7 +223,8 @@ class Terminal:
 
     def hang_up(self) -> int:
         os.close(self._fd)
-        self._fd, self._ended = -1, True
+        self._fd = -1
+        self._ended = True
         return self.wait_end()
 
     def wait_end(self) -> int:

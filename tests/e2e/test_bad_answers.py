@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.e2e.conftest import Replay, Start, in_two_sizes
 from tests.e2e.terminal import Terminal
+from tests.waiting import wait_for
 
 # Answers of a model: none crashes, hides or overwrites anything.
 
@@ -24,56 +25,6 @@ HOSTILE = {
 }
 """Answers, and the parts that must be visible; "the end" becomes a number."""
 
-
-def is_whole(screen: Terminal) -> bool:
-    """Return whether the header is the first line and the footer the last one."""
-    first, *_, last = screen.screen.display
-    whole = first.startswith(" ◐ mahtab") and "kernel" in first
-    return whole and last.startswith((" f2 Python / Ask", " f7 Answer"))
-
-
-@in_two_sizes
-def test_hostile_answer_is_shown_as_text(
-    start: Start, replay: Replay, size: tuple[int, int]
-) -> None:
-    answers = [
-        (words.replace("the end", f"end {number}."), seen.replace("the end", rf"end {number}\."))
-        for number, (words, seen) in enumerate(HOSTILE.items())
-    ]
-    screen = start(
-        "--model",
-        replay(*(words for words, _ in answers), "All is well."),
-        size=size,
-    ).idle()
-    before = len(screen.raw)
-    screen.press("f2")
-    for _, seen in answers:
-        screen.enter("go", seen)
-        assert is_whole(screen)
-    screen.enter("again", "All is well.")
-    drawn = bytes(screen.raw[before:])
-    driving = "\x1b] \x1bP \x1b_ \x1bc \x1b[2J \x1b[?1049l \x07 \x00 \x9b \u202e".split(" ")
-    for sequence in driving:
-        assert sequence.encode() not in drawn
-
-
-def test_unclosed_code_is_shown_and_waits(start: Start, replay: Replay) -> None:
-    screen = start(
-        "--model",
-        replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
-    ).idle()
-    screen.enter("`go", r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
-    assert is_whole(screen)
-    screen.press("f7")
-    screen.press_until(
-        "escape", r"stopped|idle(?!(?s:.*)run all from now on)", asked="run all from now on"
-    )
-    screen.wait_gone("run all from now on")
-    assert "x = [1," in screen.text
-
-
-# Code that misbehaves: the screen stays whole, the session continues, and typed text is not lost.
-
 BAD = {
     "for i in range(1_000_000): print('line', i)\n": r"▌ line 999998\s(?s:.*)▌ line 999999\s",
     "import os; os.close(1); os.close(2)\nprint('printed')": "▌ printed ",
@@ -93,21 +44,79 @@ BAD = {
 """Code, and the output that must be visible."""
 
 
+def wait_until_whole(screen: Terminal) -> None:
+    """Wait until header and footer stand where they belong."""
+    wait_for(lambda: is_whole(screen) or not screen.pump())
+    assert is_whole(screen)
+
+
+def is_whole(screen: Terminal) -> bool:
+    """Return whether the header is the first line and the footer the last one."""
+    top_line, *_, bottom_line = screen.screen.display
+    has_header = top_line.startswith(" ◐ mahtab") and "kernel" in top_line
+    return has_header and bottom_line.startswith((" f2 Python / Ask", " f7 Answer"))
+
+
+@in_two_sizes
+def test_hostile_answer_is_shown_as_text(
+    start: Start, replay: Replay, size: tuple[int, int]
+) -> None:
+    answers = [
+        (words.replace("the end", f"end {number}."), pattern.replace("the end", rf"end {number}\."))
+        for number, (words, pattern) in enumerate(HOSTILE.items())
+    ]
+    screen = start(
+        "--model",
+        replay(*(words for words, _ in answers), "All is well."),
+        size=size,
+    ).idle()
+    raw_start = len(screen.raw)
+    screen.press("f2")
+    for _, pattern in answers:
+        screen.enter("go", pattern)
+        wait_until_whole(screen)
+    screen.enter("again", "All is well.")
+    drawn = bytes(screen.raw[raw_start:])
+    driving = "\x1b] \x1bP \x1b_ \x1bc \x1b[2J \x1b[?1049l \x07 \x00 \x9b \u202e".split(" ")
+    for sequence in driving:
+        assert sequence.encode() not in drawn
+
+
+def test_unclosed_code_is_shown_and_waits(start: Start, replay: Replay) -> None:
+    screen = start(
+        "--model",
+        replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
+    ).idle()
+    screen.enter("`go", r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
+    wait_until_whole(screen)
+    screen.press("f7")
+    screen.press_until(
+        "escape",
+        r"stopped|idle(?!(?s:.*)run all from now on)",
+        prompt_pattern="run all from now on",
+    )
+    screen.wait_gone("run all from now on")
+    assert "x = [1," in screen.text
+
+
+# Code that misbehaves: the screen stays whole, the session continues, and typed text is not lost.
+
+
 def test_session_survives_bad_code(start: Start) -> None:
     screen = start(size=(80, 24)).idle()
-    before = len(screen.raw)
-    for number, (code, seen) in enumerate(BAD.items()):
+    raw_start = len(screen.raw)
+    for number, (code, pattern) in enumerate(BAD.items()):
         screen.paste(code, "❯ [a-z]")
         screen.press("enter")
         # Entered while the code runs, or just after it.
-        screen.enter(f"'typed', {number} * 7", seen)
+        screen.enter(f"'typed', {number} * 7", pattern)
         screen.wait(rf"▌ \('typed', {number * 7}\)")
         # Wait for the end: clearing the transcript leaves what runs.
         screen.wait(rf"you +<?[\d.]+ s [^\n]*\n ▌ 'typed', {number} \* 7")
-        assert is_whole(screen)
+        wait_until_whole(screen)
         screen.resize(*((200, 50) if number % 2 else (80, 24)))
-        screen.press("ctrl+l", gone=r"▌ \('typed'")
-    drawn = bytes(screen.raw[before:])
+        screen.press("ctrl+l", gone_pattern=r"▌ \('typed'")
+    drawn = bytes(screen.raw[raw_start:])
     assert b"\x1b]" not in drawn
     assert b"\x07" not in drawn
 
@@ -118,5 +127,5 @@ def test_loop_can_be_stopped_after_code_that_ignores_sigint(start: Start) -> Non
         "import signal; previous = signal.signal(signal.SIGINT, signal.SIG_IGN)", r"previous +\w+"
     )
     screen.enter("while True: pass")
-    screen.press("enter", seen="busy")
-    screen.press("escape", seen="KeyboardInterrupt")
+    screen.press("enter", pattern="busy")
+    screen.press("escape", pattern="KeyboardInterrupt")

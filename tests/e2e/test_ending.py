@@ -32,59 +32,6 @@ LEFT = [
 """Sequences that turn off the mouse, pastes and focus as keys, the other screen and the keyboard
 protocol, and show the cursor."""
 
-
-def attributes(terminal: Terminal) -> list[object]:
-    return termios.tcgetattr(terminal._fd)
-
-
-def read_to_end(terminal: Terminal) -> int:
-    while terminal.pump():
-        pass
-    return terminal.wait_end()
-
-
-@pytest.mark.parametrize("number", ENDING, ids=NAME)
-def test_signal_ends_the_screen_and_restores_the_terminal(
-    start: Start, home: Path, number: signal.Signals
-) -> None:
-    screen = start()
-    before = attributes(screen)
-    screen.idle()
-    screen.enter("import os; print('num' + 'ber', os.getpid())")
-    kernel = int(screen.wait(r"number \d+ ").split()[1])
-    screen.enter("import time; print('half' + ' said'); time.sleep(1000)", "half said")
-    screen.type("a draft of", "a draft of")
-    assert attributes(screen) != before
-    at = len(screen.raw)
-    os.kill(screen.pid, number)
-    assert read_to_end(screen) == -number
-    assert attributes(screen) == before
-    assert [sequence for sequence in LEFT if sequence not in screen.raw[at:]] == []
-    assert b"Traceback" not in screen.raw
-    assert alive(kernel), "its cell still runs"
-    with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
-        assert ("half said\n",) in file.execute(
-            "select text from partial union select text from record"
-        ).fetchall()
-    again = start("--continue")
-    again.wait("half said")
-    again.wait("busy")
-    again.press("up", seen="❯ a draft of")
-
-
-def test_program_with_a_hanging_main_thread_is_ended_anyway(project: Path) -> None:
-    (project / "hangs.py").write_text(HANGS)
-    with Terminal([sys.executable, "hangs.py"], cwd=project) as terminal:
-        before = attributes(terminal)
-        terminal.wait("is up")
-        terminal.send("h")
-        wait_for(lambda: (project / "hangs").exists())
-        os.kill(terminal.pid, signal.SIGTERM)
-        assert read_to_end(terminal) == -signal.SIGTERM
-        assert attributes(terminal) == before
-        assert LEFT[0] in terminal.raw
-
-
 HANGS = """
 import hashlib, pathlib
 from textual.app import App
@@ -104,6 +51,82 @@ with SignalHandler(app):
     app.run()
 """
 
+LENT = """
+import os, time, tty
+tty.setraw(0)
+print(f"lent to {os.getpid()};", flush=True)
+time.sleep(1000)
+"""
+
+_BREAK = """
+import sys
+from mahtab_tui.cli.main import main
+from mahtab_tui.tui.screens.help import HelpScreen
+from mahtab_tui.tui.textual_fixes import KeyParser
+
+def broken(*arguments):
+    raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
+
+{where} = broken
+sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
+main()
+"""
+TARGETS = ("HelpScreen.__init__", "KeyParser.feed")
+
+ENDS = ["SIGTERM", "SIGHUP", "SIGKILL", "closed terminal"]
+
+
+def attributes(terminal: Terminal) -> list[object]:
+    return termios.tcgetattr(terminal._fd)
+
+
+def read_to_end(terminal: Terminal) -> int:
+    while terminal.pump():
+        pass
+    return terminal.wait_end()
+
+
+@pytest.mark.parametrize("number", ENDING, ids=NAME)
+def test_signal_ends_the_screen_and_restores_the_terminal(
+    start: Start, home: Path, number: signal.Signals
+) -> None:
+    screen = start()
+    attributes_before = attributes(screen)
+    screen.idle()
+    screen.enter("import os; print('num' + 'ber', os.getpid())")
+    kernel = int(screen.wait(r"number \d+ ").split()[1])
+    screen.enter("import time; print('half' + ' said'); time.sleep(1000)", "half said")
+    screen.type("a draft of", "a draft of")
+    assert attributes(screen) != attributes_before
+    at = len(screen.raw)
+    os.kill(screen.pid, number)
+    assert read_to_end(screen) == -number
+    assert attributes(screen) == attributes_before
+    assert [sequence for sequence in LEFT if sequence not in screen.raw[at:]] == []
+    assert b"Traceback" not in screen.raw
+    assert alive(kernel), "its cell still runs"
+    with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
+        assert ("half said\n",) in file.execute(
+            "select text from partial union select text from record"
+        ).fetchall()
+    again = start("--continue")
+    again.wait("half said")
+    again.wait("busy")
+    again.press("up", pattern="❯ a draft of")
+
+
+def test_program_with_a_hanging_main_thread_is_ended_anyway(project: Path) -> None:
+    (project / "hangs.py").write_text(HANGS)
+    with Terminal([sys.executable, "hangs.py"], cwd=project) as terminal:
+        attributes_before = attributes(terminal)
+        terminal.wait("is up")
+        terminal.send("h")
+        wait_for(lambda: (project / "hangs").exists())
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert read_to_end(terminal) == -signal.SIGTERM
+        assert attributes(terminal) == attributes_before
+        assert LEFT[0] in terminal.raw
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=NAME)
 def test_terminal_changes_by_a_borrowing_program_are_reverted(
@@ -112,7 +135,7 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
     (project / "myedit").write_text(f"#!{sys.executable}\n" + LENT)
     (project / "myedit").chmod(0o755)
     screen = start(env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
-    before = attributes(screen)
+    attributes_before = attributes(screen)
     screen.idle()
     screen.enter("open_in_editor('x.py')")
     lent = int(screen.wait(r"lent to \d+;").split()[2][:-1])
@@ -120,20 +143,12 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
         os.kill(lent, number)
         screen.wait("exit code")
         screen.leave()
-        assert attributes(screen) == before
+        assert attributes(screen) == attributes_before
         return
     at = len(screen.raw)
     assert screen.kill(number) == -number
     assert b"\x1b" not in screen.raw[at:], "the other program still has the screen"
     os.kill(lent, signal.SIGKILL)
-
-
-LENT = """
-import os, time, tty
-tty.setraw(0)
-print(f"lent to {os.getpid()};", flush=True)
-time.sleep(1000)
-"""
 
 
 # A closed terminal: the program ends, the conversation is saved, and a kernel with a running cell
@@ -165,21 +180,6 @@ def test_closed_terminal_ends_the_program_and_detaches_its_kernel(
 
 # A crash of the screen: an exit code, a saved traceback, and how to continue.
 
-_BREAK = """
-import sys
-from mahtab_tui.cli.main import main
-from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.textual_fixes import KeyParser
-
-def broken(*arguments):
-    raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
-
-{where} = broken
-sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
-main()
-"""
-TARGETS = ("HelpScreen.__init__", "KeyParser.feed")
-
 
 @pytest.fixture
 def broken(project: Path, home: Path) -> Path:
@@ -202,9 +202,9 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
         assert screen.wait_end() == 1
         assert "The screen crashed: LookupError: no such" in screen.text
         assert "--continue" in screen.text
-        after = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2]
-        assert b"QUJD" not in after
-        assert b"sk-secret-key" not in after
+        normal_screen_output = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2]
+        assert b"QUJD" not in normal_screen_output
+        assert b"sk-secret-key" not in normal_screen_output
     (report,) = (home / ".mahtab" / "logs").glob("crash-*.txt")
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     text = report.read_text()
@@ -234,8 +234,6 @@ def test_crash_of_a_no_trace_session_is_reported_and_not_saved(broken: Path, hom
 
 
 # However the program ends, none of its processes and none of its temporary files is left.
-
-ENDS = ["SIGTERM", "SIGHUP", "SIGKILL", "closed terminal"]
 
 
 @pytest.fixture

@@ -9,6 +9,11 @@ import pytest
 from tests.e2e.conftest import Replay, Start
 from tests.servers import configure, plain
 
+KNOWS = {
+    "match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple",
+    "text": "I know only of the apple.",
+}
+
 
 def test_completion_help_and_magics_work(start: Start) -> None:
     screen = start().idle()
@@ -16,11 +21,11 @@ def test_completion_help_and_magics_work(start: Start) -> None:
     screen.type("prices['", "first one +key")
     screen.press("tab")
     screen.type("]", r"❯ prices\['first one'\]")
-    screen.press("enter", seen=r"▌ 1\b")
+    screen.press("enter", pattern=r"▌ 1\b")
     screen.type("len(")
     screen.send("\x1bh", "Return the number of items")
     screen.enter("Out)")
-    screen.enter("%magic", "There is no %magic")
+    screen.enter("%magik", "There is no %magik")
 
 
 def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
@@ -39,25 +44,19 @@ def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
 
 def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, project: Path) -> None:
     (project / "lib.py").write_text("def divide(a, b):\n    return a / b\n")
-    first = start().idle()
-    first.enter("import lib; lib.divide(1, 0)", "ZeroDivisionError")
-    first.press("ctrl+o")
-    first.enter("t", "Run again")
-    first.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
-    first.wait(r"2▸ +return a / b")
-    first.type("q")
-    first.leave()
+    first_terminal = start().idle()
+    first_terminal.enter("import lib; lib.divide(1, 0)", "ZeroDivisionError")
+    first_terminal.press("ctrl+o")
+    first_terminal.enter("t", "Run again")
+    first_terminal.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
+    first_terminal.wait(r"2▸ +return a / b")
+    first_terminal.type("q")
+    first_terminal.leave()
     again = start("--continue").idle()
     again.press("ctrl+o")
     again.enter("t", "Run again")
     again.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
-    again.press("up", seen=r"1▸ +import lib; lib\.divide\(1, 0\)")
-
-
-KNOWS = {
-    "match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple",
-    "text": "I know only of the apple.",
-}
+    again.press("up", pattern=r"1▸ +import lib; lib\.divide\(1, 0\)")
 
 
 def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
@@ -67,11 +66,11 @@ def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     screen.enter("print('sec' + 'ret')", "▌ secret")
     screen.enter("fruit = 'pear'", r"\+ fruit str 'pear'")
     screen.click("▌ secret")
-    screen.press("ctrl+o", seen="tTRANSCRIPT")
+    screen.press("ctrl+o", pattern="tTRANSCRIPT")
     screen.type("t", "▐")
-    screen.press("enter", seen="Run again")
+    screen.press("enter", pattern="Run again")
     screen.type("m", "hidden from the model")
-    screen.press("down", "enter", seen="R ↵ Replace")
+    screen.press("down", "enter", pattern="R ↵ Replace")
     screen.enter("R", "Enter replaces")
     screen.press(*["backspace"] * 5)
     screen.enter("apple'", "removed from the conversation")
@@ -109,18 +108,18 @@ def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Repla
     screen.enter("`add to it", "Keep or undo what cell 2 of replay changed")
     screen.wait(r"~ items  list 2 items → 3 items")
     screen.press("f7")
-    screen.press_until("n", "say why, or nothing", asked="n undo")
+    screen.press_until("n", "say why, or nothing", prompt_pattern="n undo")
     screen.enter("too many", "As you like")
     screen.wait(r"items\s+2 items\s+list")
     screen.enter("clear it", "Keep or undo what cell 3 of replay changed")
     screen.press("f7")
-    screen.press_until("y", "Done", asked="y keep")
+    screen.press_until("y", "Done", prompt_pattern="y keep")
     screen.wait(r"items\s+0 items\s+list|items\s+empty\s+list")
     screen.enter("write", "Keep or undo what cell 4 of replay changed")
     screen.wait("Cannot be undone:")
     screen.wait("x: this file was opened for writing; it stays as it is now")
-    screen.press("f8", seen="auto-run")
-    screen.press("f8", seen="ask first")
+    screen.press("f8", pattern="auto-run")
+    screen.press("f8", pattern="ask first")
     screen.press("escape")
     screen.idle()
     screen.leave()
@@ -137,7 +136,7 @@ def test_server_is_inspected_started_and_used(
     screen.send("\x12")  # Ctrl+R
     screen.wait("echo runs")
     screen.wait(r"● echo +running")
-    screen.press("escape", gone="MCP servers")
+    screen.press("escape", gone_pattern="MCP servers")
     screen.type("`")
     screen.enter("print(echo.say(text='it ' + 'works'))", "it works")
     screen.leave()

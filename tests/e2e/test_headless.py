@@ -80,4 +80,4 @@ def test_files_are_loaded_and_events_printed_as_json(
 def test_address_that_names_no_kernel_gives_one_sentence() -> None:
     done = run_program("ask", "hi", "--model", "demo", "--set", "kernel=jupyter:")
     assert done.returncode == 2
-    assert done.stderr.startswith("mahtab-tui: This is no kernel of Jupyter: give jupyter:NAME")
+    assert done.stderr.startswith("mahtab-tui: Not a Jupyter kernel. Use jupyter:NAME")

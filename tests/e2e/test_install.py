@@ -62,9 +62,9 @@ def test_an_installed_program_finds_its_styles_skills_and_manual(
         "from mahtab_tui.manual import TOPICS, page; print(all(page(topic).text for topic in TOPICS))"
     )
     done = subprocess.run([installed, "-c", code], capture_output=True, text=True, check=True)
-    package_folder, *found = done.stdout.split()
+    package_folder, *files_exist = done.stdout.split()
     assert package_folder.startswith(str(installed.parent.parent))
-    assert found == ["True", "True", "True"]
+    assert files_exist == ["True", "True", "True"]
 
 
 def test_installed_program_prints_its_version(installed: Path, project: Path) -> None:

@@ -22,10 +22,18 @@ while True:
         print('not ' + 'me')
 """
 
+COMMANDS = [
+    shlex.split(line, comments=True)[1:]
+    for line in (FOLDER / "kernels.md").read_text("utf-8").splitlines()
+    if line.startswith("mahtab-tui --kernel") and ("jupyter" in line or "existing" in line)
+]
+HERE = "jupyter:python3"
+EXISTING = "existing:kernel-1234.json"
+
 
 def choose(screen: Terminal, words: str, title: str) -> None:
     """Choose a command in the palette."""
-    screen.press("ctrl+p", seen="Enter runs it")
+    screen.press("ctrl+p", pattern="Enter runs it")
     screen.type(words, rf"{words}\s+(?s:.*){title}")
     screen.press("enter")
 
@@ -34,23 +42,23 @@ def test_reset_asks_first_and_preserves_transcript_and_draft(start: Start) -> No
     screen = start(size=(80, 24)).idle()
     screen.enter("x = 'a value'", "x str 'a value'")
     screen.type("'x' in globals()")
-    screen.press("f9", seen="Start over with an empty namespace")
+    screen.press("f9", pattern="Start over with an empty namespace")
     screen.type("n", r"x str 'a value'(?!(?s:.*)Start over)")
-    screen.press("enter", seen="▌ True")
+    screen.press("enter", pattern="▌ True")
     screen.type("'x' in globals()")
-    screen.press("f9", seen="Start over with an empty namespace")
+    screen.press("f9", pattern="Start over with an empty namespace")
     screen.type("y", "Started a fresh kernel; its namespace is empty")
     screen.wait("x = 'a value'")
-    screen.press("enter", seen="▌ False")
+    screen.press("enter", pattern="▌ False")
 
 
 def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> None:
     for key in ("escape", "ctrl+c"):
         screen = start(size=(80, 24)).idle()
         screen.paste(STUBBORN, "'me'")
-        screen.press("enter", seen="busy")
-        screen.press(key, seen="not me")
-        screen.press_until(key, r"Kill the kernel\?", every=1.5)
+        screen.press("enter", pattern="busy")
+        screen.press(key, pattern="not me")
+        screen.press_until(key, r"Kill the kernel\?", interval_s=1.5)
         screen.type("y", "The kernel was killed")
         screen.idle()
         assert "not me" in screen.text
@@ -107,7 +115,7 @@ def test_cell_continues_while_disconnected(start: Start, road: Road) -> None:
     screen.enter(
         "import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n"
     )
-    screen.press("enter", seen="line 3")
+    screen.press("enter", pattern="line 3")
     road.break_wire()
     screen.wait(r"disconnected, trying again \(\d+ s\)")
     road.accept()
@@ -128,13 +136,6 @@ def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, road: Road) 
 
 
 # Commands of the manual's page about Jupyter; only the name of the file differs.
-
-COMMANDS = [
-    shlex.split(line, comments=True)[1:]
-    for line in (FOLDER / "kernels.md").read_text("utf-8").splitlines()
-    if line.startswith("mahtab-tui --kernel") and ("jupyter" in line or "existing" in line)
-]
-HERE, EXISTING = "jupyter:python3", "existing:kernel-1234.json"
 
 
 def test_each_command_runs_cells_in_its_kernel(start: Start, tmp_path: Path) -> None:

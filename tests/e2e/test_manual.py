@@ -15,13 +15,13 @@ from typer.core import TyperGroup
 
 from mahtab_tui.cli.main import app
 from mahtab_tui.manual import TOPICS
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.tools import BUILTIN
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.worker.sandbox.names import ALIASES
-from mahtab_tui.worker.toolbox import NAMES
+from mahtab_tui.worker.tools.toolbox import NAMES
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables
 from tests.warm import run_program
@@ -47,14 +47,14 @@ def test_every_documented_command_and_option_exists() -> None:
     lines = lines_of_program()
     assert len(lines) > 20
     for words in lines:
-        found = typer.main.get_command(app)
-        options = {name for option in found.params for name in option.opts}
+        documented_command = typer.main.get_command(app)
+        options = {name for option in documented_command.params for name in option.opts}
         for word in words:
-            if isinstance(found, TyperGroup) and (
-                within := found.get_command(typer.Context(found), word)
+            if isinstance(documented_command, TyperGroup) and (
+                within := documented_command.get_command(typer.Context(documented_command), word)
             ):
-                found = within
-                options = {name for option in found.params for name in option.opts}
+                documented_command = within
+                options = {name for option in documented_command.params for name in option.opts}
             elif word.startswith("-"):
                 assert word in options, words
 
@@ -111,17 +111,18 @@ def test_configuration_example_is_valid(home: Path, project: Path) -> None:
 
 def test_documented_slash_commands_keys_and_settings_exist() -> None:
     slashes = {command.slash for command in COMMANDS}
-    named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
+    # `/name` stands for any command, and `/f 1, 2` is a call as IPython writes it.
+    named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login", "f"}
     assert named
     assert named <= slashes
     bound: list[Any] = [*COMMANDS, *PANE_COMMANDS, *PANE_KEYS]
-    keys = {key for each in bound for key in re.split(", ?", each.keys)}
+    keys = {key for bound_command in bound for key in re.split(", ?", bound_command.keys)}
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords
     assert chords <= keys
     settings = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT))
-    others = {"rlm_", *Limits.__dataclass_fields__, *ALIASES}
-    assert settings - others <= Settings.model_fields.keys()
+    other_names = {"rlm_", *SearchLimits.__dataclass_fields__, *ALIASES}
+    assert settings - other_names <= Settings.model_fields.keys()
 
 
 def test_every_builtin_function_is_documented() -> None:
@@ -135,9 +136,15 @@ def test_tables_match_the_program(topic: str) -> None:
 
 
 def test_every_page_is_a_topic_and_every_link_works() -> None:
-    assert {path.stem for path in FOLDER.glob("*.md")} == set(TOPICS)
+    # The index is the first page of the site.
+    assert {path.stem for path in FOLDER.glob("*.md")} == {"index", *TOPICS}
     root = Path(__file__).parents[2]
-    for folder, text in [(root, README), *((FOLDER, page) for page in PAGES.values())]:
+    index = (FOLDER / "index.md").read_text()
+    for folder, text in [
+        (root, README),
+        (FOLDER, index),
+        *((FOLDER, page) for page in PAGES.values()),
+    ]:
         for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
             assert (folder / target).exists(), target
 
@@ -151,12 +158,12 @@ def test_topic_is_printed_as_markdown_into_a_pipe() -> None:
     assert all(f"| `{topic}` | " in listed for topic in TOPICS)
 
 
-@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("zzz", "start, keys")])
-def test_unknown_topic_gives_one_sentence_with_suggestions(word: str, near: str) -> None:
+@pytest.mark.parametrize(("word", "suggestions"), [("modles", "models"), ("zzz", "start, keys")])
+def test_unknown_topic_gives_one_sentence_with_suggestions(word: str, suggestions: str) -> None:
     done = run_program("help", word)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert near in done.stderr
+    assert suggestions in done.stderr
 
 
 def test_topic_is_shown_in_a_pager_on_a_terminal(start: Start, project: Path) -> None:
@@ -177,31 +184,31 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
         assert f"`{text}`" in steps[str(step)]
         return text
 
-    made = next(block for block in blocks("sh") if "printf" in block).splitlines()[1]
-    subprocess.run(made, shell=True, check=True, cwd=project)
+    setup_command = next(block for block in blocks("sh") if "printf" in block).splitlines()[1]
+    subprocess.run(setup_command, shell=True, check=True, cwd=project)
     screen = start("data.csv", "--model", "demo", size=(120, 45))
     screen.wait(r"\+ data")
     screen.enter(written(1, "len(data)"), r"(?m)^ \S 3 ")
     screen.enter("`" + written(2, "how many rows have no price?"))
-    screen.press_until("y", "1 of 3 rows have no price", asked="waits for you")
+    screen.press_until("y", "1 of 3 rows have no price", prompt_pattern="waits for you")
     screen.wait("without_pr.*◈ 3")
     screen.wait("idle")
     screen.send("\x0f" + written(5, "n"))
-    screen.press_until("enter", "Repr", asked="NAMESPACE")
-    screen.press("escape", seen="NAMESPACE")
+    screen.press_until("enter", "Repr", prompt_pattern="NAMESPACE")
+    screen.press("escape", pattern="NAMESPACE")
     screen.enter("`" + written(6, "1 / 0"))
     screen.wait(r"ZeroDivisionError[\s\S]*Alt\+X asks")
     screen.send("\x1bx", "Explain the error of cell")
-    screen.press("enter", seen="The cell raised ZeroDivisionError")
+    screen.press("enter", pattern="The cell raised ZeroDivisionError")
     screen.wait("idle")
     call = 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'
     screen.enter(written(7, call), "RECURSION")
     screen.wait("lines with 2 of the words")
     screen.wait("idle")
     screen.send("\x0f" + written(8, "t"))
-    screen.press_until("enter", "Run again", asked="TRANSCRIPT")
-    screen.press("escape", gone="Run again")
-    screen.press("f1", seen="type to search")
-    screen.press("escape", gone="type to search")
+    screen.press_until("enter", "Run again", prompt_pattern="TRANSCRIPT")
+    screen.press("escape", gone_pattern="Run again")
+    screen.press("f1", pattern="type to search")
+    screen.press("escape", gone_pattern="type to search")
     screen.leave()
     assert written(10, "mahtab-tui --continue") in screen.text

@@ -24,6 +24,10 @@ from tests.warm import run_program
 
 CANARY = "canary4711"
 
+CODE = "```python\nprint(6 * 7)\n```"
+STEP = ["  generate", "    ChatService", "    after_generate", "  read_reply"]
+KEY = "sk-aaaaaaaaaaaaaaaa"
+
 
 def found(*folders: Path) -> list[str]:
     files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
@@ -47,7 +51,7 @@ def test_no_trace_session_writes_nothing(
         "has searched",
     )
     screen.enter(f"`How many items has {CANARY}?")
-    screen.press_until("y", f"{CANARY} has 1 items", asked="y run")
+    screen.press_until("y", f"{CANARY} has 1 items", prompt_pattern="y run")
     screen.type(f"draft_of_{CANARY}", f"draft_of_{CANARY}")
     assert found(home, project, temporary) == []
     if killed:
@@ -114,10 +118,6 @@ def test_no_trace_session_sends_nothing_to_langsmith(
 
 # LangSmith's client sends spans to a collector as the manual says.
 
-CODE = "```python\nprint(6 * 7)\n```"
-STEP = ["  generate", "    ChatService", "    after_generate", "  read_reply"]
-KEY = "sk-aaaaaaaaaaaaaaaa"
-
 
 def tree(spans: Sequence[Any], parent: bytes = b"", depth: int = 0) -> list[str]:
     """Return the names of the spans, indented below their parents."""
@@ -134,10 +134,10 @@ def test_question_reaches_the_collector_with_its_model_calls() -> None:
         variables = dict(re.findall(r"^export (\w+)=(\S+)$", page("models").text, re.MULTILINE))
         assert variables.keys() >= {"LANGSMITH_OTEL_ONLY", "OTEL_EXPORTER_OTLP_ENDPOINT"}
         variables |= {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "NO_PROXY": "127.0.0.1"}
-        others = {name: text for name, text in os.environ.items() if "LANG" not in name}
+        other_variables = {name: text for name, text in os.environ.items() if "LANG" not in name}
         options = f"--model openai:gpt-4o --approval auto --set base_url={service.url}/v1".split()
         command = [sys.executable, "-m", "mahtab_tui", "ask", f"How much? {KEY}", *options]
-        environment = others | variables | {"OPENAI_API_KEY": KEY}
+        environment = other_variables | variables | {"OPENAI_API_KEY": KEY}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "It is 42.\n"), done.stderr
     spans = [
@@ -149,14 +149,17 @@ def test_question_reaches_the_collector_with_its_model_calls() -> None:
     ]
     spans.sort(key=lambda span: span.start_time_unix_nano)
     assert tree(spans)[:5] == ["LangGraph", *STEP]
-    first, second = (
-        {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes}
+    first_call, second_call = (
+        {
+            attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+            for attribute in span.attributes
+        }
         for span in spans
         if span.name == "ChatService"
     )
-    for call in (first, second):
+    for call in (first_call, second_call):
         assert call["gen_ai.usage.input_tokens"] == 1000
-    assert "print(6 * 7)" in first["gen_ai.completion"]
-    assert "How much?" in first["gen_ai.prompt"]
-    assert "It is 42." in second["gen_ai.completion"]
+    assert "print(6 * 7)" in first_call["gen_ai.completion"]
+    assert "How much?" in first_call["gen_ai.prompt"]
+    assert "It is 42." in second_call["gen_ai.completion"]
     assert not any(KEY.encode() in body for body in bodies)

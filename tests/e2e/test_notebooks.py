@@ -48,8 +48,8 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     screen.send("\x1br")  # Alt+R on cell 3
     screen.wait(r"In 2 · you · cell 3 of the notebook")
     screen.wait("▌ 42")
-    screen.press("ctrl+q", seen="Leave\\? You would lose the unsaved changes of it.ipynb")
-    screen.press("escape", gone="Leave")
+    screen.press("ctrl+q", pattern="Leave\\? You would lose the unsaved changes of it.ipynb")
+    screen.press("escape", gone_pattern="Leave")
     screen.enter("/save", "Saved it.ipynb")
     saved = nbformat.read(path, as_version=4)
     assert [cell.get("execution_count") for cell in saved.cells] == [None, 1, 2]
@@ -101,9 +101,12 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
         screen.kill(signal.SIGTERM)
     else:
         screen.hang_up()
-    made = nbformat.read(path, as_version=4)
-    nbformat.validate(made)
-    assert [output.text for cell in made.cells for output in cell.outputs] == ["first\n", "last\n"]
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert [output.text for cell in notebook.cells for output in cell.outputs] == [
+        "first\n",
+        "last\n",
+    ]
     again = start("--continue").idle()
     again.enter("3 * 3")
     wait_for(lambda: sources(path)[2:] == ["3 * 3"])
@@ -144,7 +147,7 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')", "are there")
     screen.enter("`/export it.md", "Exported 1 cell to it.md")
     screen.enter("/export it.md", "already exists. Replace it?")
-    screen.press("escape", gone="Replace it")
+    screen.press("escape", gone_pattern="Replace it")
     screen.enter("/export numbers.py", "Exported 1 cell to numbers.py")
     screen.enter(
         "/export ~nobody-of-this-name/it.md", "cannot be written: No such file or directory."
@@ -180,12 +183,12 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)", "many apples")
     screen.leave()
     assert "harvest = 'ap' + 'ples'" in run_program("sessions").stdout
-    found = run_program("sessions", "search", "many", "app")
-    assert (found.returncode, "many apples" in found.stdout) == (0, True)
+    search_result = run_program("sessions", "search", "many", "app")
+    assert (search_result.returncode, "many apples" in search_result.stdout) == (0, True)
     nothing = run_program("sessions", "search", "pears")
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
     assert "needs a word" in run_program("sessions", "search", "*").stderr
-    name = found.stdout[:8]
+    name = search_result.stdout[:8]
     screen = start().idle()
     screen.enter("/rename Too early", "Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)", "here 1")
@@ -193,9 +196,9 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen.enter("/sessions", "2 in this folder")
     screen.wait("● .*Another one")
     screen.send("many appl", "1 found in this folder")
-    screen.press("enter", seen=f"Switch to session {name}")
-    screen.press("y", seen="1 variable restored")
+    screen.press("enter", pattern=f"Switch to session {name}")
+    screen.press("y", pattern="1 variable restored")
     screen.enter("print('there', harvest)", "there apples")
     screen.enter("/sessions", "● .*harvest")
-    screen.press("escape", gone="in this folder")
+    screen.press("escape", gone_pattern="in this folder")
     screen.leave()

@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.conftest import Replay, Start
 from tests.e2e.terminal import Terminal
 from tests.integration.remote import Road
-from tests.waiting import alive, wait_for, waiting_kernels
+from tests.waiting import alive, detached_kernels, wait_for
 from tests.warm import run_program
 
 UNTIL_GO = "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n"
@@ -116,22 +116,25 @@ def cells(home: Path) -> dict[str, list[str]]:
         rows = file.execute(
             "select session, json_extract(attrs, '$.cell') || ' ' || text from record where tag = 'user-repl-in' order by number"
         ).fetchall()
-    return {session: [text for each, text in rows if each == session] for session, _ in rows}
+    return {
+        session: [text for row_session, text in rows if row_session == session]
+        for session, _ in rows
+    }
 
 
 def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
-    first = opened(start)
+    first_terminal = opened(start)
     wait_until_shared()
     (session,) = cells(home)
     second = start("--resume", session[:4])
-    second.wait(rf"\({session}\) is open in another terminal:\s+process {first.pid} since")
+    second.wait(rf"\({session}\) is open in another terminal:\s+process {first_terminal.pid} since")
     second.wait("Choose w or f")
     second.enter("x", "Choose(?s:.*)Choose")
     second.enter("f", "in the first")
     second.wait("This is now the session")
     second.enter("print('in the ' + 'fork')", "in the fork")
-    first.enter("print('in the ' + 'first again')", "in the first again")
-    first.leave()
+    first_terminal.enter("print('in the ' + 'first again')", "in the first again")
+    first_terminal.leave()
     second.leave()
     stored_cells = cells(home)
     (copy,) = stored_cells.keys() - {session}
@@ -146,20 +149,20 @@ def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) ->
 
 
 def test_session_open_in_another_terminal_is_watched_or_declined(start: Start) -> None:
-    first = opened(start)
+    first_terminal = opened(start)
     wait_until_shared()
-    assert f"(open: process {first.pid} since" in run_program("sessions").stdout
+    assert f"(open: process {first_terminal.pid} since" in run_program("sessions").stdout
     unasked = run_program("--continue")
     assert (unasked.returncode, unasked.stderr.count("\n")) == (2, 1), "no terminal, no question"
     second = start("--continue")
     second.wait("Choose w or f")
-    second.press("enter", seen="was not changed")
+    second.press("enter", pattern="was not changed")
     assert second.wait_end() == 1
     third = start("--continue")
     third.wait("Choose w or f")
     third.enter("w", "watches")
     third.wait("in the first")
-    first.enter("print('and it ' + 'follows')")
+    first_terminal.enter("print('and it ' + 'follows')")
     third.wait("and it follows")
     third.leave()
 
@@ -172,9 +175,9 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
 
 
 def test_resumed_session_is_watched_from_another_terminal_during_a_cell(start: Start) -> None:
-    first = opened(start)
-    first.enter(UNTIL_GO + "print('the ' + 'end')\n", r"begun \d")
-    first.kill()
+    first_terminal = opened(start)
+    first_terminal.enter(UNTIL_GO + "print('the ' + 'end')\n", r"begun \d")
+    first_terminal.kill()
     second = start("--continue")
     second.wait("is still running")
     wait_until_shared()
@@ -241,7 +244,7 @@ def test_cell_that_ended_while_detached_shows_its_result(start: Start, home: Pat
     again.wait(r"\+ made int")
     again.idle()
     again.kill()
-    wait_for(lambda: waiting_kernels(home))
+    wait_for(lambda: detached_kernels(home))
     third = start("--continue", size=(120, 35))
     third.wait(r"\(42, 'result'\)")
     third.idle()
@@ -258,7 +261,7 @@ def test_output_of_a_kernel_ending_while_detached_appears_once(
     kernel = int(screen.wait(r"begun \d+ ").split()[1])
     screen.kill()
     Path("go").touch()
-    wait_for(lambda: not alive(kernel) and not waiting_kernels(home))
+    wait_for(lambda: not alive(kernel) and not detached_kernels(home))
     for _ in range(2):
         again = start("--continue")
         again.wait("the end")
@@ -276,16 +279,16 @@ def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None
     again = start("--continue")
     again.wait("your name")
     again.press_until("x", "x")
-    again.press("enter", seen=r"\+ name str")
+    again.press("enter", pattern=r"\+ name str")
 
 
 @pytest.mark.parametrize("hours", [12, 0])
 def test_unused_kernel_ends_with_its_screen(start: Start, home: Path, hours: int) -> None:
     screen = start("--set", f"keep_kernel={hours}").idle()
-    (kernel,) = waiting_kernels(home) or [0]
+    (kernel,) = detached_kernels(home) or [0]
     assert bool(kernel) == bool(hours)
     screen.kill()
-    wait_for(lambda: not waiting_kernels(home) and not (kernel and alive(kernel)))
+    wait_for(lambda: not detached_kernels(home) and not (kernel and alive(kernel)))
 
 
 def sessions(*arguments: str, code: int = 0) -> str:
@@ -299,26 +302,26 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(start: Start, home
     screen.enter(SLEEP, "begun")
     screen.press(
         "ctrl+q",
-        seen=r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays",
+        pattern=r"Leave\? A cell is running. · \^q again leaves it running · \^s stops it and leaves · Esc stays",
     )
-    screen.press("escape", gone=r"Leave\?")
+    screen.press("escape", gone_pattern=r"Leave\?")
     screen.leave()
-    (kernel,) = waiting_kernels(home)
+    (kernel,) = detached_kernels(home)
     listed = sessions()
     session = re.search(
         r"(\w{8})  running cell 1 for \d+ s, CPU \d+ s, \d+ MB: import time; print\('be'", listed
     )
     assert session is not None, listed
     assert "has a kernel in the background" in sessions("rm", "--yes", session[1], code=1)
-    other = start()
-    other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background")
-    other.wait(rf"mahtab-tui --resume\s+{session[1]}")
+    other_terminal = start()
+    other_terminal.wait(r"has\s+a\s+kernel\s+in\s+the\s+background")
+    other_terminal.wait(rf"mahtab-tui --resume\s+{session[1]}")
     assert "Stopped the kernel" in sessions("stop", session[1][:4])
     wait_for(lambda: not alive(kernel))
     assert "no kernel" in sessions("stop", session[1], code=1)
     assert "in the background" not in sessions()
-    (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
-    assert left.read_bytes() == b"1\nbegun\n", "for the next screen"
+    (output_file,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
+    assert output_file.read_bytes() == b"1\nbegun\n", "for the next screen"
     again = start("--resume", session[1])
     again.wait(r"begun\s")
     again.wait("The kernel ended in cell 1 while no screen was open")
@@ -327,8 +330,8 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(start: Start, home
 def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter(SLEEP, "begun")
-    (kernel,) = waiting_kernels(home)
-    screen.press("ctrl+q", seen=r"Leave\?")
+    (kernel,) = detached_kernels(home)
+    screen.press("ctrl+q", pattern=r"Leave\?")
     screen.press("ctrl+s")
     assert screen.wait_end() == 0
     wait_for(lambda: not alive(kernel))
@@ -367,17 +370,17 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     road = Road(tmp_path / "road")
     screen = start("--kernel", road.address.text, size=(120, 35)).idle()
     screen.enter(SLEEP, "begun")
-    screen.press("ctrl+q", seen=r"Leave\? A cell is running. · \^q again leaves it running")
-    screen.press("escape", gone=r"Leave\?")
+    screen.press("ctrl+q", pattern=r"Leave\? A cell is running. · \^q again leaves it running")
+    screen.press("escape", gone_pattern=r"Leave\?")
     screen.leave()
     listed = sessions()
-    found = re.search(r"(\w{8})  started \d+ s ago on python", listed)
-    assert found is not None, listed
-    session = found[1]
+    match = re.search(r"(\w{8})  started \d+ s ago on python", listed)
+    assert match is not None, listed
+    session = match[1]
     assert "has a kernel in the background" in sessions("rm", "--yes", session, code=1)
-    other = start()
-    other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
-    other.leave()
+    other_terminal = start()
+    other_terminal.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
+    other_terminal.leave()
     road.refuse()
     away = start("--resume", session, size=(150, 40))
     assert away.wait_end() == 1

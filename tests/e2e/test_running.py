@@ -14,7 +14,7 @@ FUNCTION = "def f(a):\n    b = a + 1\n    breakpoint()\n    c = b * 2\n    retur
 def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(size=size).idle()
     screen.paste(BAR, "sleep")
-    screen.press("enter", seen=r"100%\|.*40/40")
+    screen.press("enter", pattern=r"100%\|.*40/40")
     screen.idle()
     assert len(re.findall(r"\d+%\|", screen.text)) == 1
 
@@ -23,7 +23,7 @@ def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -
 def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(size=size).idle()
     screen.paste(FUNCTION, "return c")
-    screen.press("enter", seen="f function")
+    screen.press("enter", pattern="f function")
     screen.enter("f(20)", r"-> +\d+ +c = b \* 2(?s:.*)\(Pdb\) Enter answers")
     answers = r"(?s:.*)\(Pdb\) Enter answers"
     screen.enter("p b", rf"\(Pdb\) p b\s+│?[ \n]*▌ 21{answers}")
@@ -47,7 +47,7 @@ def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> 
         r"❯ a = 20(?s:.*)print\('both', a \+ b\)",
     )
     assert "In 1" not in screen.text
-    screen.press("enter", seen=r"▌ ran 20\s+▌ both 41")
+    screen.press("enter", pattern=r"▌ ran 20\s+▌ both 41")
     screen.wait(r"\+ a int 20 +\+ b int 21")
     assert "In 2" not in screen.text
 
@@ -55,7 +55,7 @@ def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> 
 def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
     screen = start("--set", "keep_namespace=false", size=(80, 24)).idle()
     screen.enter("kept = 'this'", r"\+ kept str 'this'")
-    screen.press("ctrl+q", seen="Leave\\? You would lose 1 name of the namespace")
+    screen.press("ctrl+q", pattern="Leave\\? You would lose 1 name of the namespace")
     screen.leave()
     farewell = re.search(
         rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw

@@ -76,11 +76,11 @@ def test_large_fan_out_is_refused_when_nobody_can_be_asked(log: Path, replay: Re
     }
     refused = search(QUESTION, str(log), "--model", replay(ask))
     assert "300 parts" in refused.stdout
-    many = {
+    large_fan_out = {
         **ask,
         "text": "```python\nFINAL(len(rlm_map('List them', [str(n) for n in range(300)])))\n```",
     }
-    agreed = search(QUESTION, str(log), "--model", replay(PART, many), "--yes")
+    agreed = search(QUESTION, str(log), "--model", replay(PART, large_fan_out), "--yes")
     assert agreed.stdout == "300\n", agreed.stderr
 
 
@@ -128,12 +128,12 @@ def test_missing_or_full_stream_does_not_crash(
 
 def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: Replay) -> None:
     model = replay(PART, HAND_DOWN)
-    first = start("--model", model).idle()
+    first_terminal = start("--model", model).idle()
     code = f"from pathlib import Path; answer = rlm({QUESTION!r}, Path('server.log'))"
-    first.enter(code, r"✓ Which requests timed out")
-    first.wait(r"\+ answer Answer")  # the cell has ended, so quitting asks nothing
-    first.idle()
-    first.leave()
+    first_terminal.enter(code, r"✓ Which requests timed out")
+    first_terminal.wait(r"\+ answer Answer")  # the cell has ended, so quitting asks nothing
+    first_terminal.idle()
+    first_terminal.leave()
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")
 
 

@@ -23,21 +23,6 @@ from tests.warm import command
 
 # Bad arguments: one clear sentence and an exit code, never a traceback.
 
-
-def run(
-    *arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False
-) -> subprocess.CompletedProcess[str]:
-    """Run the program without a terminal. cold: run the installed command."""
-    return subprocess.run(
-        [*(PROGRAM if cold else command()), *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **(env or {})},
-    )
-
-
 _REFUSED = r"""
 watch | No session on a screen is of
 ask x --model nonsense | There is no model 'nonsense'
@@ -45,7 +30,7 @@ ask x --model replay:missing.jsonl | missing.jsonl cannot be read
 ask x --model replay:broken.jsonl | broken.jsonl, line 2
 ask x --model claude | not on the PATH
 ask ' ' | Give a question
-ask x --model demo --set kernel=jupyter+http://hub?token=x | give jupyter:NAME or existing:CONNECTION.json.
+ask x --model demo --set kernel=jupyter+http://hub?token=x | Use jupyter:NAME or existing:CONNECTION.json.
 ask x --load none.csv | There is no file none.csv.
 ask x --model demo --load none.csv | There is no file none.csv.
 ask x --approval always | --approval: input should be 'ask', 'review' or 'auto'
@@ -90,6 +75,32 @@ REFUSED = {
     **dict(rows(_REFUSED)),
 }
 """Arguments, and a part of the sentence that refuses them."""
+
+SIGNALS = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+ORDERS = "id,price\n1,10\n2,\n"
+
+STARTED = b"\x1b[?1004h"
+"""Sequence that the program writes once it receives keys unchanged."""
+
+
+def run(
+    *arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run the program without a terminal. cold: run the installed command."""
+    return subprocess.run(
+        [*(PROGRAM if cold else command()), *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+    )
 
 
 @pytest.mark.parametrize("words", REFUSED)
@@ -202,7 +213,7 @@ def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
         screen.idle()
         screen.wait(r"mine\s+2 items\s+list")
         screen.enter("made = len(mine); mine.append(3)", r"made\s+int")
-        screen.press("ctrl+d", seen=r"made 2 \[1, 2, 3\]")
+        screen.press("ctrl+d", pattern=r"made 2 \[1, 2, 3\]")
         screen.wait("stops True")
 
 
@@ -218,16 +229,16 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
             "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))",
             r"\['made', 'run_repl', 'sys'\]",
         )
-        screen.press("ctrl+d", seen=">>> ")
+        screen.press("ctrl+d", pattern=">>> ")
         screen.type("made + 1\n", r"\b43\b")
 
 
 @pytest.mark.parametrize("command", [["--model", "demo"], ["sessions"]])
 def test_deleted_folder_gives_one_sentence(project: Path, command: list[str]) -> None:
-    gone = project / "gone"
-    gone.mkdir()
-    started = ["sh", "-c", f'rmdir {gone}; exec "$@"', "sh", *PROGRAM, *command]
-    done = subprocess.run(started, cwd=gone, capture_output=True, text=True, timeout=60)
+    deleted_folder = project / "gone"
+    deleted_folder.mkdir()
+    started = ["sh", "-c", f'rmdir {deleted_folder}; exec "$@"', "sh", *PROGRAM, *command]
+    done = subprocess.run(started, cwd=deleted_folder, capture_output=True, text=True, timeout=60)
     sentence = "mahtab-tui: The folder in which the program was started no longer exists.\n"
     assert (done.returncode, done.stderr) == (2, sentence)
 
@@ -242,14 +253,6 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(project: Path)
         screen.wait("The session continues")
         screen.leave()
         assert b"Traceback" not in screen.raw
-
-
-SIGNALS = """
-import os, signal, sys
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def test_screen_works_with_ignored_children_and_blocked_signals(project: Path) -> None:
@@ -278,8 +281,6 @@ def test_missing_terminal_is_explained_in_a_sentence(project: Path, closed: str)
 
 
 # Files and folders as arguments.
-
-ORDERS = "id,price\n1,10\n2,\n"
 
 
 @pytest.mark.parametrize(
@@ -341,9 +342,6 @@ def test_opening_a_file_runs_nothing_in_its_folder(
 
 # Keys typed before the first screen are not lost, and mean what they mean later.
 
-STARTED = b"\x1b[?1004h"
-"""Sequence that the program writes once it receives keys unchanged."""
-
 
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
 def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) -> None:
@@ -380,5 +378,5 @@ def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: P
     )
     with Terminal([sys.executable, str(script)], cwd=project) as screen:
         screen.idle()
-        screen.press("ctrl+d", seen="late words")
+        screen.press("ctrl+d", pattern="late words")
         assert b"aGFja2Vk" not in screen.raw

@@ -26,14 +26,80 @@ SIXEL_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1bP0;1;0q"
 REMOVED = rb"\x1b_Ga=d,d=[iI],"
 CLEARED = rb"\x1b_Ga=d,d=A,"
 
+PROGRAM = """#!/usr/bin/env python3
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+print("\\x1b[2J\\x1b[Hlent to", pathlib.Path(sys.argv[0]).name, *sys.argv[1:], flush=True)
+line = sys.stdin.readline()
+with open("x.py", "a") as file:
+    file.write(line)
+sys.exit(3)
+"""
+
+AWAY = "\x1b[O"
+BACK = "\x1b[I"
+"""A terminal's reports that its window lost and got the focus."""
+
+MALFORMED = (
+    "\x1b[1114112u",
+    "\x1b[57441;1:3u",
+    "\x1b[97;5:9u",
+    "\x1b[;:u",
+    "\x1b[:R",
+    "\x1b[55296u",
+    "\x1b[48;20;60;0;0t",
+    "\x1b[48;0;0;0;0t",
+    "\x1b[<NaN;NaN;1M",
+)
+FIVE_THOUSAND = (
+    "\x1b[" * 2_500 + "A",
+    "\x1b[I\x1b[O" * 833 + "\x1b[I",
+    "\x1b[" + "1:" * 2_500 + "u",
+    "\x1bP" + "a" * 5_000 + "\x1b\\",
+    "(" * 1_000 + "\x03",
+)
+
+_NAMES = [
+    text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    for text in HOSTILE
+    if "\x00" not in text
+]
+_SHOWN = re.compile(rb"\x1b\[[\d;]*[mH]|\r\n|[\t\n]")
+_MODES = re.compile(
+    rb"\x1b\[\?\d+(?:[hl]|\$p)|\x1b\[>\d+u|\x1b\[<u|\x1b\]22;[a-z]+\x07"  # Textual's
+    rb"|\x1b\[16t|\x1b\[c|\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # the questions about graphics
+)
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+_TEXT = "".join(_NAMES)[:2_000]
+_COMMANDS = """
+config
+config --set model=TEXT
+config set TEXT TEXT
+config unset TEXT
+config trust
+sessions
+skills list
+skills show TEXT
+doctor
+ask TEXT --model demo --approval auto
+ask TEXT --model TEXT
+rlm TEXT hostile.txt --model demo --max-calls 2
+rlm TEXT TEXT --model TEXT
+watch TEXT
+TEXT
+--TEXT
+--python TEXT --model demo --query TEXT
+"""
+
 
 def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
     """Wait until the program has sent a sequence; return the offset of its end."""
     end = time.monotonic() + DEADLINE
-    while not (found := re.compile(pattern).search(screen.raw, since)):
+    while not (match := re.compile(pattern).search(screen.raw, since)):
         assert time.monotonic() < end, f"{pattern!r} was not sent"
         screen.pump(0.1)
-    return found.end()
+    return match.end()
 
 
 def with_picture(start: Start, **env: str) -> Terminal:
@@ -49,16 +115,16 @@ def with_picture(start: Start, **env: str) -> Terminal:
 def on_the_whole_screen(screen: Terminal) -> Terminal:
     screen.press("ctrl+o")
     screen.type("t", "⏎ Actions")
-    screen.press("enter", seen="Run again")
-    screen.press("enter", seen="Picture of cell 1")
+    screen.press("enter", pattern="Run again")
+    screen.press("enter", pattern="Picture of cell 1")
     screen.wait("30 × 20 pixels")
     return screen
 
 
 def back_in_the_editor(screen: Terminal) -> None:
     """Go back; the input contains only what is typed now."""
-    screen.press("escape", seen="⏎ Actions")
-    screen.press("ctrl+o", seen="e──")
+    screen.press("escape", pattern="⏎ Actions")
+    screen.press("ctrl+o", pattern="e──")
     screen.type("e", "Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
     screen.wait_gone("⏎ Actions")
     screen.enter("'ty' + 'ped'", "▌ 'typed'")
@@ -75,7 +141,7 @@ def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     screen.resize(100, 30)
     drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
     screen.wait("s Save")
-    screen.press("ctrl+s", seen="Save to the file")
+    screen.press("ctrl+s", pattern="Save to the file")
     removed = sent(screen, REMOVED, drawn)
     screen.press("escape")
     drawn = sent(screen, KITTY_DRAWS, removed)
@@ -106,11 +172,11 @@ def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -
     drawn = sent(screen, KITTY_DRAWS)
     for _ in range(2):
         os.kill(screen.pid, signal.SIGTSTP)
-        left = sent(screen, rb"\x1b\[\?1049l", sent(screen, CLEARED, drawn))
+        left_offset = sent(screen, rb"\x1b\[\?1049l", sent(screen, CLEARED, drawn))
         os.waitid(os.P_PID, screen.pid, os.WSTOPPED)
         screen.screen.reset()
         os.kill(screen.pid, signal.SIGCONT)
-        drawn = sent(screen, KITTY_DRAWS, sent(screen, rb"\x1b\[\?1049h", left))
+        drawn = sent(screen, KITTY_DRAWS, sent(screen, rb"\x1b\[\?1049h", left_offset))
         screen.wait("TRANSCRIPT")
         screen.wait("▀▀▀")
     screen.enter("6 * 7", "▌ 42")
@@ -143,16 +209,6 @@ def test_half_blocks_are_used_without_graphics_support(
 
 
 # Programs that borrow the terminal.
-
-PROGRAM = """#!/usr/bin/env python3
-import pathlib, signal, sys
-signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
-print("\\x1b[2J\\x1b[Hlent to", pathlib.Path(sys.argv[0]).name, *sys.argv[1:], flush=True)
-line = sys.stdin.readline()
-with open("x.py", "a") as file:
-    file.write(line)
-sys.exit(3)
-"""
 
 
 @pytest.fixture
@@ -201,7 +257,7 @@ def test_draft_survives_while_a_program_has_the_terminal(
         "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n",
         "system",
     )
-    screen.press("enter", seen="busy")
+    screen.press("enter", pattern="busy")
     screen.enter("!vim x.py", r"queued.*!vim")
     screen.type("half a thought", "half a thought")
     (project / "go").touch()
@@ -221,14 +277,11 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
     editor.chmod(0o755)
     screen = start(env={"EDITOR": f"'{editor}'"}).idle()
     screen.type("print(40")
-    screen.press("ctrl+g", seen=r"❯ print\(40 \+ 2")
+    screen.press("ctrl+g", pattern=r"❯ print\(40 \+ 2")
     screen.enter(")", r"\b42\b")
 
 
 # The bell calls the user back to an unfocused window.
-
-AWAY, BACK = "\x1b[O", "\x1b[I"
-"""A terminal's reports that its window lost and got the focus."""
 
 
 def bells(screen: Terminal) -> int:
@@ -256,25 +309,6 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
 
 # Malformed sequences: the screen survives them and types nothing.
 
-MALFORMED = (
-    "\x1b[1114112u",
-    "\x1b[57441;1:3u",
-    "\x1b[97;5:9u",
-    "\x1b[;:u",
-    "\x1b[:R",
-    "\x1b[55296u",
-    "\x1b[48;20;60;0;0t",
-    "\x1b[48;0;0;0;0t",
-    "\x1b[<NaN;NaN;1M",
-)
-FIVE_THOUSAND = (
-    "\x1b[" * 2_500 + "A",
-    "\x1b[I\x1b[O" * 833 + "\x1b[I",
-    "\x1b[" + "1:" * 2_500 + "u",
-    "\x1bP" + "a" * 5_000 + "\x1b\\",
-    "(" * 1_000 + "\x03",
-)
-
 
 def test_screen_survives_malformed_keys_with_all_variables(start: Start) -> None:
     screen = start()
@@ -297,24 +331,13 @@ def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequen
 
 # Names and texts of others reach the terminal as text only.
 
-_NAMES = [
-    text.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    for text in HOSTILE
-    if "\x00" not in text
-]
-_SHOWN = re.compile(rb"\x1b\[[\d;]*[mH]|\r\n|[\t\n]")
-_MODES = re.compile(
-    rb"\x1b\[\?\d+(?:[hl]|\$p)|\x1b\[>\d+u|\x1b\[<u|\x1b\]22;[a-z]+\x07"  # Textual's
-    rb"|\x1b\[16t|\x1b\[c|\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # the questions about graphics
-)
-_CONTROL = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]")
-
 
 def driven(raw: bytes) -> list[bytes]:
     """Return the control sequences that are not the renderer's."""
-    rest = _MODES.sub(b"", _SHOWN.sub(b"", re.sub(rb"\x1b[\[\d;?]*\Z", b"", raw)))
+    unexpected = _MODES.sub(b"", _SHOWN.sub(b"", re.sub(rb"\x1b[\[\d;?]*\Z", b"", raw)))
     return [
-        rest[max(0, found.start() - 20) : found.end() + 20] for found in _CONTROL.finditer(rest)
+        unexpected[max(0, control.start() - 20) : control.end() + 20]
+        for control in _CONTROL.finditer(unexpected)
     ]
 
 
@@ -345,28 +368,6 @@ def folder(project: Path) -> Path:
     )
     (target / "hostile.txt").write_text("".join(texts))
     return target
-
-
-_TEXT = "".join(_NAMES)[:2_000]
-_COMMANDS = """
-config
-config --set model=TEXT
-config set TEXT TEXT
-config unset TEXT
-config trust
-sessions
-skills list
-skills show TEXT
-doctor
-ask TEXT --model demo --approval auto
-ask TEXT --model TEXT
-rlm TEXT hostile.txt --model demo --max-calls 2
-rlm TEXT TEXT --model TEXT
-watch TEXT
-TEXT
---TEXT
---python TEXT --model demo --query TEXT
-"""
 
 
 @pytest.mark.parametrize("line", _COMMANDS.strip().splitlines())
@@ -406,14 +407,14 @@ def test_installed_command_filters_its_arguments(project: Path) -> None:
 def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
     screen = start(env={"EDITOR": "false"}).idle()
     screen.type("print(40")
-    screen.press("ctrl+g", seen="exit code 1")
+    screen.press("ctrl+g", pattern="exit code 1")
     screen.wait(r"❯ print\(40")
 
 
 def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
     screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.enter("!vim", "lent to vim")
-    screen.press("ctrl+c", seen="interrupted")
+    screen.press("ctrl+c", pattern="interrupted")
     assert is_alone(screen)
     screen.enter("x", "exit code 3")
     screen.enter("6 * 7", r"\b42\b")

@@ -19,9 +19,9 @@ def ask(
     return read(get_llm(protocol.spec, timeout=timeout))
 
 
-def refuse(protocol: Protocol, status: int, message: str, **more: Any) -> Reply:
+def refuse(protocol: Protocol, status: int, message: str, **options: Any) -> Reply:
     """An error in the protocol's form."""
-    return refusing(status, message, plain=protocol is OLLAMA, **more)
+    return refusing(status, message, plain=protocol is OLLAMA, **options)
 
 
 def get_key(protocol: Protocol) -> str:

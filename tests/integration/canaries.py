@@ -76,8 +76,8 @@ class Canaries:
         self._shared_memory = self._system_v()
         self._listen()
         self._start_victim()
-        before = signal.signal(signal.SIGUSR1, self._signalled)
-        stack.callback(signal.signal, signal.SIGUSR1, before)
+        previous_handler = signal.signal(signal.SIGUSR1, self._signalled)
+        stack.callback(signal.signal, signal.SIGUSR1, previous_handler)
 
     def prelude(self) -> str:
         """Return code that names all of them for the hostile code."""
@@ -106,7 +106,7 @@ class Canaries:
 
     def dead(self, output: str, pid: int | None) -> list[str]:
         """Return the goals that the code reached. pid: of its process, if that still exists."""
-        found = [
+        escapes = [
             (self.token in output, "the secret came out"),
             (str(SIZE) in output, "the secret's size came out"),
             (self._files() != self._before, "files were changed"),
@@ -117,35 +117,35 @@ class Canaries:
             (self._system_v() != self._shared_memory, "shared memory was made"),
         ]
         if pid is not None and Path(f"/proc/{pid}").exists():
-            found += [
+            escapes += [
                 (bool(self._children(pid)), "a process was made"),
                 (self._namespaces(pid) != self._namespaces(os.getpid()), "a namespace was made"),
                 (bool(self._strange_files(pid)), "a strange descriptor is open"),
                 (self.token in self._keys(), "a key was made"),
             ]
-        return [what for broken, what in found if broken]
+        return [escape for broken, escape in escapes if broken]
 
     def _listen(self) -> None:
         def bound(kind: int, family: int, address: object) -> socket.socket:
-            one = self._stack.enter_context(socket.socket(family, kind))
-            one.setblocking(False)
-            one.bind(address)  # type: ignore[arg-type]
-            return one
+            listener = self._stack.enter_context(socket.socket(family, kind))
+            listener.setblocking(False)
+            listener.bind(address)  # type: ignore[arg-type]
+            return listener
 
         self._abstract_name = secrets.token_hex(8)
         folder = self._folder
         # Not 127.0.0.1, where another test may connect to a port that was free a moment ago.
-        self._here = ".".join(map(str, (127, *(1 + each % 254 for each in secrets.token_bytes(3)))))
-        here = (self._here, 0)
+        self._here = ".".join(map(str, (127, *(1 + byte % 254 for byte in secrets.token_bytes(3)))))
+        ip_address = (self._here, 0)
         unix = [str(folder / "datagram.sock"), "\0" + self._abstract_name]
         self._streams = [
-            bound(socket.SOCK_STREAM, socket.AF_INET, here),
+            bound(socket.SOCK_STREAM, socket.AF_INET, ip_address),
             bound(socket.SOCK_STREAM, socket.AF_UNIX, str(folder / "stream.sock")),
         ]
-        for one in self._streams:
-            one.listen()
+        for listener in self._streams:
+            listener.listen()
         self._datagrams = [
-            bound(socket.SOCK_DGRAM, socket.AF_INET, here),
+            bound(socket.SOCK_DGRAM, socket.AF_INET, ip_address),
             *(bound(socket.SOCK_DGRAM, socket.AF_UNIX, address) for address in unix),
         ]
         self._port = self._streams[0].getsockname()[1]
@@ -153,13 +153,13 @@ class Canaries:
         self._before = self._files()
 
     def _was_connected(self) -> bool:
-        for one in self._streams:
+        for listener in self._streams:
             with suppress(BlockingIOError):
-                one.accept()[0].close()
+                listener.accept()[0].close()
                 return True
-        for one in self._datagrams:
+        for listener in self._datagrams:
             with suppress(BlockingIOError):
-                one.recv(100)
+                listener.recv(100)
                 return True
         return False
 
@@ -214,7 +214,7 @@ class Canaries:
     @staticmethod
     def _children(pid: int) -> list[int]:
         """Return the other processes of its session."""
-        found = []
+        process_ids = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != pid:
                 try:
@@ -222,8 +222,8 @@ class Canaries:
                 except OSError:
                     continue
                 if int(fields[1]) == pid or int(fields[3]) == pid:
-                    found.append(int(entry.name))
-        return found
+                    process_ids.append(int(entry.name))
+        return process_ids
 
     @staticmethod
     def _namespaces(pid: int) -> list[str]:

@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.reading import NotebookFile
-from mahtab_tui.kernel.base import SaveTarget
+from mahtab_tui.export.reading import LoadedNotebook
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.sandbox.base import Sandbox, Sandboxes, Text
+from mahtab_tui.kernel.values import SaveTarget
+from mahtab_tui.sandbox.base import Sandbox, Sandboxes, SearchedText
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk
@@ -53,7 +53,7 @@ def open_session(project: Path) -> Iterator[OpenSession]:
         past: Sequence[Record] = (),
         undo_steps: int = 20,
         keep: SaveTarget | None = None,
-        notebook: NotebookFile | None = None,
+        notebook: LoadedNotebook | None = None,
         **more: Any,
     ) -> Opened:
         path = project / "replay.jsonl"
@@ -104,10 +104,10 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandboxes() -> AsyncIterator[ProcessSandboxes]:
     """Sandboxes that are processes, for the tests of a module."""
-    made = open_sandboxes()
-    assert isinstance(made, ProcessSandboxes)
-    yield made
-    await made.close()
+    opened_sandboxes = open_sandboxes()
+    assert isinstance(opened_sandboxes, ProcessSandboxes)
+    yield opened_sandboxes
+    await opened_sandboxes.close()
 
 
 @pytest.fixture
@@ -119,6 +119,6 @@ def node() -> RecordingNode:
 @pytest_asyncio.fixture(loop_scope="module")
 async def sandbox(sandboxes: Sandboxes, node: RecordingNode) -> AsyncIterator[Sandbox]:
     """One of the module's own `sandboxes`, with a short text."""
-    made = await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
-    yield made
-    await made.close()
+    started_sandbox = await sandboxes.start(SearchedText.root("one\ntwo\nthree\n"), node)
+    yield started_sandbox
+    await started_sandbox.close()

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, Display, SaveTarget
+from mahtab_tui.bus.records import Display
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
 from mahtab_tui.kernel.remote.transport import Address
+from mahtab_tui.kernel.values import CellResult, SaveTarget
 from mahtab_tui.session.kernel import LocalDetachable
 from tests.integration.kernels import RecordingHost
 
@@ -62,17 +63,17 @@ class Screen:
 
     def begin(self, cell: int, code: str) -> Future[CellResult]:
         result: Future[CellResult] = Future()
-        begun = threading.Event()
+        has_output = threading.Event()
 
         def output(kind: str, text: str) -> None:
             self.printed.append(text)
-            begun.set()
+            has_output.set()
 
         def work() -> None:
             result.set_result(self.kernel.execute(code, cell=cell, on_output=output))
 
         threading.Thread(target=work, daemon=True).start()
-        assert begun.wait(60)
+        assert has_output.wait(60)
         return result
 
     def go_on(self, cell: int, *, nested: bool = False) -> CellResult:
@@ -103,11 +104,11 @@ def _launcher(again: bool, hours: float) -> Launcher:
 
 
 def holder_of(kernel: int) -> int:
-    found = []
+    process_ids = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             _, parent, group, *_ = (process / "stat").read_text().rpartition(")")[2].split()
             if int(group) == kernel and kernel not in (int(parent), int(process.name)):
-                found.append(int(process.name))
-    (holder,) = found
+                process_ids.append(int(process.name))
+    (holder,) = process_ids
     return holder

@@ -266,6 +266,6 @@ ATTACKS = [one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION]]
 def some_quick(escapes: Iterable[Escape]) -> list[Any]:
     """Return parameters for a test; four of five are slow."""
     return [
-        pytest.param(one, id=one.name, marks=[pytest.mark.slow] if n % 5 else [])
-        for n, one in enumerate(escapes)
+        pytest.param(escape, id=escape.name, marks=[pytest.mark.slow] if n % 5 else [])
+        for n, escape in enumerate(escapes)
     ]

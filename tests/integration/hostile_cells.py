@@ -238,8 +238,8 @@ _MODULES = "asyncio atexit builtins ctypes functools glob json os pandas pathlib
 
 
 def _imports(code: str) -> str:
-    used = [name for name in _MODULES if re.search(rf"\b{name}[.,)]", code)]
-    return f"import {', '.join(used)}\n" if used else ""
+    imported_modules = [name for name in _MODULES if re.search(rf"\b{name}[.,)]", code)]
+    return f"import {', '.join(imported_modules)}\n" if imported_modules else ""
 
 
 CELLS = {attempt: _imports(code) + code for attempt, code in _CELLS.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mahtab_tui.kernel.base import Status
+from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     InspectedObject,

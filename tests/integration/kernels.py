@@ -14,17 +14,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Completion,
-    HostFunction,
-    HostServer,
-    Kernel,
-    KernelError,
-    KernelInfo,
-    KernelState,
-    OutputKind,
-)
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.host import HostFunction, HostServer
+from mahtab_tui.kernel.values import CellResult, Completion, KernelInfo, KernelState, OutputKind
 
 PATIENCE = 60.0
 WAITS = {
@@ -70,13 +62,13 @@ class RecordingHost:
 
     def wait_for_state(self, state: KernelState) -> str:
         while True:
-            found, text = self.states.get(timeout=PATIENCE)
-            if found is state:
+            reported_state, text = self.states.get(timeout=PATIENCE)
+            if reported_state is state:
                 return text
 
-    def wait_for_late(self, wanted: str) -> str:
+    def wait_for_late(self, expected_text: str) -> str:
         text = ""
-        while wanted not in text:
+        while expected_text not in text:
             text += self.late.get(timeout=PATIENCE)
         return text
 
@@ -92,26 +84,26 @@ class Cells:
 
     def run_until(
         self,
-        wanted: str,
-        then: Callable[[], object],
+        expected_text: str,
+        action: Callable[[], object],
         code: str,
         nested: bool = False,
     ) -> CellResult:
         self.number += 1
-        seen: list[str] = []
+        output_pieces: list[str] = []
 
         def on_output(kind: OutputKind, text: str) -> None:
-            before = wanted in "".join(seen)
-            seen.append(text)
-            if wanted and not before and wanted in "".join(seen):
-                then()
+            was_expected = expected_text in "".join(output_pieces)
+            output_pieces.append(text)
+            if expected_text and not was_expected and expected_text in "".join(output_pieces):
+                action()
 
         result = self.kernel.execute(code, cell=self.number, on_output=on_output, nested=nested)
-        assert "".join(seen) == result.output or result.detail or result.rewritten
+        assert "".join(output_pieces) == result.output or result.detail or result.rewritten
         return result
 
-    def interrupt_after(self, wanted: str, code: str) -> CellResult:
-        return self.run_until(wanted, self.kernel.interrupt, code)
+    def interrupt_after(self, expected_text: str, code: str) -> CellResult:
+        return self.run_until(expected_text, self.kernel.interrupt, code)
 
     def text(self, code: str) -> str:
         result = self.run(code)
@@ -130,28 +122,30 @@ class Cells:
 
     def expect(self, code: str, output: str) -> None:
         """Run code that must succeed with exactly this output."""
-        found = self.text(code)
-        assert found == output, f"{code!r} printed {found!r}, not {output!r}"
+        printed = self.text(code)
+        assert printed == output, f"{code!r} printed {printed!r}, not {output!r}"
 
 
 @functools.cache
 def interpreters() -> Sequence[object]:
-    """Test parameters: every Python from 3.9 on that is on the PATH or among pyenv's versions; all
-    but the oldest are slow."""
-    found = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
+    """Test parameters: every Python from 3.9 on that is on the PATH or among pyenv's versions. The
+    newest is slow, and those between it and the oldest are thorough."""
+    pythons = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
     root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
     if root:
         # Its shims are slow, and fail for versions that are not set.
-        found = [python for python in found if not python.is_relative_to(Path(root, "shims"))]
-        found += sorted(Path(root, "versions").glob("3.*/bin/python"))
+        pythons = [python for python in pythons if not python.is_relative_to(Path(root, "shims"))]
+        pythons += sorted(Path(root, "versions").glob("3.*/bin/python"))
     by_version: dict[tuple[int, ...], str] = {}
-    for python in found:
+    for python in pythons:
         version = _output(str(python), "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])")
         if version and (numbers := tuple(map(int, version.split(".")))) >= (3, 9):
             by_version.setdefault(numbers, str(python))
+    pythons_in_order = [by_version[version] for version in sorted(by_version)]
     return [
-        pytest.param(python, marks=[pytest.mark.slow] if n else [])
-        for n, (_, python) in enumerate(sorted(by_version.items()))
+        *(pytest.param(python) for python in pythons_in_order[:1]),
+        *(pytest.param(python, marks=pytest.mark.thorough) for python in pythons_in_order[1:-1]),
+        *(pytest.param(python, marks=pytest.mark.slow) for python in pythons_in_order[1:][-1:]),
     ]
 
 

@@ -9,9 +9,10 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
-from mahtab_tui.kernel.detached import stop, waiting_kernels
+from mahtab_tui.kernel.detached import detached_kernels, stop
 from mahtab_tui.kernel.remote.process import noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, no_answer
@@ -27,13 +28,18 @@ print("the end")
 """
 
 
-def host(again: bool, seconds: float) -> None:
+def begin_and_be_killed(seconds: float) -> None:
+    screen = Screen(again=False)
+    screen.begin(1, CELL)
+    time.sleep(seconds)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def join_and_be_killed(seconds: float) -> None:
+    # Before it joins, so that some hosts are killed while they do.
     threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
-    screen = Screen(again=again)
-    if again:
-        screen.go_on(1)
-    else:
-        screen.begin(1, CELL)
+    screen = Screen(again=True)
+    screen.go_on(1)
     time.sleep(60)
 
 
@@ -41,7 +47,8 @@ def main(times: int) -> None:
     for number in range(times):
         child = os.fork()
         if child == 0:
-            host(number > 0, random.uniform(0.02, 0.25) + (0.5 + bool(ELSEWHERE)) * (number == 0))
+            run_host = join_and_be_killed if number else begin_and_be_killed
+            run_host(random.uniform(0.02, 0.25))
         os.waitpid(child, 0)
     Path("enough").touch()
     screen = Screen(again=True)
@@ -60,8 +67,12 @@ if __name__ == "__main__":
     ELSEWHERE.extend(map(parse, sys.argv[3:]))
     try:
         main(int(sys.argv[1]))
+    except BaseException:
+        # Printed here, because the process ends without its own cleaning up.
+        traceback.print_exc()
+        raise
     finally:
-        for kernel in waiting_kernels(SESSION):
+        for kernel in detached_kernels(SESSION):
             stop(kernel)
         for noted in noted_kernels(SESSION):
             stop_remote(noted, no_answer)

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mahtab_tui.kernel.base import SaveTarget
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import Address, parse
+from mahtab_tui.kernel.values import SaveTarget
 from tests.integration.kernels import Cells, RecordingHost
 from tests.waiting import wait_for
 
@@ -23,7 +23,8 @@ class Road:
     ) -> None:
         self.folder = folder
         self._behind = behind
-        self.home, self.temporary = folder / "home-there", folder / "tmp-there"
+        self.home = folder / "home-there"
+        self.temporary = folder / "tmp-there"
         self.home.mkdir(parents=True)
         self.temporary.mkdir()
         self.python = python
@@ -35,7 +36,7 @@ class Road:
 
     @property
     def typed(self) -> str:
-        there = [
+        remote_command = [
             *self._behind,
             "env",
             f"HOME={self.home}",
@@ -43,7 +44,7 @@ class Road:
             f"TMPDIR={self.temporary}",
             self.python,
         ]
-        return f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}"
+        return f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *remote_command])}"
 
     def delay(self, milliseconds: float) -> None:
         (self.folder / "delay").write_text(str(milliseconds))

@@ -39,9 +39,10 @@ class RecordingNode:
 
 
 async def echo(name: str, args: dict[str, Any]) -> Any:
-    query, count = args["query"], len(args["parts"])
+    query = args["query"]
+    count = len(args["parts"])
     queries = query if isinstance(query, list) else [query] * count
-    return {"answers": [{"text": each, "failed": False} for each in queries]}
+    return {"answers": [{"text": asked_query, "failed": False} for asked_query in queries]}
 
 
 async def never(name: str, args: dict[str, Any]) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mahtab_tui.kernel.base import KeepResult, SavedNamespace, SaveTarget
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import KeepResult, SavedNamespace, SaveTarget
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 
@@ -20,7 +20,8 @@ class SavedSession:
         self._cells = 0
 
     def kernel(self, python: str | None = None) -> Cells:
-        kernel, host = ProcessKernel(python, keep=self.location), RecordingHost()
+        kernel = ProcessKernel(python, keep=self.location)
+        host = RecordingHost()
         self._open.append(kernel)
         kernel.start(host)
         cells = Cells(kernel, host)
@@ -67,7 +68,7 @@ def listed(cells: Cells) -> SavedNamespace:
 
 def restored(cells: Cells) -> dict[str, str]:
     saved = listed(cells)
-    missing = {each.variable.name: each.reason for each in saved.missing}
+    missing = {entry.variable.name: entry.reason for entry in saved.missing}
     for file in saved.files:
         missing.update(cells.kernel.restore(file).missing)
     return missing

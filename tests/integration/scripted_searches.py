@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.search.api import rlm
-from mahtab_tui.worker.answers import Answer
+from mahtab_tui.worker.rlm.answers import Answer
 from tests.recursion_scripts import ScriptedModel, replies
 
 LOG = "".join(

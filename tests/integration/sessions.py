@@ -9,8 +9,9 @@ from typing import Any, Self
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.info import Frontend, HeadlessFrontend
+from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.sqlite import MemoryStore
 from tests import tags
@@ -24,9 +25,9 @@ class Watched(MemoryStore):
         super().__init__()
         self._changed = threading.Condition()
 
-    def append(self, record: Record) -> None:
+    def append(self, *added: Record) -> None:
         with self._changed:
-            super().append(record)
+            super().append(*added)
             self._changed.notify_all()
 
     def wait(self, tag: str, text: str | None = None, **attrs: Any) -> Any:
@@ -59,12 +60,13 @@ class Opened:
         frontend: Frontend | None = None,
         *,
         kernel: ProcessKernel | None = None,
-        **more: Any,
+        **options: Any,
     ) -> Self:
         """Make a session in a kernel process; the caller starts and closes it."""
-        kernel, frontend = kernel or ProcessKernel(), frontend or HeadlessFrontend()
+        kernel = kernel or ProcessKernel()
+        frontend = frontend or HeadlessFrontend()
         store = Watched()
-        return cls(Session(settings, kernel, frontend, store=store, name="test", **more), store)
+        return cls(Session(settings, kernel, frontend, store=store, name="test", **options), store)
 
     def run(self, *cells: str) -> Any:
         """Run cells of the user, and return the last one's output."""
@@ -88,10 +90,10 @@ class Opened:
         """Wait until code waits for the user's approval."""
         return self.store.wait(tags.APPROVAL, state="waiting", **attrs)
 
-    def decide(self, action: Any, request: str = "", **more: Any) -> None:
+    def decide(self, action: Any, request: str = "", **options: Any) -> None:
         """Answer a request for approval: the first one, or the one with an id."""
         request = request or self.wait_approval().request
-        assert self.session.approvals.answer(request, Decision(action, **more))
+        assert self.session.approvals.answer(request, Decision(action, **options))
 
     def model_messages(self) -> str:
         return str(self.session.agent.agent.messages)

@@ -38,18 +38,18 @@ def block(index: int, **fields: Any) -> bytes:
 def end_of(service: Service, *pieces: bytes) -> AnswerEnd:
     service.replies = [Reply(pieces, headers={"content-type": ANTHROPIC.content})]
     client = ChatClient("anthropic", service.url, "m", timeout=PATIENCE)
-    *_, last = client.stream([{"role": "user", "content": "hi"}])
-    assert last.end is not None
-    return last.end
+    *_, last_chunk = client.stream([{"role": "user", "content": "hi"}])
+    assert last_chunk.end is not None
+    return last_chunk.end
 
 
 def test_request_has_the_protocols_form(service: Service) -> None:
-    calls = [{"id": each, "name": "find", "args": {"x": each}} for each in "ab"]
+    calls = [{"id": call_id, "name": "find", "args": {"x": call_id}} for call_id in "ab"]
     messages: list[BaseMessage] = [
         SystemMessage("Be brief."),
         HumanMessage([{"type": "text", "text": "What is it?"}, PICTURE]),
         AIMessage("", tool_calls=calls),
-        *(ToolMessage(f"result {each}", tool_call_id=each) for each in "ab"),
+        *(ToolMessage(f"result {call_id}", tool_call_id=call_id) for call_id in "ab"),
         HumanMessage("And now?"),
         AIMessage(""),
         HumanMessage("Well?"),
@@ -58,11 +58,15 @@ def test_request_has_the_protocols_form(service: Service) -> None:
     get_llm(ANTHROPIC.spec).invoke(messages, tools=[TOOL], tool_choice="find", stop=["x"])
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     question = [{"type": "text", "text": "What is it?"}, {"type": "image", "source": source}]
-    used = [{"type": "tool_use", "id": each, "name": "find", "input": {"x": each}} for each in "ab"]
-    results = [
-        {"type": "tool_result", "tool_use_id": each, "content": f"result {each}"} for each in "ab"
+    tool_uses = [
+        {"type": "tool_use", "id": call_id, "name": "find", "input": {"x": call_id}}
+        for call_id in "ab"
     ]
-    last = {"type": "text", "text": "Well?", "cache_control": {"type": "ephemeral"}}
+    results = [
+        {"type": "tool_result", "tool_use_id": call_id, "content": f"result {call_id}"}
+        for call_id in "ab"
+    ]
+    last_block = {"type": "text", "text": "Well?", "cache_control": {"type": "ephemeral"}}
     schema = {"type": "object"}
     assert service.asked[0] == {
         "model": "claude-sonnet-4-5",
@@ -74,8 +78,11 @@ def test_request_has_the_protocols_form(service: Service) -> None:
         "tool_choice": {"type": "tool", "name": "find"},
         "messages": [
             {"role": "user", "content": question},
-            {"role": "assistant", "content": used},
-            {"role": "user", "content": [*results, {"type": "text", "text": "And now?"}, last]},
+            {"role": "assistant", "content": tool_uses},
+            {
+                "role": "user",
+                "content": [*results, {"type": "text", "text": "And now?"}, last_block],
+            },
         ],
     }
     assert service.paths == ["/v1/messages"]
@@ -94,9 +101,11 @@ def test_thoughts_are_returned_with_the_calls_they_led_to(service: Service) -> N
     ]
     service.replies = [ANTHROPIC.sending([*thinking, *ANTHROPIC.end]), ANTHROPIC.reply("Done.")]
     llm = get_llm(ANTHROPIC.spec)
-    first = llm.invoke("hi", tools=[TOOL])
-    assert isinstance(first, AIMessage)
-    llm.invoke([HumanMessage("hi"), first, ToolMessage("it", tool_call_id="a")], tools=[TOOL])
+    first_answer = llm.invoke("hi", tools=[TOOL])
+    assert isinstance(first_answer, AIMessage)
+    llm.invoke(
+        [HumanMessage("hi"), first_answer, ToolMessage("it", tool_call_id="a")], tools=[TOOL]
+    )
     assert service.asked[1]["messages"][1]["content"] == [
         {"type": "thinking", "thinking": "Let me", "signature": "sig"},
         {"type": "redacted_thinking", "data": "d"},
@@ -107,8 +116,10 @@ def test_thoughts_are_returned_with_the_calls_they_led_to(service: Service) -> N
 def test_counts_that_are_not_repeated_stay(service: Service) -> None:
     counts = {"input_tokens": 5, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 9}
     start = _event("message_start", message={"model": "m", "usage": {**counts, "output_tokens": 1}})
-    last = _event("message_delta", delta={"stop_reason": "refusal"}, usage={"output_tokens": 3})
-    end = end_of(service, start, last, _event("message_stop"))
+    last_event = _event(
+        "message_delta", delta={"stop_reason": "refusal"}, usage={"output_tokens": 3}
+    )
+    end = end_of(service, start, last_event, _event("message_stop"))
     assert (end.model, end.reason, end.usage) == ("m", "refusal", TokenUsage(21, 3, 7, 9))
 
 
@@ -117,17 +128,19 @@ def test_only_a_continued_conversation_is_cached(service: Service) -> None:
     llm = get_llm(ANTHROPIC.spec)
     llm.invoke("a text that is read once")
     llm.invoke([HumanMessage("hi"), AIMessage("So."), HumanMessage("And?")])
-    assert ["cache_control" in str(asked) for asked in service.asked] == [False, True]
+    assert ["cache_control" in str(request) for request in service.asked] == [False, True]
 
 
 def test_writing_to_the_cache_is_priced(service: Service) -> None:
     def cost(**counts: int) -> float:
         usage = {"input_tokens": 0, "output_tokens": 1, **counts}
-        last = _event("message_delta", delta={"stop_reason": "end_turn"}, usage=usage)
-        used = ask(service, ANTHROPIC, ANTHROPIC.sending([last, _event("message_stop")])).usage
-        assert used is not None
-        assert used.cost is not None
-        return used.cost
+        last_event = _event("message_delta", delta={"stop_reason": "end_turn"}, usage=usage)
+        reported_usage = ask(
+            service, ANTHROPIC, ANTHROPIC.sending([last_event, _event("message_stop")])
+        ).usage
+        assert reported_usage is not None
+        assert reported_usage.cost is not None
+        return reported_usage.cost
 
     written = cost(cache_creation_input_tokens=100_000, cache_read_input_tokens=0)
     assert written > cost(input_tokens=100_000, cache_read_input_tokens=0)

@@ -10,8 +10,9 @@ import pytest
 
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Decision
+from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.info import HeadlessFrontend, Permission
 from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
@@ -23,6 +24,73 @@ from tests.waiting import wait_for
 
 READ_ONLY = ("allow: read_only",)
 WRITE = "open('x', 'w').close()"
+
+PROTECTED_WRITES = {
+    "open('AGENTS.md', 'a').write('x')": "AGENTS.md",
+    "create('.mahtab/config.toml', 'approval = \"auto\"')": ".mahtab/config.toml",
+    "import os\nos.rename('x', '.git/hooks/pre-commit')": ".git/hooks/pre-commit",
+    "!echo x >> .bashrc": ".bashrc",
+    "open('link', 'w')": "link",
+}
+
+SUMMARIZE = """
+import functools
+from functools import partial
+WORDS = {'long': 'short'}
+class Cleaner:
+    def clean(self, text): return strip(text)
+def strip(text): return text.strip()
+def helper(text, cleaner=Cleaner()): return cleaner.clean(WORDS.get(text, text))
+def decorated(function):
+    @functools.wraps(function)
+    def run(text): return function(text)
+    return run
+@decorated
+def summarize(text, *, limit=10): return helper(text)[:limit] if len(text) else text
+"""
+CHANGES = {
+    "summarize = print": "summarize",
+    "del summarize\nfrom subprocess import Popen as summarize": "summarize",
+    "globals()['summarize'] = print": "summarize",
+    "exec('def summarize(text): pass')": "summarize",
+    "summarize.__wrapped__.__code__ = (lambda text, *, limit=1: 1).__code__": "summarize",
+    "summarize.__wrapped__.__kwdefaults__ = {'limit': 1}": "summarize",
+    "summarize.__closure__[0].cell_contents = print": "summarize",
+    "summarize = decorated(summarize)": "summarize",
+    "summarize = partial(summarize, limit=1)": "summarize",
+    "helper = print": "helper",
+    "globals().update(helper=print)": "helper",
+    "summarize.__globals__['helper'] = print": "helper",
+    "setattr(helper, '__code__', strip.__code__)": "helper",
+    "helper.__defaults__ = (1,)": "helper",
+    "exec('helper = print')": "helper",
+    "Cleaner.clean = print": "Cleaner",
+    "strip = print": "strip",
+    "WORDS['x'] = 'y'": "WORDS",
+    "len = print": "len",
+    "import builtins as len": "len",
+}
+"""What code may change of `summarize`, and the name that the question gives."""
+
+PROPOSED = "I have looked. My plan:\n\n- [ ] load the file\n- [ ] plot it\n"
+DIGEST = (
+    "sorted((name, repr(value)) for name, value in globals().items() if not name.startswith('_'))"
+)
+HOSTILE = [
+    "items.append(3)\nitems = None\nnew = 1",
+    "writer('made', mode)",
+    "globals()['items'].clear()",
+    "import asyncio\nawait asyncio.sleep(0)\nasync def later():\n    items.clear()\nt = asyncio.create_task(later())",
+    "table['a'] = 2\ndel table\nholder.value = 5",
+    "class A:\n    def __del__(self): items.append(9)\na = A()\ndel a",
+    "!touch made",
+    "save()",
+    "items.sort(reverse=True)\n1/0",
+]
+SETUP = "items, table, writer, mode = [1, 2], {'a': 1}, open, 'w'\nclass Holder:\n    value = 1\n    def __repr__(self): return str(vars(self))\nholder = Holder()\ndef save(): writer('made', mode)"
+
+APPEND = code("items.append(2)\ndel old\nnew = 'three'")
+TWO = code("items.append(2)", "items.append(3)")
 
 
 @pytest.fixture(autouse=True)
@@ -93,11 +161,11 @@ def test_read_only_asks_with_the_reason_where_locking_is_impossible(
     it = open_session(code("sum([1, 2])"), code("sum([3, 4])"), "Done.", approval_rules=READ_ONLY)
     it.session.submit("ask", "how much?")
     for block in ("sum([1, 2])", "sum([3, 4])"):
-        asked = it.wait_approval(text=block)
-        assert asked.why == (
+        approval = it.wait_approval(text=block)
+        assert approval.why == (
             "allow: read_only cannot be enforced here: only Linux can lock a process"
         )
-        it.decide("run", asked.request)
+        it.decide("run", approval.request)
     it.store.wait(tags.AGENT, state="done")
 
 
@@ -149,14 +217,6 @@ def test_code_needing_more_is_refused_when_nobody_can_be_asked(
 
 
 # Files that only code that the user approves may change.
-
-PROTECTED_WRITES = {
-    "open('AGENTS.md', 'a').write('x')": "AGENTS.md",
-    "create('.mahtab/config.toml', 'approval = \"auto\"')": ".mahtab/config.toml",
-    "import os\nos.rename('x', '.git/hooks/pre-commit')": ".git/hooks/pre-commit",
-    "!echo x >> .bashrc": ".bashrc",
-    "open('link', 'w')": "link",
-}
 
 
 @pytest.mark.parametrize(("block", "file"), PROTECTED_WRITES.items())
@@ -216,6 +276,28 @@ def test_code_without_approval_cannot_change_a_protected_file_by_another_way(
     assert Path("AGENTS.md").read_text() == ""
 
 
+def test_a_shell_command_that_only_reads_a_protected_file_runs(open_session: OpenSession) -> None:
+    Path("AGENTS.md").write_text("mine")
+    run = "import subprocess\nsubprocess.run({}, shell=True, capture_output=True).stdout"
+    hidden_rm = "subprocess.run(['cat', name], executable='rm')"
+    replies = [
+        code(run.format("'cat AGENTS.md'")),
+        "Done.",
+        code("name = 'AGENTS' + '.md'\n" + run.format("f'cat {name}'")),
+        "Done.",
+        code(hidden_rm),
+        "Done.",
+    ]
+    it = open_session(*replies, approval="auto")
+    for _ in range(3):
+        it.ask_and_wait("show it")
+    assert approvals(it) == []
+    texts = [record.text for record in it.store.of(tags.ASSISTANT_REPL_OUT)]
+    assert texts[:2] == ["b'mine'\n", "b'mine'\n"]
+    assert "AGENTS.md is protected" in texts[2]
+    assert Path("AGENTS.md").read_text() == "mine"
+
+
 def test_code_in_a_plan_reads_protected_files_without_a_question(open_session: OpenSession) -> None:
     Path("AGENTS.md").write_text("mine")
     it = open_session(code("text = open('AGENTS.md').read()\ntext"), "A plan.")
@@ -241,16 +323,55 @@ def test_a_rule_does_not_allow_a_name_that_read_only_code_has_bound(
     it.session.submit("ask", "go on")
     assert it.wait_approval(text="del summarize").why == "wanted to delete summarize"
     it.decide("skip")
-    asked = it.wait_approval(text="other('touch made', shell=True)")
-    assert asked.why == "wanted to start /bin/sh -c touch made"
-    it.decide("skip", asked.request)
+    approval = it.wait_approval(text="other('touch made', shell=True)")
+    assert approval.why == "wanted to start /bin/sh -c touch made"
+    it.decide("skip", approval.request)
     it.store.wait(tags.AGENT, state="done")
     assert not Path("made").exists()
     assert [record.text for record in it.store.of(tags.ASSISTANT_REPL_OUT)][-1] == "'short'\n"
 
 
+def permission(it: Opened, code: str) -> Permission:
+    return it.session.agent.rules.permission(code, author="demo", private=(), trusted=False)
+
+
+def test_a_rule_does_not_allow_a_function_of_which_unapproved_code_has_changed_something(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(approval_rules=("allow: summarize(*)",))
+    reasons = {}
+    for change in CHANGES:
+        it.run("globals().pop('len', None)", SUMMARIZE)
+        assert permission(it, "summarize('x')") == ("allow", "")
+        it.session.cells.run(change, origin="assistant", party="demo", lock="guard")
+        reasons[change] = permission(it, "summarize('x')")
+    start = "code that you have not approved has changed "
+    assert reasons == {
+        change: ("ask", f"{start}{name}{'' if name == 'summarize' else ', which summarize uses'}")
+        for change, name in CHANGES.items()
+    }
+
+
+def test_the_question_says_why_a_rule_does_not_apply(open_session: OpenSession) -> None:
+    rules = ("allow: summarize(*)",)
+    replies = [code("summarize('x')"), "Done.", code("helper = print"), "Done."]
+    it = open_session(*replies, *replies[:2], approval_rules=rules)
+    it.run(SUMMARIZE)
+    it.ask_and_wait("use it")
+    assert approvals(it) == []
+    it.session.info.set_approval("auto")
+    it.ask_and_wait("change it")
+    it.session.info.set_approval("ask")
+    it.session.submit("ask", "use it again")
+    reason = "code that you have not approved has changed helper, which summarize uses"
+    assert it.wait_approval().why == reason
+    it.decide("skip")
+    it.store.wait(tags.AGENT, state="done", turn=it.session.agent.last)
+
+
 def start_agent_cell(it: Opened, code: str) -> Future[Any]:
-    serve, done = it.join_agent(), Future[Any]()
+    serve = it.join_agent()
+    done = Future[Any]()
     start_thread("agent", lambda: done.set_result(serve("evaluate", code=code)))
     return done
 
@@ -271,23 +392,6 @@ def test_agent_code_follows_the_same_rules(open_session: OpenSession) -> None:
 
 
 # Plan mode: the model only reads, and its answer is the plan.
-
-PROPOSED = "I have looked. My plan:\n\n- [ ] load the file\n- [ ] plot it\n"
-DIGEST = (
-    "sorted((name, repr(value)) for name, value in globals().items() if not name.startswith('_'))"
-)
-HOSTILE = [
-    "items.append(3)\nitems = None\nnew = 1",
-    "writer('made', mode)",
-    "globals()['items'].clear()",
-    "import asyncio\nawait asyncio.sleep(0)\nasync def later():\n    items.clear()\nt = asyncio.create_task(later())",
-    "table['a'] = 2\ndel table\nholder.value = 5",
-    "class A:\n    def __del__(self): items.append(9)\na = A()\ndel a",
-    "!touch made",
-    "save()",
-    "items.sort(reverse=True)\n1/0",
-]
-SETUP = "items, table, writer, mode = [1, 2], {'a': 1}, open, 'w'\nclass Holder:\n    value = 1\n    def __repr__(self): return str(vars(self))\nholder = Holder()\ndef save(): writer('made', mode)"
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -311,13 +415,14 @@ def test_plan_turn_changes_neither_namespace_nor_files(
     it = open_session(code(hostile), code("len(items)"), PROPOSED, approval="auto")
     (project / "data").write_text("data")
     it.run(SETUP)
-    before, there = it.value(DIGEST), files(project)
+    digest_before = it.value(DIGEST)
+    files_before = files(project)
     plan(it)
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
     wait_for(lambda: not it.session.agent.in_turn)
     it.run("import asyncio; await asyncio.sleep(0.15); del asyncio")
-    assert it.value(DIGEST) == before
-    assert files(project) == there
+    assert it.value(DIGEST) == digest_before
+    assert files(project) == files_before
     assert "waiting" not in approvals(it)
 
 
@@ -341,13 +446,10 @@ def test_plan_code_needing_more_is_refused_with_the_reason(open_session: OpenSes
 # The approval mode review: the model's code runs at once, and its changes wait until the user keeps
 # or undoes them.
 
-APPEND = code("items.append(2)\ndel old\nnew = 'three'")
-TWO = code("items.append(2)", "items.append(3)")
 
-
-def open_review(open_session: OpenSession, *answers: Any, **more: Any) -> Opened:
+def open_review(open_session: OpenSession, *answers: Any, **options: Any) -> Opened:
     """Ask a model whose changes are reviewed."""
-    it = open_session(*answers, approval="review", **more)
+    it = open_session(*answers, approval="review", **options)
     it.run("items = [1]; old = 1")
     it.session.submit("ask", "change it")
     return it
@@ -369,12 +471,12 @@ def reviews(it: Opened) -> list[str]:
 def test_reviewed_changes_are_shown_and_accepted(open_session: OpenSession) -> None:
     it = open_review(open_session, APPEND, "Done.")
     review = wait_review(it)
-    assert [
-        (row.name, row.change, row.type, row.summary, row.was) for row in sorted(review.changes)
-    ] == [
-        ("items", "changed", "list", "2 items", "1 item"),
-        ("new", "added", "str", "'three'", None),
-        ("old", "deleted", "int", "1", None),
+    one_item = Variable("items", "list", "1 item", "data")
+    two_items = Variable("items", "list", "2 items", "data")
+    assert sorted(review.changes, key=lambda change: change.name) == [
+        Change("items", "changed", two_items, one_item),
+        Change("new", "added", Variable("new", "str", "'three'", "data")),
+        Change("old", "deleted", None, Variable("old", "int", "1", "data")),
     ]
     assert review.not_restored == ()
     with pytest.raises(Exception, match="Something is running"):
@@ -439,7 +541,7 @@ def test_external_side_effects_are_named_in_the_review(open_session: OpenSession
     hidden = "import os\ngetattr(os, 'mk' + 'dir')('made')"
     it = open_review(open_session, code(hidden), "Done.")
     review = wait_review(it)
-    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [
+    assert [(entry.name.rpartition("/")[2], entry.reason) for entry in review.not_restored] == [
         ("made", "this folder was created and stays")
     ]
     it.decide("keep", review.request)
@@ -480,8 +582,8 @@ def test_undo_during_another_cell_is_refused_and_asks_again(open_session: OpenSe
     assert it.value("items") == "[1, 2]"
 
 
-def check_asks_first(it: Opened, why: str) -> None:
-    assert it.wait_approval().why == why
+def check_asks_first(it: Opened, reason: str) -> None:
+    assert it.wait_approval().why == reason
     it.decide("run")
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus.masking import MASK, Secrets
-from mahtab_tui.kernel.base import Status
+from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.prompts import join_variables
 from mahtab_tui.session.agent import load_messages
 from mahtab_tui.session.attachments import (
-    LONGEST,
-    MOST_CHARACTERS,
+    MAX_ATTACHMENT_CHARS,
+    MAX_TOTAL_CHARS,
     Attachment,
     Attachments,
     MentionChip,
@@ -26,6 +26,21 @@ from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, VariableDescr
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened, OpenSession
+
+FRAME = "import pandas as pd\ncars = pd.DataFrame({'Name': ['bmw', 'fiat', 'vw'], 'Weight': [1500, 900, 1200]})"
+DESCRIBED = "cars: DataFrame, 3 rows x 2 columns\nName str: values: 'bmw', 'fiat', 'vw'\nWeight int64: 900 to 1500\ncars.head(2):\n0 | bmw | 1500\n1 | fiat | 900"
+
+KEY = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
+
+PRIVATE = """
+import pandas as pd
+salaries = pd.DataFrame({"name": ["Ann"], "salary": [424242]})
+alias = salaries
+box = {"inside": [salaries]}
+top = [int(salaries.salary.max())]
+def show(): return salaries
+exec("holder".upper() + " = [" + "ries".join(["sala", ""]) + "]")  # no name of it stands in the code
+"""
 
 
 def gather(cells: Cells, question: str) -> list[Attachment]:
@@ -40,7 +55,7 @@ def test_large_file_is_shortened_to_its_ends(cells: Cells, project: Path) -> Non
     assert attachment.text.endswith("\nlast\n")
     assert "left out" in attachment.text
     assert "\ufffd" not in attachment.text
-    assert len(attachment.text) < LONGEST + 100
+    assert len(attachment.text) < MAX_ATTACHMENT_CHARS + 100
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-32"])
@@ -48,7 +63,8 @@ def test_large_file_is_shortened_to_its_ends(cells: Cells, project: Path) -> Non
 def test_shortened_file_loses_no_character_in_any_encoding(
     cells: Cells, project: Path, encoding: str, shift: int
 ) -> None:
-    head, tail = "größe " + "x" * shift, "ende: ß€ä" if encoding != "latin-1" else "ende: ßä"
+    head = "größe " + "x" * shift
+    tail = "ende: ß€ä" if encoding != "latin-1" else "ende: ßä"
     (project / "log").write_bytes(f"{head}{'ü' * 500_000}{tail}".encode(encoding))
     [attachment] = gather(cells, "@log")
     gap = r"\n\[… [\d,]+ characters left out …\]\n?"
@@ -59,15 +75,17 @@ def test_all_attachments_together_are_bounded_and_the_excess_reported(
     cells: Cells, project: Path
 ) -> None:
     for number in range(6):
-        (project / f"{number}.txt").write_text(str(number) * (LONGEST - 10))
+        (project / f"{number}.txt").write_text(str(number) * (MAX_ATTACHMENT_CHARS - 10))
     (project / "short.txt").write_text("sugar")
-    found = gather(cells, "@0.txt @1.txt @2.txt @3.txt @4.txt @5.txt @short.txt")
-    assert [bool(each.problem) for each in found] == [False] * 4 + [True] * 2 + [False]
+    attachments = gather(cells, "@0.txt @1.txt @2.txt @3.txt @4.txt @5.txt @short.txt")
+    assert [bool(attachment.problem) for attachment in attachments] == [False] * 4 + [True] * 2 + [
+        False
+    ]
     assert (
-        found[4].problem
-        == f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
+        attachments[4].problem
+        == f"too much: all attachments together may have at most {MAX_TOTAL_CHARS:,} characters"
     )
-    assert sum(len(each.text) for each in found) <= MOST_CHARACTERS
+    assert sum(len(attachment.text) for attachment in attachments) <= MAX_TOTAL_CHARS
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "binary", "unreadable", "folder gone"])
@@ -91,7 +109,10 @@ def test_link_inside_the_project_is_followed(cells: Cells, project: Path) -> Non
     (project / "folder").symlink_to("docs")
     chips = Attachments(cells.kernel).chips("@link.md @folder/real.md")
     assert {chip.size for chip in chips} == {"→ docs/real.md, 5 B"}
-    assert [each.text for each in gather(cells, "@link.md @folder/real.md")] == ["sugar", "sugar"]
+    assert [attachment.text for attachment in gather(cells, "@link.md @folder/real.md")] == [
+        "sugar",
+        "sugar",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +149,12 @@ def test_link_leaving_the_project_is_refused_until_its_target_is_named(
 def test_link_in_a_named_folder_cannot_leave_that_folder(
     cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    other, secret = tmp_path_factory.mktemp("other"), tmp_path_factory.mktemp("home") / "key"
+    other_folder = tmp_path_factory.mktemp("other")
+    secret = tmp_path_factory.mktemp("home") / "key"
     secret.write_text("PRIVATE KEY")
-    (other / "link").symlink_to(secret)
-    (other / "plain").write_text("sugar")
-    refused, sent = gather(cells, f"@{other}/link @{other}/plain")
+    (other_folder / "link").symlink_to(secret)
+    (other_folder / "plain").write_text("sugar")
+    refused, sent = gather(cells, f"@{other_folder}/link @{other_folder}/plain")
     assert (refused.text, refused.problem.startswith(f"a link to {secret}")) == ("", True)
     assert sent.text == "sugar"
 
@@ -181,8 +203,8 @@ def test_completion_offers_files_and_variables(cells: Cells, project: Path) -> N
     cells.run("nothing = 1")
 
     def offered(question: str) -> tuple[list[str], str]:
-        found = Attachments(cells.kernel).complete(question, len(question))
-        return [item.text for item in found.items], question[found.start :]
+        completions = Attachments(cells.kernel).complete(question, len(question))
+        return [item.text for item in completions.items], question[completions.start :]
 
     assert offered("see @no") == (["north/", "notes.txt"], "no")
     assert offered('see @"no t') == (['no tes.txt"'], "no t")
@@ -227,57 +249,40 @@ def test_mention_in_generated_text_attaches_nothing(
 
 # Data as the model sees it: described by real kernels, without secrets and private variables.
 
-FRAME = "import pandas as pd\ncars = pd.DataFrame({'Name': ['bmw', 'fiat', 'vw'], 'Weight': [1500, 900, 1200]})"
-DESCRIBED = "cars: DataFrame, 3 rows x 2 columns\nName        str  values: 'bmw', 'fiat', 'vw'\nWeight    int64  900 to 1500\ncars.head(2):\n   Name  Weight\n0   bmw    1500\n1  fiat     900"
-
 
 def test_variables_are_described_while_a_cell_runs(cells: Cells) -> None:
     cells.run(FRAME)
-    begun = threading.Event()
+    cell_started = threading.Event()
     code = "import time; print('go', flush=True); time.sleep(1000)"
     with ThreadPoolExecutor(1) as pool:
-        cell = pool.submit(cells.run_until, "go", begun.set, code)
-        assert begun.wait(PATIENCE)
+        cell = pool.submit(cells.run_until, "go", cell_started.set, code)
+        assert cell_started.wait(PATIENCE)
         try:
-            whole = cells.kernel.describe(["cars", "nothing_here"], 1_000)
+            descriptions = cells.kernel.describe(["cars", "nothing_here"], 1_000)
             cut = cells.kernel.describe(["cars"], 60)
         finally:
             cells.kernel.interrupt()
         assert cell.result().status is Status.INTERRUPTED
-    assert whole == {"cars": DESCRIBED}
+    assert descriptions == {"cars": DESCRIBED}
     assert cut == {"cars": "cars: DataFrame, 3 rows x 2 columns: Name str, Weight int64"}
 
 
-KEY = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
-
-
-@pytest.mark.parametrize("before", ["", "Authorization: Bearer ", "a" * 30])
-def test_secrets_are_masked_even_when_truncated(cells: Cells, before: str) -> None:
+@pytest.mark.parametrize("prefix", ["", "Authorization: Bearer ", "a" * 30])
+def test_secrets_are_masked_even_when_truncated(cells: Cells, prefix: str) -> None:
     secrets = Secrets()
     secrets.add(KEY)
-    cells.run(f"import pandas as pd\nkey = {before + KEY!r} * 5")
+    cells.run(f"import pandas as pd\nkey = {prefix + KEY!r} * 5")
     cells.run(
         "table = pd.DataFrame({'header': [key, 'x'], key: [1, 2]})\nbox = {'k': key, key: [key], 'raw': key.encode()}\nraw = key.encode(); text = key"
     )
     names = ["table", "box", "raw", "text"]
     plain = cells.kernel.describe(names, 2_000)
-    found = MaskedKernel(cells.kernel, secrets).describe(names, 2_000)
-    assert found.keys() == plain.keys() == set(names)
-    for name, text in found.items():
+    descriptions = MaskedKernel(cells.kernel, secrets).describe(names, 2_000)
+    assert descriptions.keys() == plain.keys() == set(names)
+    for name, text in descriptions.items():
         assert KEY[:6] in plain[name] or name == "raw"
         assert KEY[:6] not in text
         assert name == "raw" or MASK in text
-
-
-PRIVATE = """
-import pandas as pd
-salaries = pd.DataFrame({"name": ["Ann"], "salary": [424242]})
-alias = salaries
-box = {"inside": [salaries]}
-top = [int(salaries.salary.max())]
-def show(): return salaries
-exec("holder".upper() + " = [" + "ries".join(["sala", ""]) + "]")  # no name of it stands in the code
-"""
 
 
 def described(it: Opened, question: str, codes: list[str]) -> str:
@@ -309,8 +314,8 @@ def test_all_descriptions_together_stay_within_the_limit(open_session: OpenSessi
     text = described(it, "What is in table3?", [])
     assert text.startswith("table3: DataFrame, 1 row x 40 columns  [the user's]\n")
     assert "table19: DataFrame, 1 row x 40 columns  [the user's]\n" in text
-    long, _, rest = text.rpartition("\n\n")
+    long, _, summary = text.rpartition("\n\n")
     assert len(long) <= MAX_DESCRIPTION_CHARS
     # Some have a line with their columns, and the others a line.
-    assert "table12: DataFrame, 1 row x 40 columns: column 0 str, column 1 str, " in rest
-    assert "table0: DataFrame = 1 × 40  [the user's]" in rest.split("\n")
+    assert "table12: DataFrame, 1 row x 40 columns: column 0 str, column 1 str, " in summary
+    assert "table0: DataFrame = 1 × 40  [the user's]" in summary.split("\n")

@@ -23,8 +23,10 @@ from mahtab_tui.llm.chat_protocols import (
     join_waiting,
 )
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.providers import get_llm, with_sampling
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.sampling import with_sampling
 from mahtab_tui.llm.usage import context_window
+from tests.agents import read
 from tests.integration.asking import PATIENCE
 from tests.services import (
     ANTHROPIC,
@@ -48,10 +50,18 @@ TOOL = {
 }
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 
+NOTHING_HERE = Reply([b'{"detail": "Not Found"}'], 404, {"content-type": "application/json"})
 
-def client(service: Service, dialect: Dialect = "compatible", **more: Any) -> ChatClient:
+GONE = "The model could not answer: Gone."
+
+PROPS = {"default_generation_settings": {"n_ctx": 2048}, "modalities": {"vision": True}}
+LM_STUDIO = {"id": "m", "type": "llm", "max_context_length": 99, "loaded_context_length": 9}
+TWO_MODELS = [{"id": "x", "max_model_len": 1}, {"id": "y", "max_model_len": 2}]
+
+
+def client(service: Service, dialect: Dialect = "compatible", **options: Any) -> ChatClient:
     address = service.url if dialect == "ollama" else f"{service.url}/v1"
-    return ChatClient(dialect, address, "m", **{"timeout": PATIENCE, **more})
+    return ChatClient(dialect, address, "m", **{"timeout": PATIENCE, **options})
 
 
 def answer(it: ChatClient, **options: Any) -> list[ChatChunk]:
@@ -67,12 +77,13 @@ def text(chunks: list[ChatChunk]) -> str:
 
 
 def calls(chunks: list[ChatChunk]) -> dict[int, tuple[str, str, str]]:
-    found: dict[int, tuple[str, str, str]] = {}
+    joined_calls: dict[int, tuple[str, str, str]] = {}
     for piece in (call for chunk in chunks for call in chunk.calls):
-        id, name, arguments = found.get(piece.number, ("", "", ""))
-        id, name = id + (piece.id or ""), name + (piece.name or "")
-        found[piece.number] = id, name, arguments + piece.arguments
-    return found
+        id, name, arguments = joined_calls.get(piece.number, ("", "", ""))
+        id = id + (piece.id or "")
+        name = name + (piece.name or "")
+        joined_calls[piece.number] = id, name, arguments + piece.arguments
+    return joined_calls
 
 
 def delta(**fields: Any) -> bytes:
@@ -90,8 +101,8 @@ def test_events_may_be_split_anywhere_with_comments_and_several_lines(
 ) -> None:
     event = [b'data: {"choices":', b'data:  [{"delta": {"content": "Gr\xc3\xbc\xc3\x9fe"}}]}']
     lines = [b": alive", b"", b"event: x", *event, b"id: 7", b""]
-    whole = end.join([*lines, *b"".join(OPENAI.end).split(b"\n")])
-    service.replies = [OPENAI.sending([whole[at : at + 1] for at in range(len(whole))])]
+    stream = end.join([*lines, *b"".join(OPENAI.end).split(b"\n")])
+    service.replies = [OPENAI.sending([stream[at : at + 1] for at in range(len(stream))])]
     assert text(answer(client(service))) == "Grüße"
 
 
@@ -103,8 +114,8 @@ def test_thoughts_are_not_part_of_the_text(service: Service) -> None:
     message = {"role": "assistant", "content": "", "thinking": "Let me "}
     thinking = _line(message=message, done=False)
     service.replies = [OLLAMA.sending([thinking, OLLAMA.words("So."), *OLLAMA.end])]
-    found = get_llm(OLLAMA.spec).invoke("hi")
-    assert (found.text, found.additional_kwargs) == ("So.", {"reasoning_content": "Let me "})
+    reply = get_llm(OLLAMA.spec).invoke("hi")
+    assert (reply.text, reply.additional_kwargs) == ("So.", {"reasoning_content": "Let me "})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +129,7 @@ def test_thoughts_are_not_part_of_the_text(service: Service) -> None:
     ids=["as OpenAI", "all repeated", "not numbered", "not in pieces"],
 )
 def test_split_tool_calls_are_joined(service: Service, deltas: list[dict[str, Any]]) -> None:
-    pieces = [delta(tool_calls=[each]) for each in deltas]
+    pieces = [delta(tool_calls=[tool_call]) for tool_call in deltas]
     service.replies = [OPENAI.sending([*pieces, *OPENAI.end])]
     assert calls(answer(client(service), tools=[TOOL])) == {0: ("a", "find", '{"x": 1}')}
 
@@ -126,8 +137,8 @@ def test_split_tool_calls_are_joined(service: Service, deltas: list[dict[str, An
 def test_calls_all_numbered_0_stay_separate(service: Service) -> None:
     both = [delta(tool_calls=[call("{}", index=0, id=name)]) for name in "ab"]
     service.replies = [OPENAI.sending([*both, *OPENAI.end])]
-    found = calls(answer(client(service), tools=[TOOL]))
-    assert found == {0: ("a", "find", "{}"), 1: ("b", "find", "{}")}
+    joined_calls = calls(answer(client(service), tools=[TOOL]))
+    assert joined_calls == {0: ("a", "find", "{}"), 1: ("b", "find", "{}")}
 
 
 def test_thoughts_are_returned_with_the_calls_they_led_to(service: Service) -> None:
@@ -142,15 +153,15 @@ def test_thoughts_are_returned_with_the_calls_they_led_to(service: Service) -> N
         OPENROUTER.reply("Done."),
     ]
     llm = get_llm(OPENROUTER.spec)
-    first = llm.invoke("hi", tools=[TOOL])
-    assert isinstance(first, AIMessage)
-    llm.invoke([HumanMessage("hi"), first, ToolMessage("it", tool_call_id="a")])
+    first_answer = llm.invoke("hi", tools=[TOOL])
+    assert isinstance(first_answer, AIMessage)
+    llm.invoke([HumanMessage("hi"), first_answer, ToolMessage("it", tool_call_id="a")])
     thought = {"type": "reasoning.text", "index": 0, "text": "Let me", "signature": "s"}
-    made = call("{}", id="a", type="function")
+    tool_call = call("{}", id="a", type="function")
     sent = {
         "role": "assistant",
         "content": "",
-        "tool_calls": [made],
+        "tool_calls": [tool_call],
         "reasoning_details": [thought],
     }
     result = {"role": "tool", "content": "it", "tool_call_id": "a"}
@@ -163,7 +174,7 @@ def used(written: object, cached: int | None = None, read: int = 9) -> dict[str,
 
 
 @pytest.mark.parametrize(
-    ("last", "expected"),
+    ("reported_usages", "expected"),
     [
         ([used(2, 5)], (9, 2, 5)),
         ([used(1), used(2), used(3)], (9, 3, 0)),
@@ -175,9 +186,9 @@ def used(written: object, cached: int | None = None, read: int = 9) -> dict[str,
     ids=["cached", "counted again and again", "llama.cpp", "too many", "no numbers", "nothing"],
 )
 def test_usage_is_counted_once(
-    service: Service, last: list[dict[str, Any]], expected: tuple[int, int, int] | None
+    service: Service, reported_usages: list[dict[str, Any]], expected: tuple[int, int, int] | None
 ) -> None:
-    counts = [_data("m", choices=[], **each) for each in last]
+    counts = [_data("m", choices=[], **usage_fields) for usage_fields in reported_usages]
     last_pieces = [counts[0], delta(reason="stop"), *counts[1:], b"data: [DONE]\n\n"]
     service.replies = [OPENAI.sending([OPENAI.words("So."), *last_pieces])]
     end = answer(client(service))[-1].end
@@ -191,8 +202,8 @@ def test_options_of_a_call_are_sent(service: Service) -> None:
     service.replies = [OPENAI.reply("So.")]
     answer(client(service), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
     sent = service.asked[0]
-    more = {"max_tokens": 5, "tools": [TOOL], "tool_choice": "none", "stream": True}
-    assert (options | more).items() <= sent.items()
+    call_options = {"max_tokens": 5, "tools": [TOOL], "tool_choice": "none", "stream": True}
+    assert (options | call_options).items() <= sent.items()
     service.replies = [OLLAMA.reply("So.")]
     answer(client(service, "ollama"), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
     assert service.asked[1]["options"] == {**options, "num_predict": 5}
@@ -275,7 +286,7 @@ def test_waiting_for_an_unresponsive_server_can_be_stopped(silent: str) -> None:
 
 
 def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_protocols, "LONGEST_LINE", 200_000)
+    monkeypatch.setattr(chat_protocols, "MAX_LINE_BYTES", 200_000)
     for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
         service.replies = [
             Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})
@@ -312,9 +323,6 @@ def test_lines_of_events_may_end_with_carriage_returns(service: Service, end: by
         assert text(answer(client(service))) == "So."
 
 
-NOTHING_HERE = Reply([b'{"detail": "Not Found"}'], 404, {"content-type": "application/json"})
-
-
 def test_an_address_without_v1_is_tried_with_it_once(service: Service) -> None:
     service.replies = [NOTHING_HERE, OPENAI.reply("So."), OPENAI.reply("Yes.")]
     notices: list[tuple[str, str]] = []
@@ -349,9 +357,6 @@ def test_a_missing_model_is_not_taken_for_a_wrong_address(service: Service) -> N
             answer(ChatClient("compatible", service.url, "m7", timeout=PATIENCE))
 
 
-GONE = "The model could not answer: Gone."
-
-
 @pytest.mark.parametrize(
     ("piece", "failure"),
     [
@@ -365,12 +370,14 @@ GONE = "The model could not answer: Gone."
         (b'[{"error": {"message": "Gone"}}]', GONE),
     ],
 )
-@pytest.mark.parametrize("begun", [b"", delta(content="Half")], ids=["at once", "within"])
+@pytest.mark.parametrize("first_piece", [b"", delta(content="Half")], ids=["at once", "within"])
 def test_errors_in_a_stream_are_reported_in_the_services_words(
-    service: Service, begun: bytes, piece: bytes, failure: str
+    service: Service, first_piece: bytes, piece: bytes, failure: str
 ) -> None:
     service.replies = [
-        Reply([begun, piece] if begun else [piece], 200, {"content-type": OPENAI.content})
+        Reply(
+            [first_piece, piece] if first_piece else [piece], 200, {"content-type": OPENAI.content}
+        )
     ]
     chunks: list[ChatChunk] = []
     with pytest.raises(ModelError, match=failure):
@@ -412,14 +419,14 @@ def test_an_answer_above_the_limit_is_kept_up_to_it_and_its_connection_closed(
 def test_what_arrived_while_nobody_read_comes_as_one_chunk(service: Service) -> None:
     service.replies = [OPENAI.reply("The", " answer", " is", " 7.")]
     stream = client(service).stream(QUESTION)
-    first = next(stream)
+    first_chunk = next(stream)
     assert service.connections
-    rest = [chunk for chunk in stream if any(chunk)]
-    assert text([first, *rest]) == "The answer is 7."
+    later_chunks = [chunk for chunk in stream if any(chunk)]
+    assert text([first_chunk, *later_chunks]) == "The answer is 7."
     joined = [*join_waiting([ChatChunk("a"), ChatChunk("b"), ChatChunk("", "why"), ChatChunk("c")])]
     assert joined == [ChatChunk("ab"), ChatChunk("", "why"), ChatChunk("c")]
-    ended = ChatChunk(end=AnswerEnd("m", "stop", None))
-    assert [*join_waiting([ChatChunk("a"), ended])] == [ChatChunk("a"), ended]
+    end_chunk = ChatChunk(end=AnswerEnd("m", "stop", None))
+    assert [*join_waiting([ChatChunk("a"), end_chunk])] == [ChatChunk("a"), end_chunk]
 
 
 @pytest.mark.parametrize(
@@ -439,8 +446,8 @@ def test_answer_in_another_format_gives_one_sentence(service: Service, event: An
 
 def test_non_streaming_service_answers_too(service: Service) -> None:
     choice = {"message": {"content": "So."}, "finish_reason": "length"}
-    whole = {"model": "m", "choices": [choice], **used(2, read=1)}
-    service.replies = [document(json.dumps(whole).encode())]
+    completion = {"model": "m", "choices": [choice], **used(2, read=1)}
+    service.replies = [document(json.dumps(completion).encode())]
     chunks = answer(client(service))
     assert text(chunks) == "So."
     assert chunks[-1].end is not None
@@ -451,12 +458,12 @@ def test_non_streaming_service_answers_too(service: Service) -> None:
 
 
 def test_redirect_does_not_receive_the_key(service: Service) -> None:
-    with serving() as other:
-        service.replies = [Reply([], 307, {"location": f"{other.url}/v1/chat/completions"})]
-        refused = f"points to another address, which is not followed: {other.url}"
+    with serving() as other_service:
+        service.replies = [Reply([], 307, {"location": f"{other_service.url}/v1/chat/completions"})]
+        refused = f"points to another address, which is not followed: {other_service.url}"
         with pytest.raises(ModelError, match=refused):
             answer(client(service, key="sk-secret"))
-        assert not other.headers
+        assert not other_service.headers
 
 
 def test_unsendable_key_is_not_quoted(service: Service) -> None:
@@ -499,11 +506,6 @@ def test_environment_proxy_is_used_except_for_this_machine(
         answer(ChatClient("compatible", "http://outside.invalid/v1", "m"))
 
 
-PROPS = {"default_generation_settings": {"n_ctx": 2048}, "modalities": {"vision": True}}
-LM_STUDIO = {"id": "m", "type": "llm", "max_context_length": 99, "loaded_context_length": 9}
-TWO_MODELS = [{"id": "x", "max_model_len": 1}, {"id": "y", "max_model_len": 2}]
-
-
 @pytest.mark.parametrize(
     ("documents", "facts"),
     [
@@ -512,7 +514,7 @@ TWO_MODELS = [{"id": "x", "max_model_len": 1}, {"id": "y", "max_model_len": 2}]
             ServerFacts(4096),
         ),
         ({"/v1/models": {"data": [{"id": "another", "meta": {"n_ctx": 8192}}]}}, ServerFacts(8192)),
-        ({"/props": PROPS, "/v1/models": b"no"}, ServerFacts(2048, True)),
+        ({"/props": PROPS, "/v1/models": b"no"}, ServerFacts(2048, True, reports_progress=True)),
         ({"/api/v0/models": {"data": [LM_STUDIO]}}, ServerFacts(9, False)),
         ({"/v1/models": {"data": TWO_MODELS}}, ServerFacts()),
         (
@@ -533,10 +535,39 @@ def test_server_reports_context_size_and_vision(
     assert it.facts() == facts, "it is asked once"
 
 
+def progress(processed: object, total: object) -> bytes:
+    counts = {"processed": processed, "total": total, "cache": 0, "time_ms": 9}
+    return _data("m", choices=[{"delta": {"content": None}}], prompt_progress=counts)
+
+
+def test_llama_cpp_reports_how_much_of_the_prompt_has_been_read(service: Service) -> None:
+    service.documents = {"/props": PROPS}
+    pieces = [progress(256, 1024), progress("x", 9), progress(9, 0), progress(2000, 1000)]
+    service.replies = [OPENAI.sending([*pieces, OPENAI.words("So."), *OPENAI.end])] * 2
+    it = client(service)
+    answer(it)
+    assert "return_progress" not in service.asked[0], "the server is not known yet"
+
+    it.facts()
+    chunks = answer(it)
+
+    assert service.asked[1]["return_progress"] is True
+    shares = [chunk.read_share for chunk in chunks if chunk.read_share is not None]
+    assert (shares, text(chunks)) == ([0.25, 1.0], "So.")
+
+
+def test_reading_of_a_prompt_is_reported_while_an_answer_is_awaited(service: Service) -> None:
+    pieces = [progress(256, 1024), progress(1024, 1024)]
+    service.replies = [OPENAI.sending([*pieces, OPENAI.words("So."), *OPENAI.end])]
+    shares: list[float] = []
+    reply = read(get_llm(OPENAI.spec), on_reading=shares.append)
+    assert (reply.text, shares) == ("So.", [0.25, 1.0])
+
+
 def test_unavailable_server_is_queried_again_later(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_client, "_ASKING", 0.1)
+    monkeypatch.setattr(chat_client, "_FACTS_TIMEOUT_S", 0.1)
     service.documents = {"/v1/models": service.stall}
     llm = get_llm("llamacpp:m")
     assert (context_window(llm), llm.profile) == (None, None)

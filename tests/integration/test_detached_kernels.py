@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState, SaveTarget, Status
-from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.detached import attach, detached_kernels, recovered_output, stop
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import KernelState, SaveTarget
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.session.kernel import (
     LocalDetachable,
@@ -27,7 +29,7 @@ from mahtab_tui.session.kernel import (
     summarize_detached_kernels,
 )
 from mahtab_tui.store.resume import save_target
-from mahtab_tui.worker import spool
+from mahtab_tui.worker.link import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.integration.kernels import RecordingHost
 from tests.integration.remote import Road
@@ -61,14 +63,14 @@ def wait_until_dead(*pids: int) -> None:
 def go() -> None:
     """Let the cell end while no host is attached."""
     Path("go").touch()
-    wait_for(lambda: all(kernel.cell == 0 for kernel in waiting_kernels(SESSION)))
+    wait_for(lambda: all(kernel.cell == 0 for kernel in detached_kernels(SESSION)))
 
 
 def leave_cell(code: str) -> None:
     """Leave a kernel in which a cell waits for the file "go", and then runs code."""
-    first = Screen()
-    first.begin(1, WAIT + code)
-    first.leave()
+    first_screen = Screen()
+    first_screen.begin(1, WAIT + code)
+    first_screen.leave()
 
 
 @pytest.mark.usefixtures("anywhere")
@@ -91,10 +93,10 @@ def test_detached_output_arrives_in_order() -> None:
 
 @pytest.mark.usefixtures("anywhere")
 def test_stored_cells_are_not_replayed() -> None:
-    first = Screen()
-    first.run(1, "print('one')")
-    first.run(2, "x = 2")
-    first.leave()
+    first_screen = Screen()
+    first_screen.run(1, "print('one')")
+    first_screen.run(2, "x = 2")
+    first_screen.leave()
     second = Screen(again=True)
     assert not any(second.knows(cell) for cell in (1, 3))
     second.kernel.acknowledge(2)
@@ -106,11 +108,13 @@ def test_stored_cells_are_not_replayed() -> None:
 
 @pytest.mark.usefixtures("anywhere")
 def test_thread_output_is_delivered_once() -> None:
-    first = Screen()
+    first_screen = Screen()
     code = "import threading, pathlib, time\ndef late():\n  print('early late')\n  while not pathlib.Path('go').exists(): time.sleep(0.005)\n  print('later')\n"
-    first.run(1, code + "t = threading.Thread(target=lambda: (time.sleep(0.2), late())); t.start()")
-    first.host.wait_for_late("early late")
-    first.leave()
+    first_screen.run(
+        1, code + "t = threading.Thread(target=lambda: (time.sleep(0.2), late())); t.start()"
+    )
+    first_screen.host.wait_for_late("early late")
+    first_screen.leave()
     Path("go").touch()
     second = Screen(again=True)
     assert second.host.wait_for_late("later").strip() == "later"
@@ -126,12 +130,12 @@ def test_a_million_lines_are_all_replayed() -> None:
 
 
 def test_excessive_output_loses_its_middle() -> None:
-    size = spool.HEAD + 4 * spool.TAIL
+    size = spool.HEAD_BYTES + 4 * spool.TAIL_BYTES
     leave_cell(
         f"import sys\nfor n in range({size} // 64): sys.stdout.write(f'{{n:063}}\\n')\nprint('the end')"
     )
     go()
-    (kernel,) = waiting_kernels(SESSION)
+    (kernel,) = detached_kernels(SESSION)
     pages = Path(f"/proc/{holder_of(kernel.pid)}/statm").read_text().split()[1]
     assert int(pages) * 4096 <= 20 * 2**20
     second = Screen(again=True)
@@ -140,27 +144,31 @@ def test_excessive_output_loses_its_middle() -> None:
     assert "bytes left out" in text
     assert text.startswith("begun\n" + "0" * 63)
     assert text.endswith("the end\n")
-    assert spool.HEAD + spool.TAIL <= len(text) <= spool.HEAD + 2 * spool.TAIL + 1000
+    assert (
+        spool.HEAD_BYTES + spool.TAIL_BYTES
+        <= len(text)
+        <= spool.HEAD_BYTES + 2 * spool.TAIL_BYTES + 1000
+    )
 
 
 @pytest.mark.usefixtures("anywhere")
 def test_nested_cells_are_replayed_separately() -> None:
-    first = Screen()
+    first_screen = Screen()
 
     def answer(name: str, args: object) -> str:
-        wait_for(lambda: first.printed)
+        wait_for(lambda: first_screen.printed)
         code = WAIT + "print('inner')"
-        first.kernel.execute(code, cell=2, on_output=lambda kind, text: None, nested=True)
+        first_screen.kernel.execute(code, cell=2, on_output=lambda kind, text: None, nested=True)
         return "never sent"
 
-    first.host.answer = answer
-    first.begin(
+    first_screen.host.answer = answer
+    first_screen.begin(
         1,
         "print('outer', flush=True)\nanswer = ask('why?')\nimport time; time.sleep(0.5)\nprint('after', answer)",
     )
-    wait_for(lambda: not first.host.calls.empty())
+    wait_for(lambda: not first_screen.host.calls.empty())
     time.sleep(0.2)
-    first.leave()
+    first_screen.leave()
     Path("go").touch()
     second = Screen(again=True, answer="because")
     inner = second.go_on(2, nested=True)
@@ -181,16 +189,16 @@ def test_detached_question_waits_for_a_host() -> None:
 
 @pytest.mark.usefixtures("anywhere")
 def test_second_screen_claims_the_kernel() -> None:
-    first = Screen()
-    first.run(1, "n = 1")
-    running = first.begin(2, WAIT)
+    first_screen = Screen()
+    first_screen.run(1, "n = 1")
+    running = first_screen.begin(2, WAIT)
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
+    assert first_screen.host.wait_for_state(KernelState.DEAD) == CLAIMED
     with pytest.raises(KernelError, match=CLAIMED):
-        first.kernel.reset()  # a second kernel would wait for the same session
-    assert first.run(3, "n").status is Status.DIED
-    first.kernel.close()
+        first_screen.kernel.reset()  # a second kernel would wait for the same session
+    assert first_screen.run(3, "n").status is Status.DIED
+    first_screen.kernel.close()
     Path("go").touch()
     assert second.go_on(2).status is Status.OK
     assert second.run(3, "n").output == "1\n"
@@ -198,9 +206,9 @@ def test_second_screen_claims_the_kernel() -> None:
 
 @pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
 def test_kernel_claimed_during_startup_is_gone(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Screen()
-    first.run(1, "n = 1")
-    first.leave()
+    first_screen = Screen()
+    first_screen.run(1, "n = 1")
+    first_screen.leave()
     launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
     third = Screen(again=True)
     become = ProcessKernel._set_worker
@@ -238,20 +246,20 @@ def is_saved(keep: SaveTarget, name: str) -> bool:
 
 
 def test_idle_kernel_saves_its_variables_and_ends(keep: SaveTarget) -> None:
-    first = Screen(hours=1 / 3600, keep=keep)
-    first.run(1, "found = 17")
-    (kernel,) = waiting_kernels(SESSION)
-    first.leave()
-    wait_for(lambda: not alive(kernel.pid) and not waiting_kernels(SESSION))
+    first_screen = Screen(hours=1 / 3600, keep=keep)
+    first_screen.run(1, "found = 17")
+    (kernel,) = detached_kernels(SESSION)
+    first_screen.leave()
+    wait_for(lambda: not alive(kernel.pid) and not detached_kernels(SESSION))
     assert is_saved(keep, "found")
 
 
 @pytest.mark.parametrize("on_purpose", [False, True], ids=["killed screen", "detached"])
 def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
-    first = Screen(hours=1 / 3600)
-    first.begin(1, WAIT if on_purpose else "print(1)\nwhile True: pass")
-    (kernel,) = waiting_kernels(SESSION)
-    first.leave(on_purpose=on_purpose)
+    first_screen = Screen(hours=1 / 3600)
+    first_screen.begin(1, WAIT if on_purpose else "print(1)\nwhile True: pass")
+    (kernel,) = detached_kernels(SESSION)
+    first_screen.leave(on_purpose=on_purpose)
     if on_purpose:
         wait_for(lambda: time.time() - kernel.since > 3)
         assert alive(kernel.pid)
@@ -260,7 +268,7 @@ def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
 
 
 def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.kernel.MOST_WAITING", 0)
+    monkeypatch.setattr("mahtab_tui.session.kernel.MAX_IDLE_KERNELS", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()
@@ -274,9 +282,9 @@ def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stop_detached_kernel(SESSION).startswith("No kernel of this machine waits for it.")
     idle = Screen()
     idle.run(1, "n = 1")
-    (kernel,) = waiting_kernels(SESSION)
+    (kernel,) = detached_kernels(SESSION)
     idle.leave()
-    wait_for(lambda: not waiting_kernels(SESSION)[0].has_host)
+    wait_for(lambda: not detached_kernels(SESSION)[0].has_host)
     stop_surplus_kernels()
     wait_until_dead(kernel.pid)
 
@@ -284,7 +292,7 @@ def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernel_of_a_dead_holder_ends_with_its_host() -> None:
     screen = Screen()
     screen.run(1, "n = 1")
-    (kernel,) = waiting_kernels(SESSION)
+    (kernel,) = detached_kernels(SESSION)
     os.kill(holder_of(kernel.pid), signal.SIGKILL)
     assert screen.run(2, "n").output == "1\n"
     screen.leave()
@@ -293,13 +301,13 @@ def test_kernel_of_a_dead_holder_ends_with_its_host() -> None:
 
 @pytest.mark.parametrize("code", ["", WAIT], ids=["idle", "busy"])
 def test_detached_kernel_stops_with_its_children(code: str) -> None:
-    first = Screen()
+    first_screen = Screen()
     start = "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)"
-    child = int(first.run(1, start).output)
+    child = int(first_screen.run(1, start).output)
     if code:
-        first.begin(2, code)
-    first.leave()
-    (kernel,) = waiting_kernels(SESSION)
+        first_screen.begin(2, code)
+    first_screen.leave()
+    (kernel,) = detached_kernels(SESSION)
     assert stop(kernel)
     wait_until_dead(kernel.pid, child)
     assert attach(SESSION) is None
@@ -335,10 +343,10 @@ def test_hosts_killed_during_a_cell_lose_nothing(project: Path, times: int) -> N
 
 @pytest.mark.usefixtures("anywhere")
 def test_answered_call_is_not_repeated() -> None:
-    first = Screen(answer="Ada")
-    first.begin(1, f"name = input()\n{WAIT}print(name)")
-    wait_for(lambda: not first.host.calls.empty())
-    first.leave()
+    first_screen = Screen(answer="Ada")
+    first_screen.begin(1, f"name = input()\n{WAIT}print(name)")
+    wait_for(lambda: not first_screen.host.calls.empty())
+    first_screen.leave()
     go()
     second = Screen(again=True, answer="Grace")
     assert second.go_on(1).output.endswith("Ada\n")
@@ -347,17 +355,20 @@ def test_answered_call_is_not_repeated() -> None:
 
 
 def test_last_message_of_a_dying_host_is_processed() -> None:
-    first = Screen()
-    first.run(1, "n = 1")
-    (kernel,) = waiting_kernels(SESSION)
+    first_screen = Screen()
+    first_screen.run(1, "n = 1")
+    (kernel,) = detached_kernels(SESSION)
     os.kill(kernel.pid, signal.SIGSTOP)
     options = {"cell": 2, "on_output": lambda kind, text: None}
     threading.Thread(
-        target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=options, daemon=True
+        target=first_screen.kernel.execute,
+        args=("n = 2; print('heard')",),
+        kwargs=options,
+        daemon=True,
     ).start()
-    assert first.host.wait_for_state(KernelState.BUSY) == ""
+    assert first_screen.host.wait_for_state(KernelState.BUSY) == ""
     time.sleep(0.2)
-    first.leave()
+    first_screen.leave()
     second = Screen(again=True)
     os.kill(kernel.pid, signal.SIGCONT)
     assert second.go_on(2).output == "heard\n"
@@ -365,11 +376,11 @@ def test_last_message_of_a_dying_host_is_processed() -> None:
 
 @pytest.mark.usefixtures("anywhere")
 def test_stored_background_output_is_not_replayed() -> None:
-    first = Screen()
+    first_screen = Screen()
     late = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('begun', flush=True)"
-    first.begin(1, late).result(60)
-    first.host.wait_for_late("late")
-    first.leave()
+    first_screen.begin(1, late).result(60)
+    first_screen.host.wait_for_late("late")
+    first_screen.leave()
     second = Screen(again=True)
     assert second.go_on(1).output == "begun\n"
     assert second.run(2, "0").output == "0\n"
@@ -377,21 +388,21 @@ def test_stored_background_output_is_not_replayed() -> None:
 
 
 def test_variables_of_a_detached_cell_are_saved(keep: SaveTarget) -> None:
-    first = Screen(keep=keep)
-    first.begin(1, WAIT + "found = 18")
-    first.leave()
+    first_screen = Screen(keep=keep)
+    first_screen.begin(1, WAIT + "found = 18")
+    first_screen.leave()
     Path("go").touch()
     wait_for(lambda: is_saved(keep, "found"))
     assert Screen(again=True).run(2, "found").output == "18\n"
 
 
 def test_output_of_a_dead_detached_kernel_survives() -> None:
-    first = Screen()
-    first.run(1, "print('stored')")
+    first_screen = Screen()
+    first_screen.run(1, "print('stored')")
     code = "import os\nfor n in range(100_000): print('line', n)\nprint('end', flush=True); os._exit(3)"
-    first.begin(2, WAIT + code)
-    first.leave()
-    (kernel,) = waiting_kernels(SESSION)
+    first_screen.begin(2, WAIT + code)
+    first_screen.leave()
+    (kernel,) = detached_kernels(SESSION)
     Path("go").touch()
     wait_for(lambda: not alive(kernel.pid) and list(recovered_output(SESSION)))
     ((cell, output, path),) = recovered_output(SESSION)

@@ -8,37 +8,11 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import Change
+from mahtab_tui.bus.values import Change
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, running
 
 SIGNS = {"changed": "~", "perhaps": "?"}
-
-
-def inside(cells: Cells, *codes: str) -> str:
-    """Return the changes that the last cell made inside objects, as in `~items ?generator`."""
-    result = [cells.run(code) for code in codes][-1]
-    assert result.status == "ok", result.output
-    return " ".join(
-        SIGNS[change.change] + change.name for change in result.changes if change.change in SIGNS
-    )
-
-
-@pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
-def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
-    """With a forked process to compare with, and without."""
-    with running(ProcessKernel(undo_steps=request.param)) as cells:
-        cells.text("_first = {*globals(), '_first'}")
-        yield cells
-
-
-@pytest.fixture
-def any_cells(shared_cells: Cells) -> Cells:
-    shared_cells.text(
-        "for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]"
-    )
-    return shared_cells
-
 
 RECORDS = "records = [{'n': n - 1, 'name': str(n), 'rate': n / 7, 'tags': ['a', None]} for n in range(20_000)]"
 
@@ -92,13 +66,6 @@ CASES = {
     ),
 }
 
-
-@pytest.mark.parametrize("case", CASES)
-def test_changes_inside_objects_are_reported(any_cells: Cells, case: str) -> None:
-    before, code, expected = CASES[case]
-    assert inside(any_cells, before, code) == expected
-
-
 MADE_TABLES = """
 import numpy as np, pandas as pd
 arr = np.arange(100.0)
@@ -115,52 +82,6 @@ TABLES = {
     "an array that is only read": ("arr.sum(), view.mean()", ""),
 }
 
-
-@pytest.mark.parametrize("case", TABLES)
-def test_changes_inside_tables_are_reported(any_cells: Cells, case: str) -> None:
-    pytest.importorskip("pandas")
-    code, expected = TABLES[case]
-    assert inside(any_cells, MADE_TABLES, code) == expected
-
-
-def test_fitted_model_counts_as_changed(cells: Cells) -> None:
-    pytest.importorskip("sklearn")
-    made = "from sklearn.linear_model import LinearRegression\nmodel = LinearRegression()"
-    assert inside(cells, made, "model.fit([[1.0], [2.0]], [1.0, 2.0])") == "~model"
-    assert inside(cells, "model.predict([[3.0]])") == ""
-
-
-def test_polars_table_is_compared_up_to_a_size_limit(any_cells: Cells) -> None:
-    pytest.importorskip("polars")
-    any_cells.text(
-        "import polars as pl, numpy as np\nsmall = pl.DataFrame({'a': [1, 2]})\nlarge = pl.DataFrame({'a': np.zeros(10_000_000)})"
-    )
-    assert inside(any_cells, "small.sort('a')") == ""
-    assert inside(any_cells, "small[0, 'a'] = 5") == "~small"
-    assert inside(any_cells, "large.sort('a')") == "?large"
-
-
-def test_one_changed_number_in_a_gigabyte_is_detected(cells: Cells) -> None:
-    pytest.importorskip("numpy")
-    cells.text("import numpy as np\nlarge = [np.zeros(2**24) for _ in range(8)]")
-    assert inside(cells, "large[5][12_345_678] = 1") == "~large"
-    assert inside(cells, "large[5].max()") == ""
-
-
-def test_incomparable_variable_is_unknown_only_if_mentioned(any_cells: Cells) -> None:
-    any_cells.text("huge = [[n] for n in range(200_000)]\nsmall = [1]")
-    assert inside(any_cells, "huge[199_999].append(1)") == "?huge"
-    assert inside(any_cells, "small.append(1)") == "~small"
-    assert inside(any_cells, "huge.append(1)") == "~huge"
-
-
-def test_large_arrays_without_a_fork_are_unknown(project: Path) -> None:
-    pytest.importorskip("numpy")
-    with running(ProcessKernel(undo_steps=0)) as cells:
-        large = "import numpy as np\nlarge = np.zeros(2**24)"
-        assert inside(cells, large, "large[7] = 1") == "?large"
-
-
 FORK = """
 import os
 def fork():
@@ -170,42 +91,6 @@ def fork():
         os.read(reader, 1)
         os._exit(0)
 """
-
-
-def test_process_forked_by_the_cell_hides_no_change(cells: Cells) -> None:
-    pytest.importorskip("numpy")
-    cells.text(
-        f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}"
-    )
-    assert inside(cells, "arr[:3] = 9\nfork()\nother[5] = 8") == "~arr ~other"
-    done = cells.kernel.undo(cells.number)
-    assert done.exact
-    assert cells.text("arr[:3].tolist(), other[5].item()") == "([0, 1, 2], 5)\n"
-
-
-def test_a_fork_in_an_earlier_cell_hides_no_change(cells: Cells) -> None:
-    pytest.importorskip("numpy")
-    cells.text(f"import numpy as np\narr = np.arange(1_000_000)\n{FORK}")
-    cells.text("arr[:3] = 9\nfork()")
-    first = cells.number
-    cells.text("arr.sum()")
-    cells.text("arr[900_000] = 9")
-    cells.kernel.undo(first)
-    assert cells.text("arr[:4].tolist(), arr[900_000].item()") == "([0, 1, 2, 3], 900000)\n"
-
-
-def test_changes_of_nested_and_outer_cells_are_distinguished(cells: Cells) -> None:
-    nested: list[Change] = []
-
-    def answer(name: str, args: Mapping[str, Any]) -> str:
-        nested.extend(cells.run("inner[0] = 1", nested=True).changes)
-        return ""
-
-    cells.host.answer = answer
-    cells.text("outer, inner, numbers = [0], [0], [0]")
-    assert inside(cells, "outer[0] = 1\nprint(input())\nnumbers[0] = 2") == "~outer ~numbers"
-    assert [(change.name, change.change) for change in nested] == [("inner", "changed")]
-
 
 HOSTILE = """
 import array, collections, decimal, functools, io, itertools, threading
@@ -243,6 +128,117 @@ class Thread(threading.Thread):
 thread = Thread()
 del ran[:]
 """
+
+
+def inside(cells: Cells, *codes: str) -> str:
+    """Return the changes that the last cell made inside objects, as in `~items ?generator`."""
+    result = [cells.run(code) for code in codes][-1]
+    assert result.status == "ok", result.output
+    return " ".join(
+        SIGNS[change.change] + change.name for change in result.changes if change.change in SIGNS
+    )
+
+
+@pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
+def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
+    """With a forked process to compare with, and without."""
+    with running(ProcessKernel(undo_steps=request.param)) as cells:
+        cells.text("_first = {*globals(), '_first'}")
+        yield cells
+
+
+@pytest.fixture
+def any_cells(shared_cells: Cells) -> Cells:
+    shared_cells.text(
+        "for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]"
+    )
+    return shared_cells
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_changes_inside_objects_are_reported(any_cells: Cells, case: str) -> None:
+    setup_code, code, expected = CASES[case]
+    assert inside(any_cells, setup_code, code) == expected
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_changes_inside_tables_are_reported(any_cells: Cells, case: str) -> None:
+    pytest.importorskip("pandas")
+    code, expected = TABLES[case]
+    assert inside(any_cells, MADE_TABLES, code) == expected
+
+
+def test_fitted_model_counts_as_changed(cells: Cells) -> None:
+    pytest.importorskip("sklearn")
+    setup_code = "from sklearn.linear_model import LinearRegression\nmodel = LinearRegression()"
+    assert inside(cells, setup_code, "model.fit([[1.0], [2.0]], [1.0, 2.0])") == "~model"
+    assert inside(cells, "model.predict([[3.0]])") == ""
+
+
+def test_polars_table_is_compared_up_to_a_size_limit(any_cells: Cells) -> None:
+    pytest.importorskip("polars")
+    any_cells.text(
+        "import polars as pl, numpy as np\nsmall = pl.DataFrame({'a': [1, 2]})\nlarge = pl.DataFrame({'a': np.zeros(10_000_000)})"
+    )
+    assert inside(any_cells, "small.sort('a')") == ""
+    assert inside(any_cells, "small[0, 'a'] = 5") == "~small"
+    assert inside(any_cells, "large.sort('a')") == "?large"
+
+
+def test_one_changed_number_in_a_gigabyte_is_detected(cells: Cells) -> None:
+    pytest.importorskip("numpy")
+    cells.text("import numpy as np\nlarge = [np.zeros(2**24) for _ in range(8)]")
+    assert inside(cells, "large[5][12_345_678] = 1") == "~large"
+    assert inside(cells, "large[5].max()") == ""
+
+
+def test_incomparable_variable_is_unknown_only_if_mentioned(any_cells: Cells) -> None:
+    any_cells.text("huge = [[n] for n in range(200_000)]\nsmall = [1]")
+    assert inside(any_cells, "huge[199_999].append(1)") == "?huge"
+    assert inside(any_cells, "small.append(1)") == "~small"
+    assert inside(any_cells, "huge.append(1)") == "~huge"
+
+
+def test_large_arrays_without_a_fork_are_unknown(project: Path) -> None:
+    pytest.importorskip("numpy")
+    with running(ProcessKernel(undo_steps=0)) as cells:
+        large = "import numpy as np\nlarge = np.zeros(2**24)"
+        assert inside(cells, large, "large[7] = 1") == "?large"
+
+
+def test_process_forked_by_the_cell_hides_no_change(cells: Cells) -> None:
+    pytest.importorskip("numpy")
+    cells.text(
+        f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}"
+    )
+    assert inside(cells, "arr[:3] = 9\nfork()\nother[5] = 8") == "~arr ~other"
+    done = cells.kernel.undo(cells.number)
+    assert done.exact
+    assert cells.text("arr[:3].tolist(), other[5].item()") == "([0, 1, 2], 5)\n"
+
+
+def test_a_fork_in_an_earlier_cell_hides_no_change(cells: Cells) -> None:
+    pytest.importorskip("numpy")
+    cells.text(f"import numpy as np\narr = np.arange(1_000_000)\n{FORK}")
+    cells.text("arr[:3] = 9\nfork()")
+    first_cell = cells.number
+    cells.text("arr.sum()")
+    cells.text("arr[900_000] = 9")
+    cells.kernel.undo(first_cell)
+    assert cells.text("arr[:4].tolist(), arr[900_000].item()") == "([0, 1, 2, 3], 900000)\n"
+
+
+def test_changes_of_nested_and_outer_cells_are_distinguished(cells: Cells) -> None:
+    nested: list[Change] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        nested.extend(cells.run("inner[0] = 1", nested=True).changes)
+        return ""
+
+    cells.host.answer = answer
+    cells.text("outer, inner, numbers = [0], [0], [0]")
+    assert inside(cells, "outer[0] = 1\nprint(input())\nnumbers[0] = 2") == "~outer ~numbers"
+    assert [(change.name, change.change) for change in nested] == [("inner", "changed")]
 
 
 def test_no_code_of_a_hostile_class_runs(any_cells: Cells) -> None:

@@ -13,9 +13,9 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.cli.headless import (
-    ANSWERED,
-    FAILED,
-    REFUSED,
+    ANSWERED_CODE,
+    FAILED_CODE,
+    REFUSED_CODE,
     RecordPrinter,
     _print_answer,
     ask_once,
@@ -28,6 +28,8 @@ from tests.records import made
 from tests.services import OPENAI, Service, refusing, serving
 
 CODE = "open('made', 'w')"
+
+TOO_COSTLY = "The model was not asked: the call could cost up to $0.4000, and $0.2000 of the session's limit of $1.00 (max_usd) is left."
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def empty_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unapproved_code_is_printed_and_not_run(
     model: str, project: Path, capsys: pytest.CaptureFixture[str], approval: str
 ) -> None:
-    assert ask(model, approval=approval) == REFUSED
+    assert ask(model, approval=approval) == REFUSED_CODE
     captured = capsys.readouterr()
     assert captured.out == "", "the model is not asked again"
     lines = captured.err.splitlines()
@@ -75,10 +77,10 @@ def test_unapproved_code_is_printed_and_not_run(
         CODE,
     ]
     assert not (project / "made").exists()
-    assert ask(model, approval=approval, as_json=True) == REFUSED
+    assert ask(model, approval=approval, as_json=True) == REFUSED_CODE
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    shown = [CODE in event["text"] for event in events if event["tag"] == "notice"]
-    assert shown == ([False, True] if approval == "review" else [True])
+    notices_with_code = [CODE in event["text"] for event in events if event["tag"] == "notice"]
+    assert notices_with_code == ([False, True] if approval == "review" else [True])
 
 
 def test_code_reading_input_gets_end_of_file(
@@ -97,7 +99,7 @@ def test_code_with_hidden_characters_is_not_run(
     approval: str, project: Path, replay: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     hiding = replay(f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```", "In words.")
-    assert ask(hiding, approval=approval, reflection="never") == ANSWERED
+    assert ask(hiding, approval=approval, reflection="never") == ANSWERED_CODE
     captured = capsys.readouterr()
     assert captured.out == "In words.\n"
     assert "was not run. Line 1 contains the character U+001B" in captured.err
@@ -120,9 +122,9 @@ def test_hidden_characters_of_code_are_made_visible(
 @pytest.mark.parametrize(
     ("question", "code"),
     [
-        ("how many orders have no price?", ANSWERED),
-        ("write a poem about the moon", FAILED),
-        ("mean of weight in orders", FAILED),
+        ("how many orders have no price?", ANSWERED_CODE),
+        ("write a poem about the moon", FAILED_CODE),
+        ("mean of weight in orders", FAILED_CODE),
     ],
 )
 def test_demo_without_an_answer_is_a_failure(
@@ -131,7 +133,7 @@ def test_demo_without_an_answer_is_a_failure(
     (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
     assert ask("demo", question, project / "orders.csv", approval="auto") == code
     captured = capsys.readouterr()
-    if code == FAILED:
+    if code == FAILED_CODE:
         assert captured.out == ""
         assert "mahtab-tui: The" in captured.err
     else:
@@ -140,7 +142,8 @@ def test_demo_without_an_answer_is_a_failure(
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    printer, log = RecordPrinter(as_json=as_json), logging.Logger("asked")
+    printer = RecordPrinter(as_json=as_json)
+    log = logging.Logger("asked")
     log.addHandler(printer)
     figures = (
         AnswerFigure("8", True, 3),
@@ -166,15 +169,13 @@ def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixtu
 
 # A session that may cost only so much: whoever calls a model, the limit is not passed.
 
-TOO_COSTLY = "The model was not asked: the call could cost up to $0.4000, and $0.2000 of the session's limit of $1.00 (max_usd) is left."
 
-
-def priced(text: str, cost: float | None = 0.4, **more: Any) -> dict[str, Any]:
+def priced(text: str, cost: float | None = 0.4, **fields: Any) -> dict[str, Any]:
     return {
         "text": text,
         "usage": {"input_tokens": 10, "output_tokens": 5, "cost": cost},
         "repeat": True,
-        **more,
+        **fields,
     }
 
 
@@ -230,8 +231,8 @@ def test_search_parts_wait_for_reserved_budget(open_session: OpenSession) -> Non
         repeat=False,
     )
     it = open_session(dear, root, priced("fine", 0.01, match="read"), max_usd=0.7)
-    shown = it.run("rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
-    assert shown.text == " ".join(["fine"] * 8) + "\n"
+    output = it.run("rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
+    assert output.text == " ".join(["fine"] * 8) + "\n"
     assert paid(it) == pytest.approx(0.09)
 
 
@@ -268,15 +269,15 @@ def test_headless_question_that_could_cost_too_much_is_not_sent(
     openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai.replies = [OPENAI.reply("Forty-two.")]
-    assert ask("openai:gpt-4o", max_usd=0.01) == FAILED
+    assert ask("openai:gpt-4o", max_usd=0.01) == FAILED_CODE
     assert "The model was not asked: the call could cost up to $0.0" in capsys.readouterr().err
     assert openai.asked == []
-    assert ask("openai:gpt-4o", max_usd=0.2) == ANSWERED
+    assert ask("openai:gpt-4o", max_usd=0.2) == ANSWERED_CODE
     assert capsys.readouterr().out == "Forty-two.\n"
     assert openai.asked[0]["max_completion_tokens"] == 8_192, (
         "an answer is bounded, so that its cost is known"
     )
-    assert ask("openai:gpt-4o") == ANSWERED
+    assert ask("openai:gpt-4o") == ANSWERED_CODE
     assert "max_completion_tokens" not in openai.asked[1], "without a limit it is not"
 
 
@@ -284,7 +285,7 @@ def test_headless_service_failure_gives_one_sentence(
     openai: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]
-    assert ask("openai:gpt-4o") == FAILED
+    assert ask("openai:gpt-4o") == FAILED_CODE
     errors = capsys.readouterr().err
     assert errors.splitlines() == [
         "mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."

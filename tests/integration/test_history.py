@@ -33,6 +33,8 @@ SUMMARY = {
 }
 ANSWER = {"text": "Noted.", "repeat": True}
 
+LONG = "All about pears and their weights. " * 60
+
 
 class Listener(FakeModel):
     """Summarises, and says Yes to everything else."""
@@ -58,17 +60,17 @@ class Listener(FakeModel):
         return [words]
 
 
-def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **more: Any) -> ReplAgent:
-    return create_repl_agent(desk.host, llm, max_history=max_history, **more)
+def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **options: Any) -> ReplAgent:
+    return create_repl_agent(desk.host, llm, max_history=max_history, **options)
 
 
-def ask(agent: ReplAgent, first: int, last: int) -> None:
-    for number in range(first, last + 1):
+def ask(agent: ReplAgent, first_number: int, last_number: int) -> None:
+    for number in range(first_number, last_number + 1):
         agent.ask_sync(f"question {number}")
 
 
-def ask_and_wait(it: Opened, last: int) -> None:
-    for number in range(1, last + 1):
+def ask_and_wait(it: Opened, last_number: int) -> None:
+    for number in range(1, last_number + 1):
         it.ask_and_wait(f"question {number}")
 
 
@@ -89,8 +91,12 @@ def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     agent = agent_over(desk, llm)
     ask(agent, 1, 7)
     sent = llm._sent[4:]
-    assert [" ".join(questions(each)) for each in sent] == ["4 5", "4 5 6", "4 5 6 7"]
-    assert {each[0][1].split("\n\n")[0] for each in sent} == {
+    assert [" ".join(questions(conversation)) for conversation in sent] == [
+        "4 5",
+        "4 5 6",
+        "4 5 6 7",
+    ]
+    assert {conversation[0][1].split("\n\n")[0] for conversation in sent} == {
         "<earlier-conversation>\nsummary 1\n</earlier-conversation>"
     }
     (sent_summary,) = llm._summaries
@@ -120,7 +126,8 @@ def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
 
 
 def test_cheaper_model_writes_the_summary(desk: Desk) -> None:
-    llm, cheap = Listener(), Listener()
+    llm = Listener()
+    cheap = Listener()
     agent = agent_over(desk, llm, 1, reflection_llm=cheap)
     ask(agent, 1, 2)
     assert (len(llm._summaries), len(cheap._summaries)) == (0, 1)
@@ -188,7 +195,10 @@ def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None
     assert "characters left out" in llm._sent[-1][2][1]
     assert "x" * 3_900 in llm._sent[-1][-1][1], "new outputs are sent whole"
     assert sum(len(text) for _, text in llm._sent[-1]) < 12 * (fixed + 3_900)
-    changes = sum(before != after[: len(before)] for before, after in pairwise(llm._sent))
+    changes = sum(
+        earlier_messages != later_messages[: len(earlier_messages)]
+        for earlier_messages, later_messages in pairwise(llm._sent)
+    )
     assert changes <= 4, "the beginning seldom changes"
 
 
@@ -252,9 +262,9 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     ask_and_wait(it, 3)
-    made = load_summary(it.store.records)
-    assert made is not None
-    assert (made.turn, made.text) == (2, SUMMARY["text"])
+    summary = load_summary(it.store.records)
+    assert summary is not None
+    assert (summary.turn, summary.text) == (2, SUMMARY["text"])
     assert texts(it, tags.USER_CHAT) == ["question 1", "question 2", "question 3"]
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
     again.ask_and_wait("question 4")
@@ -282,15 +292,13 @@ def test_summary_is_sent_to_a_new_cli_process_that_continues(
 
 
 def test_record_of_a_failed_summary_is_ignored() -> None:
-    whole = made(tags.SUMMARY, "They counted.", {"turn": 2})
+    complete_summary = made(tags.SUMMARY, "They counted.", {"turn": 2})
     failed = made(tags.SUMMARY, "", {"turn": 3})
     assert load_summary([failed]) is None
-    assert load_summary([whole, failed]) == (2, "They counted.")
+    assert load_summary([complete_summary, failed]) == (2, "They counted.")
 
 
 # `/compact` summarises the conversation before the last question at once.
-
-LONG = "All about pears and their weights. " * 60
 
 
 @pytest.fixture
@@ -328,9 +336,9 @@ def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, servic
     (notice,) = [text for text in texts(it, tags.NOTICE) if "only a summary" in text]
     numbers = re.search(r"\(about ([\d,]+) → ([\d,]+) tokens\)", notice)
     assert numbers is not None
-    before, after = (int(number.replace(",", "")) for number in numbers.groups())
-    assert before > 1_400
-    assert after < 0.7 * before
+    tokens_before, tokens_after = (int(number.replace(",", "")) for number in numbers.groups())
+    assert tokens_before > 1_400
+    assert tokens_after < 0.7 * tokens_before
     it.session.agent.ask("question three")
     assert "Pears were weighed." in sent_text(service)
     assert "question one" not in sent_text(service)
@@ -373,10 +381,10 @@ def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> N
     it.session.compact("")
     it.store.wait(tags.SUMMARY)
     wait_for(lambda: not it.session.agent.in_turn)
-    asked = len(service.asked)
+    request_count = len(service.asked)
     it.session.compact("")
     wait_for(lambda: has_notice(it, "nothing before the last question"))
-    assert len(service.asked) == asked
+    assert len(service.asked) == request_count
 
 
 def test_summarising_is_refused_while_the_model_answers(it: Opened, service: Service) -> None:

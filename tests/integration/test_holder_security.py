@@ -11,23 +11,47 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelState
-from mahtab_tui.kernel.detached import attach, sockets_folder, waiting_kernels
-from mahtab_tui.worker.frames import encode
-from mahtab_tui.worker.holder import KEY_SUFFIX, MAX_VISITORS
+from mahtab_tui.kernel.detached import attach, detached_kernels, sockets_folder
+from mahtab_tui.kernel.values import KernelState
+from mahtab_tui.worker.link.frames import encode
+from mahtab_tui.worker.link.holder import KEY_SUFFIX, MAX_VISITORS
 from tests.integration.detached import SESSION, Screen, close_kernels, holder_of
 from tests.waiting import run_python
 
 __all__ = ["close_kernels"]
 pytestmark = pytest.mark.usefixtures("project", "close_kernels")
 
+HOSTILE = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\xff" * 100_000,
+    struct.pack("!I", 4000),
+    struct.pack("!I", 4) + b"null",
+    struct.pack("!I", 2) + b"[]",
+    struct.pack("!I", 11) + b'{"op":[{}]}',
+    struct.pack("!I", 3000) + b"[" * 3000,
+    encode({"op": "status"}) * 1000,
+    b"",
+]
+
+FIELDS = ("op", "pid", "cell", "since", "host", "has_run", "hello")
+FORGED: list[tuple[object, ...]] = [
+    ("attached", "x", [], "nan", 0, 0, {}),
+    ("kernel", 1, 0, 1e300, False, True, {"python": 3}),
+]
+ANSWERS = [
+    b"",
+    b"garbage",
+    encode({"op": "kernel"}),
+    *(encode(dict(zip(FIELDS, values, strict=True))) for values in FORGED),
+]
+
 
 @pytest.fixture
 def path() -> Path:
-    first = Screen()
-    first.run(1, "n = 41")
-    first.leave()
-    (kernel,) = waiting_kernels(SESSION)
+    first_screen = Screen()
+    first_screen.run(1, "n = 41")
+    first_screen.leave()
+    (kernel,) = detached_kernels(SESSION)
     return kernel.path
 
 
@@ -48,7 +72,7 @@ def can_attach() -> bool:
 
 def test_only_the_user_can_reach_the_files(path: Path) -> None:
     files = path.parent, path, f"{path}{KEY_SUFFIX}"
-    assert [os.stat(each).st_mode & 0o777 for each in files] == [0o700, 0o600, 0o600]
+    assert [os.stat(file).st_mode & 0o777 for file in files] == [0o700, 0o600, 0o600]
 
 
 @pytest.mark.parametrize("key", ["", "0" * 64, None, 7, ["x"], "\ud800"])
@@ -61,19 +85,6 @@ def test_nothing_is_answered_without_the_key(path: Path, key: object, op: str) -
         )
         assert connection.recv(1) == b""
     assert can_attach()
-
-
-HOSTILE = [
-    b"GET / HTTP/1.1\r\n\r\n",
-    b"\xff" * 100_000,
-    struct.pack("!I", 4000),
-    struct.pack("!I", 4) + b"null",
-    struct.pack("!I", 2) + b"[]",
-    struct.pack("!I", 11) + b'{"op":[{}]}',
-    struct.pack("!I", 3000) + b"[" * 3000,
-    encode({"op": "status"}) * 1000,
-    b"",
-]
 
 
 @pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
@@ -90,7 +101,7 @@ def test_silent_connections_do_not_lock_anyone_out(path: Path) -> None:
     silent = [connected(path) for _ in range(3 * MAX_VISITORS)]
     half = connected(path)
     half.send(encode({"op": "status", "key": "x"})[:-1])
-    (kernel,) = waiting_kernels(SESSION)
+    (kernel,) = detached_kernels(SESSION)
     assert len(os.listdir(f"/proc/{holder_of(kernel.pid)}/fd")) < 2 * MAX_VISITORS
     assert can_attach()
     for connection in (*silent, half):
@@ -149,7 +160,7 @@ def test_folder_created_by_another_user_is_not_used(home: Path, how: str) -> Non
         pytest.skip("only root can give a folder to another user")
     screen = Screen()
     assert "This kernel ends with its screen" in screen.host.wait_for_state(KernelState.IDLE)
-    assert waiting_kernels() == []
+    assert detached_kernels() == []
     assert not how.startswith("a link") or list((home / "elsewhere").iterdir()) == []
 
 
@@ -159,19 +170,6 @@ def test_folder_open_to_others_is_made_private(home: Path) -> None:
     folder.chmod(0o777)
     assert sockets_folder() == folder
     assert folder.stat().st_mode & 0o777 == 0o700
-
-
-FIELDS = ("op", "pid", "cell", "since", "host", "has_run", "hello")
-FORGED: list[tuple[object, ...]] = [
-    ("attached", "x", [], "nan", 0, 0, {}),
-    ("kernel", 1, 0, 1e300, False, True, {"python": 3}),
-]
-ANSWERS = [
-    b"",
-    b"garbage",
-    encode({"op": "kernel"}),
-    *(encode(dict(zip(FIELDS, values, strict=True))) for values in FORGED),
-]
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(5))
@@ -192,7 +190,7 @@ def test_reply_of_a_holder_is_not_trusted(answer: bytes) -> None:
 
     threading.Thread(target=serve, daemon=True).start()
     try:
-        assert waiting_kernels() == []
+        assert detached_kernels() == []
         assert attach(SESSION) is None
     finally:
         listener.shutdown(socket.SHUT_RDWR)

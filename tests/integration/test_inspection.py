@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, TracebackFrame
+from mahtab_tui.bus.values import TracebackFrame
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.inspector.table_view import export_code
+from mahtab_tui.tui.inspector.export import export_code
 from mahtab_tui.tui.screens.output import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import interpreters, running
@@ -25,6 +26,100 @@ class Point:
     def p(self): return 'asked'
 point, rows, text = Point(), [{'a': 2}, {'a': 1}], 'one\\ntwo'
 def far(days): return days
+"""
+
+DERIVED = (
+    TRAP
+    + """
+import numpy as np, pandas as pd, polars as pl
+METHODS = "__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __getattribute__ __eq__ __array__ __array_finalize__ __array_ufunc__ __array_function__ __finalize__"
+PROPERTIES = "shape dtype dtypes ndim iloc columns index _constructor _constructor_sliced array flags values name"
+class Frame(pd.DataFrame): pass
+class Column(pd.Series): pass
+class Array(np.ndarray): pass
+frame, column, array = Frame({"a": [1, 2], "[bold]": ["x", None]}), Column([1.5, 2.5], name="price"), np.arange(6.0).reshape(3, 2).view(Array)
+class Polar(pl.DataFrame): pass
+class Row(pl.Series): pass
+polar, row = Polar({"a": [1, 2], "[bold]": ["x", None]}), Row("price", [1.5, 2.5])
+hollow = object.__new__(Frame)
+for cls in (Frame, Column, Array, Polar, Row):
+    for name in METHODS.split(): setattr(cls, name, trap(name))
+    for name in PROPERTIES.split(): setattr(cls, name, property(trap(name)))
+class Labels(pd.Index): pass
+odd, odds = pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), pd.Series([1, 2], index=["x", "y"])
+odd.columns.__class__ = odd.index.__class__ = odds.index.__class__ = Labels
+Labels.__getitem__ = Labels.__iter__ = Labels.__len__ = trap("labels"); Labels.dtype = property(trap("dtype"))
+class Kind(pd.api.extensions.ExtensionDtype):
+    name, type, na_value = property(trap("name")), object, None
+class Kinds(pd.api.extensions.ExtensionArray):
+    dtype, __len__, copy = Kind(), lambda self: 2, lambda self: self
+kinds, kinded = pd.Series(Kinds()), pd.DataFrame({"a": [1, 2]}, index=pd.Index(Kinds()))
+Kinds.__getitem__ = Kinds.__iter__ = trap("kinds")
+Kind.__str__ = Kind.__repr__ = trap("kind")
+masked = np.ma.masked_array([1, 2, 3], [False, True, False])
+records = np.rec.array([(1, "x"), (2, "y")], names="n,t")
+"""
+)
+
+OBJECTS = """
+import collections, numpy as np, pandas as pd, polars as pl, pyarrow as pa
+class Thing: pass
+thing = Thing(); thing.x = [1, 2]; thing.__dict__["class"] = [3]
+table = {"k": [1], 7: [2], 2.5: [3], b"b": [4], None: [5], True: [6], "it's \\n": [7], (1, 2): [8], 10 ** 5000: [9], float("nan"): [10], "x" * 5000: [11], -3: [12]}
+queue = collections.deque([[1], [2]])
+frame = pd.DataFrame([[1, 2, 3]], columns=["a", "same", "same"])
+numbered = pd.DataFrame([[1, 2]], columns=[1, True])
+polar, arrow, cube = pl.DataFrame({"a": [1, 2]}), pa.table({"a": [1, 2]}), np.arange(8).reshape(2, 2, 2)
+line, grid = np.arange(3), np.arange(4).reshape(2, 2)
+fields = np.array([(1, "x")], dtype=[("n", int), ("t", "U3")])
+globals()["a b"] = [1]
+globals()["x); print('run'"] = [2]
+globals()["class"] = [3]
+"""
+
+EXPORTED = {
+    "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
+    "single": ("single.json", '[{"a":1}]'),
+    "polar": ("polar.csv", "a\n1\n2\n"),
+    "polar ": ("polar.json", '[{"a":1},{"a":2}]'),
+    "arrow": ("arrow.csv", '"a"\n1\n2\n'),
+    "flat": ("flat.csv", "0,1\n2,3\n"),
+    "flat ": ("flat.json", "[[0, 1], [2, 3]]\n"),
+    "thing.x": ("x.json", "[\n 1,\n 2\n]\n"),
+    "words": ("words.txt", "one\ntwo"),
+    "words ": ("words.json", '"one\\ntwo"\n'),
+    "queue": ("queue.txt", "deque([[1], [2]])\n"),
+    "days": ("days.json", '["2026-03-01 00:00:00"]\n'),
+}
+
+FAILS = """
+class Early(Exception):
+    pass
+def inner(rows):
+    part = [1, 2]
+    raise Early
+def outer():
+    name = "x"
+    try:
+        inner({"a": 3})
+    except Early:
+        again = True
+        raise ValueError("late")
+outer()
+"""
+
+SPYING = """
+ran = []
+class Spying(dict):
+    def keys(self): ran.append("keys"); return super().keys()
+    def __getitem__(self, name): ran.append(name); return super().__getitem__(name)
+class Meta(type):
+    @classmethod
+    def __prepare__(cls, name, bases): return Spying()
+class Body(metaclass=Meta):
+    x = 1
+    ran.clear()
+    1 / 0
 """
 
 
@@ -58,30 +153,30 @@ def test_inspection_works_under_each_interpreter(python: str) -> None:
 
 
 def test_slow_request_does_not_delay_the_others() -> None:
-    with looking() as found:
-        found.run(
+    with looking() as inspection:
+        inspection.run(
             "import threading\nclass Slow:\n    go = threading.Event()\n    @property\n    def p(self): return self.go.wait(1.5)\nslow, quick = Slow(), 5"
         )
         with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(found.look.evaluate, named("slow"), "p")
+            slow = pool.submit(inspection.look.evaluate, named("slow"), "p")
             while not slow.done():
-                assert found.open("quick").summary == "5"
-                found.run("slow.go.set()")
+                assert inspection.open("quick").summary == "5"
+                inspection.run("slow.go.set()")
             assert slow.result().summary == "True"
 
 
 def test_closed_kernel_is_reported() -> None:
-    with looking() as found:
-        found.cells.kernel.close()
+    with looking() as inspection:
+        inspection.cells.kernel.close()
         with pytest.raises(KernelError, match="closed"):
-            found.open("x")
+            inspection.open("x")
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Looking]:
-    with looking() as found:
-        found.run("import numpy as np, pandas as pd")
-        yield found
+    with looking() as inspection:
+        inspection.run("import numpy as np, pandas as pd")
+        yield inspection
 
 
 def test_path_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
@@ -119,49 +214,15 @@ def test_object_of_a_changed_kind_gives_one_sentence(kernel: Looking) -> None:
             question()
 
 
-DERIVED = (
-    TRAP
-    + """
-import numpy as np, pandas as pd, polars as pl
-METHODS = "__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __getattribute__ __eq__ __array__ __array_finalize__ __array_ufunc__ __array_function__ __finalize__"
-PROPERTIES = "shape dtype dtypes ndim iloc columns index _constructor _constructor_sliced array flags values name"
-class Frame(pd.DataFrame): pass
-class Column(pd.Series): pass
-class Array(np.ndarray): pass
-frame, column, array = Frame({"a": [1, 2], "[bold]": ["x", None]}), Column([1.5, 2.5], name="price"), np.arange(6.0).reshape(3, 2).view(Array)
-class Polar(pl.DataFrame): pass
-class Row(pl.Series): pass
-polar, row = Polar({"a": [1, 2], "[bold]": ["x", None]}), Row("price", [1.5, 2.5])
-hollow = object.__new__(Frame)
-for cls in (Frame, Column, Array, Polar, Row):
-    for name in METHODS.split(): setattr(cls, name, trap(name))
-    for name in PROPERTIES.split(): setattr(cls, name, property(trap(name)))
-class Labels(pd.Index): pass
-odd, odds = pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), pd.Series([1, 2], index=["x", "y"])
-odd.columns.__class__ = odd.index.__class__ = odds.index.__class__ = Labels
-Labels.__getitem__ = Labels.__iter__ = Labels.__len__ = trap("labels"); Labels.dtype = property(trap("dtype"))
-class Kind(pd.api.extensions.ExtensionDtype):
-    name, type, na_value = property(trap("name")), object, None
-class Kinds(pd.api.extensions.ExtensionArray):
-    dtype, __len__, copy = Kind(), lambda self: 2, lambda self: self
-kinds, kinded = pd.Series(Kinds()), pd.DataFrame({"a": [1, 2]}, index=pd.Index(Kinds()))
-Kinds.__getitem__ = Kinds.__iter__ = trap("kinds")
-Kind.__str__ = Kind.__repr__ = trap("kind")
-masked = np.ma.masked_array([1, 2, 3], [False, True, False])
-records = np.rec.array([(1, "x"), (2, "y")], names="n,t")
-"""
-)
-
-
 @pytest.fixture(scope="module")
 def derived() -> Iterator[Looking]:
-    with looking() as found:
-        found.run(DERIVED)
-        yield found
+    with looking() as inspection:
+        inspection.run(DERIVED)
+        yield inspection
 
 
 @pytest.mark.parametrize(
-    ("name", "view", "shape", "known"),
+    ("name", "view", "shape", "known_type"),
     [
         ("frame", "table", (2, 2), "pandas.DataFrame"),
         ("column", "table", (2, 1), "pandas.Series"),
@@ -176,11 +237,15 @@ def derived() -> Iterator[Looking]:
     ],
 )
 def test_derived_table_opens_as_its_base_and_runs_no_code(
-    derived: Looking, name: str, view: str, shape: tuple[int, int], known: str
+    derived: Looking, name: str, view: str, shape: tuple[int, int], known_type: str
 ) -> None:
     derived.run("touched.clear()")
     opened = derived.open(name)
-    assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (view, shape, known)
+    assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (
+        view,
+        shape,
+        known_type,
+    )
     derived.look.children(named(name), 0, 50)
     assert derived.cells.kernel.variables()
     columns = range(opened.columns)
@@ -214,28 +279,11 @@ def test_column_of_an_unknown_type_is_not_queried_for_its_name(derived: Looking)
     assert derived.cells.run("print(touched)").output == "[]\n"
 
 
-OBJECTS = """
-import collections, numpy as np, pandas as pd, polars as pl, pyarrow as pa
-class Thing: pass
-thing = Thing(); thing.x = [1, 2]; thing.__dict__["class"] = [3]
-table = {"k": [1], 7: [2], 2.5: [3], b"b": [4], None: [5], True: [6], "it's \\n": [7], (1, 2): [8], 10 ** 5000: [9], float("nan"): [10], "x" * 5000: [11], -3: [12]}
-queue = collections.deque([[1], [2]])
-frame = pd.DataFrame([[1, 2, 3]], columns=["a", "same", "same"])
-numbered = pd.DataFrame([[1, 2]], columns=[1, True])
-polar, arrow, cube = pl.DataFrame({"a": [1, 2]}), pa.table({"a": [1, 2]}), np.arange(8).reshape(2, 2, 2)
-line, grid = np.arange(3), np.arange(4).reshape(2, 2)
-fields = np.array([(1, "x")], dtype=[("n", int), ("t", "U3")])
-globals()["a b"] = [1]
-globals()["x); print('run'"] = [2]
-globals()["class"] = [3]
-"""
-
-
 @pytest.fixture(scope="module")
 def objects() -> Iterator[Looking]:
-    with looking() as found:
-        found.run(OBJECTS)
-        yield found
+    with looking() as inspection:
+        inspection.run(OBJECTS)
+        yield inspection
 
 
 @pytest.mark.parametrize(
@@ -273,22 +321,6 @@ def test_object_is_written_exactly_or_not_at_all(
         objects.run(expression)
 
 
-EXPORTED = {
-    "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
-    "single": ("single.json", '[{"a":1}]'),
-    "polar": ("polar.csv", "a\n1\n2\n"),
-    "polar ": ("polar.json", '[{"a":1},{"a":2}]'),
-    "arrow": ("arrow.csv", '"a"\n1\n2\n'),
-    "flat": ("flat.csv", "0,1\n2,3\n"),
-    "flat ": ("flat.json", "[[0, 1], [2, 3]]\n"),
-    "thing.x": ("x.json", "[\n 1,\n 2\n]\n"),
-    "words": ("words.txt", "one\ntwo"),
-    "words ": ("words.json", '"one\\ntwo"\n'),
-    "queue": ("queue.txt", "deque([[1], [2]])\n"),
-    "days": ("days.json", '["2026-03-01 00:00:00"]\n'),
-}
-
-
 @pytest.mark.parametrize("name", EXPORTED)
 def test_exported_object_is_in_the_file(objects: Looking, name: str, tmp_path: Path) -> None:
     file, content = EXPORTED[name]
@@ -296,7 +328,9 @@ def test_exported_object_is_in_the_file(objects: Looking, name: str, tmp_path: P
         f"import os; os.chdir({str(tmp_path)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]')"
     )
     variable, *attribute = name.strip().split(".")
-    opened = objects.look.open((*named(variable), *(["attribute", one] for one in attribute)))
+    opened = objects.look.open(
+        (*named(variable), *(["attribute", attribute_name] for attribute_name in attribute))
+    )
     objects.run(export_code(opened, file))
     written = (tmp_path / file).read_text(encoding="utf-8")
     assert "".join(written.split()) == "".join(content.split())
@@ -313,7 +347,8 @@ def test_value_is_restored_from_a_pickle(objects: Looking, tmp_path: Path) -> No
 def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
     objects: Looking, ending: str, tmp_path: Path
 ) -> None:
-    existing, file = tmp_path / f"frame.{ending}", tmp_path / f"bad.{ending}"
+    existing = tmp_path / f"frame.{ending}"
+    file = tmp_path / f"bad.{ending}"
     existing.write_text("precious")
     result = objects.cells.run(export_code(objects.open("frame"), str(existing)))
     assert "FileExistsError" in result.output
@@ -328,40 +363,26 @@ def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
     assert not file.exists()
 
 
-FAILS = """
-class Early(Exception):
-    pass
-def inner(rows):
-    part = [1, 2]
-    raise Early
-def outer():
-    name = "x"
-    try:
-        inner({"a": 3})
-    except Early:
-        again = True
-        raise ValueError("late")
-outer()
-"""
-
-
 @pytest.fixture(scope="module")
 def failing() -> Iterator[Looking]:
-    with looking() as found:
-        yield found
+    with looking() as inspection:
+        yield inspection
 
 
-def fail(found: Looking, code: str) -> list[TracebackFrame]:
-    return list(found.cells.run(code).frames)
+def fail(inspection: Looking, code: str) -> list[TracebackFrame]:
+    return list(inspection.cells.run(code).frames)
 
 
-def variables(found: Looking, cell: int, frames: list[TracebackFrame], at: int) -> dict[str, str]:
-    _, children = found.look.children(variables_path(cell, frames, at), 0, 100)
+def variables(
+    inspection: Looking, cell: int, frames: list[TracebackFrame], at: int
+) -> dict[str, str]:
+    _, children = inspection.look.children(variables_path(cell, frames, at), 0, 100)
     return {child.label.strip("'"): child.summary for child in children}
 
 
 def test_each_frame_has_its_own_variables_even_for_chained_errors(failing: Looking) -> None:
-    frames, cell = fail(failing, FAILS), failing.cells.number
+    frames = fail(failing, FAILS)
+    cell = failing.cells.number
     assert [frame.function for frame in frames] == ["outer", "inner", "<module>", "outer"]
     assert variables(failing, cell, frames, 1) == {"rows": "1 item", "part": "2 items"}
     assert variables(failing, cell, frames, 3)["again"] == "True"
@@ -370,12 +391,13 @@ def test_each_frame_has_its_own_variables_even_for_chained_errors(failing: Looki
 
 
 def test_frames_of_an_older_error_are_refused(failing: Looking) -> None:
-    first, cell = fail(failing, "def f(n):\n    return n / 0\nf(1)"), failing.cells.number
-    assert variables(failing, cell, first, 1) == {"n": "1"}
+    first_frames = fail(failing, "def f(n):\n    return n / 0\nf(1)")
+    cell = failing.cells.number
+    assert variables(failing, cell, first_frames, 1) == {"n": "1"}
     second = fail(failing, "f(2)")
     assert variables(failing, cell + 1, second, 1) == {"n": "2"}
     with pytest.raises(KernelError, match="other code has failed since"):
-        variables(failing, cell, first, 1)
+        variables(failing, cell, first_frames, 1)
 
 
 def test_frames_at_the_same_line_have_their_own_variables(failing: Looking) -> None:
@@ -385,21 +407,6 @@ def test_frames_at_the_same_line_have_their_own_variables(failing: Looking) -> N
     deep = fail(failing, "down(100)")
     with pytest.raises(KernelError, match="more often than shown"):
         variables(failing, cell + 1, deep, 3)
-
-
-SPYING = """
-ran = []
-class Spying(dict):
-    def keys(self): ran.append("keys"); return super().keys()
-    def __getitem__(self, name): ran.append(name); return super().__getitem__(name)
-class Meta(type):
-    @classmethod
-    def __prepare__(cls, name, bases): return Spying()
-class Body(metaclass=Meta):
-    x = 1
-    ran.clear()
-    1 / 0
-"""
 
 
 def test_class_body_variables_are_listed_without_running_user_code(failing: Looking) -> None:

@@ -117,9 +117,9 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def zoo() -> Iterator[Looking]:
-    with looking() as found:
-        found.run(ZOO)
-        yield found
+    with looking() as inspection:
+        inspection.run(ZOO)
+        yield inspection
 
 
 def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedObject) -> None:
@@ -144,14 +144,14 @@ def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedOb
 
 def state(zoo: Looking) -> dict[str, list[int]]:
     result = zoo.cells.run(STATE.replace("NAMES", repr(NAMES)))
-    found: dict[str, list[int]] = json.loads(result.output)
-    return found
+    counts: dict[str, list[int]] = json.loads(result.output)
+    return counts
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: str) -> None:
     zoo.run("touched.clear()")
-    before = state(zoo)
+    state_before = state(zoo)
     opened = zoo.open(name)
     assert opened.views
     look_everywhere(zoo.look, named(name), opened)
@@ -161,7 +161,7 @@ def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: 
             path = (*named(name), child.step)
             look_everywhere(zoo.look, path, zoo.look.open(path))
     assert zoo.cells.run("print(touched)").output == "[]\n"
-    assert state(zoo) == before
+    assert state(zoo) == state_before
 
 
 def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
@@ -234,9 +234,9 @@ def test_inspection_imports_none_of_the_big_libraries() -> None:
 
 @pytest.fixture(scope="module")
 def odd() -> Iterator[Looking]:
-    with looking() as found:
-        found.run("import numpy as np, pandas as pd, polars as pl, pyarrow as pa, decimal")
-        yield found
+    with looking() as inspection:
+        inspection.run("import numpy as np, pandas as pd, polars as pl, pyarrow as pa, decimal")
+        yield inspection
 
 
 def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
@@ -247,8 +247,8 @@ def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> N
         "for n in range(2_000): setattr(Many, f'p{n}', property(lambda self: 1))\nmany.__dict__[7] = 'no name'\nall_of_them = [many] * 100"
     )
     assert odd.look.children(named("all_of_them"), 0, 100)[1][99].count == 52_000
-    count, (last,) = odd.look.children(named("many"), 51_999, 52_000)
-    assert (count, last.label, last.state) == (52_000, "p1999", "property")
+    count, (last_child,) = odd.look.children(named("many"), 51_999, 52_000)
+    assert (count, last_child.label, last_child.state) == (52_000, "p1999", "property")
 
 
 def test_dicts_with_very_many_keys_are_not_columns(odd: Looking) -> None:
@@ -340,26 +340,28 @@ def test_custom_version_class_is_read_without_running_its_code(odd: Looking) -> 
 
 
 def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
-    with looking() as own:
-        own.run("import threading, weakref")
-        own.run(
+    with looking() as inspection:
+        inspection.run("import threading, weakref")
+        inspection.run(
             "class Slow:\n    @property\n    def p(self):\n        begun.set(); closed.wait(1.5); made.add(found := Slow()); return found\nslow = Slow()"
         )
 
         def was_late() -> bool:
             """Close the screen while the property runs; return whether its value came later."""
-            own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
-            look = InspectorClient(own.cells.kernel)
+            inspection.run(
+                "begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()"
+            )
+            look = InspectorClient(inspection.cells.kernel)
             with ThreadPoolExecutor(1) as pool:
-                asked = pool.submit(look.evaluate, named("slow"), "p")
-                own.run("begun.wait(30)")
+                evaluation = pool.submit(look.evaluate, named("slow"), "p")
+                inspection.run("begun.wait(30)")
                 look.close()
-                own.run("closed.set()")
-                error = asked.exception()
+                inspection.run("closed.set()")
+                error = evaluation.exception()
             return "No one is waiting for this answer" in str(error)
 
         wait_for(was_late)
-        assert own.cells.run("print(len(made))").output == "0\n"
+        assert inspection.cells.run("print(len(made))").output == "0\n"
 
 
 @pytest.mark.parametrize("condition", ["> 5 bananas", "> 99999999999999999999999999 s", "= soon"])

@@ -18,59 +18,6 @@ from tests.integration.inspection import Looking, looking, named
 
 MODES = ("1", "P", "RGBA", "CMYK", "F")
 
-
-@pytest.fixture(scope="module")
-def pictures() -> Iterator[Looking]:
-    with looking() as made:
-        made.run(
-            "from PIL import Image\nimport matplotlib.pyplot as plt\nfrom matplotlib.figure import Figure"
-        )
-        yield made
-
-
-def seen(pictures: Looking, name: str) -> Image.Image:
-    assert pictures.open(name).views[0] == "picture"
-    return Image.open(io.BytesIO(pictures.look.picture(named(name))))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_images_of_every_mode_are_drawn(pictures: Looking, mode: str) -> None:
-    pictures.run(f"image = Image.new('{mode}', (30, 20))")
-    assert seen(pictures, "image").size == (30, 20)
-    assert pictures.cells.text("image.mode, image.size") == f"({mode!r}, (30, 20))\n"
-
-
-def test_lazy_image_is_loaded_and_a_closed_one_reported(pictures: Looking, tmp_path: Path) -> None:
-    file = str(tmp_path / "a.png")
-    pictures.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
-    assert seen(pictures, "image").size == (12, 8)
-    pictures.run(f"image = Image.open({file!r}); image.close()")
-    with pytest.raises(KernelError, match=r"closed|cannot"):
-        pictures.look.picture(named("image"))
-
-
-@pytest.mark.parametrize(
-    "made", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"]
-)
-def test_figure_is_drawn_without_changing(pictures: Looking, made: str) -> None:
-    pictures.run(
-        f"figure = {made}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
-    )
-    before = "figure.dpi, tuple(figure.get_size_inches()), type(figure.canvas).__name__, plt.get_fignums(), len(axes.lines)"
-    unchanged = pictures.cells.text(before)
-    drawn = seen(pictures, "figure")
-    assert drawn.width > 100
-    assert pictures.cells.text(before) == unchanged
-
-
-def test_failing_figure_reports_the_reason(pictures: Looking) -> None:
-    pictures.run(
-        "figure = Figure()\nclass Bad(plt.Line2D):\n    def draw(self, renderer): raise ValueError('no ink')\nfigure.add_artist(Bad([0, 1], [0, 1]))"
-    )
-    with pytest.raises(KernelError, match="no ink"):
-        pictures.look.picture(named("figure"))
-
-
 SHAPES = """
 class Polygon:
     def __init__(self, *corners): self.corners = corners
@@ -79,58 +26,6 @@ class Square(Polygon): pass
 class Broken: pass
 """
 INI = "[mahtab_tui.inspectors]\nshapes.Polygon = shapes_inspector:polygon\nshapes.Broken = shapes_inspector:broken\n"
-
-
-def example() -> str:
-    matched = re.search(
-        r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL
-    )
-    assert matched is not None
-    return matched[1]
-
-
-@pytest.fixture(scope="module")
-def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "shapes.py").write_text(SHAPES)
-    (folder / "shapes_inspector.py").write_text(
-        example() + "\n\ndef broken(thing):\n    raise ValueError('no')\n"
-    )
-    info = folder / "shapes-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(INI)
-    with looking() as found:
-        found.run(
-            f"import sys; sys.path.append({str(folder)!r})\nimport shapes\np = shapes.Square((0, 0), (3, 0), (3, 4))\nb = shapes.Broken()"
-        )
-        yield found
-
-
-def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
-    opened = shapes.open("p")
-    corners, words = opened.shown
-    assert (corners.title, corners.opened.views[0]) == ("Corners", "table")
-    assert (words.title, words.opened.views[0]) == ("Words", "text")
-    headings = shapes.look.headings(corners.opened.path, range(2))
-    assert [heading.name for heading in headings] == ["x", "y"]
-    text = shapes.look.text(words.opened.path, 0, 100).text
-    assert text == "A polygon with 3 corners, 12.0 around."
-    assert opened.views[0] == "tree"
-
-
-def test_failing_inspector_is_reported_and_the_object_still_opens(shapes: Looking) -> None:
-    opened = shapes.open("b")
-    assert opened.problem == "Its inspector raised ValueError: no"
-    assert opened.shown == ()
-    assert opened.views[0] == "tree"
-
-
-def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
-    shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
-    opened = shapes.open("false")
-    assert (opened.shown, opened.problem) == ((), "")
-
 
 CODE = """
 import warnings; warnings.simplefilter("ignore")
@@ -165,6 +60,109 @@ deep = torch.Tensor._make_subclass(Deep, torch.ones(3))
 """
 
 
+@pytest.fixture(scope="module")
+def pictures() -> Iterator[Looking]:
+    with looking() as inspection:
+        inspection.run(
+            "from PIL import Image\nimport matplotlib.pyplot as plt\nfrom matplotlib.figure import Figure"
+        )
+        yield inspection
+
+
+def seen(pictures: Looking, name: str) -> Image.Image:
+    assert pictures.open(name).views[0] == "picture"
+    return Image.open(io.BytesIO(pictures.look.picture(named(name))))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_of_every_mode_are_drawn(pictures: Looking, mode: str) -> None:
+    pictures.run(f"image = Image.new('{mode}', (30, 20))")
+    assert seen(pictures, "image").size == (30, 20)
+    assert pictures.cells.text("image.mode, image.size") == f"({mode!r}, (30, 20))\n"
+
+
+def test_lazy_image_is_loaded_and_a_closed_one_reported(pictures: Looking, tmp_path: Path) -> None:
+    file = str(tmp_path / "a.png")
+    pictures.run(f"Image.new('RGB', (12, 8)).save({file!r}); image = Image.open({file!r})")
+    assert seen(pictures, "image").size == (12, 8)
+    pictures.run(f"image = Image.open({file!r}); image.close()")
+    with pytest.raises(KernelError, match=r"closed|cannot"):
+        pictures.look.picture(named("image"))
+
+
+@pytest.mark.parametrize(
+    "construction", ["plt.figure(figsize=(4, 3), dpi=50)", "Figure(figsize=(4, 3), dpi=50)"]
+)
+def test_figure_is_drawn_without_changing(pictures: Looking, construction: str) -> None:
+    pictures.run(
+        f"figure = {construction}; axes = figure.add_subplot(); axes.plot([1, 2, 3]); plt.close('all')"
+    )
+    figure_state = "figure.dpi, tuple(figure.get_size_inches()), type(figure.canvas).__name__, plt.get_fignums(), len(axes.lines)"
+    unchanged = pictures.cells.text(figure_state)
+    drawn = seen(pictures, "figure")
+    assert drawn.width > 100
+    assert pictures.cells.text(figure_state) == unchanged
+
+
+def test_failing_figure_reports_the_reason(pictures: Looking) -> None:
+    pictures.run(
+        "figure = Figure()\nclass Bad(plt.Line2D):\n    def draw(self, renderer): raise ValueError('no ink')\nfigure.add_artist(Bad([0, 1], [0, 1]))"
+    )
+    with pytest.raises(KernelError, match="no ink"):
+        pictures.look.picture(named("figure"))
+
+
+def example() -> str:
+    matched = re.search(
+        r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL
+    )
+    assert matched is not None
+    return matched[1]
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looking]:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "shapes.py").write_text(SHAPES)
+    (folder / "shapes_inspector.py").write_text(
+        example() + "\n\ndef broken(thing):\n    raise ValueError('no')\n"
+    )
+    info = folder / "shapes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(INI)
+    with looking() as inspection:
+        inspection.run(
+            f"import sys; sys.path.append({str(folder)!r})\nimport shapes\np = shapes.Square((0, 0), (3, 0), (3, 4))\nb = shapes.Broken()"
+        )
+        yield inspection
+
+
+def test_object_of_a_registered_class_uses_its_inspector(shapes: Looking) -> None:
+    opened = shapes.open("p")
+    corners, words = opened.shown
+    assert (corners.title, corners.opened.views[0]) == ("Corners", "table")
+    assert (words.title, words.opened.views[0]) == ("Words", "text")
+    headings = shapes.look.headings(corners.opened.path, range(2))
+    assert [heading.name for heading in headings] == ["x", "y"]
+    text = shapes.look.text(words.opened.path, 0, 100).text
+    assert text == "A polygon with 3 corners, 12.0 around."
+    assert opened.views[0] == "tree"
+
+
+def test_failing_inspector_is_reported_and_the_object_still_opens(shapes: Looking) -> None:
+    opened = shapes.open("b")
+    assert opened.problem == "Its inspector raised ValueError: no"
+    assert opened.shown == ()
+    assert opened.views[0] == "tree"
+
+
+def test_objects_of_other_classes_have_no_inspector(shapes: Looking) -> None:
+    shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
+    opened = shapes.open("false")
+    assert (opened.shown, opened.problem) == ((), "")
+
+
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
@@ -172,13 +170,13 @@ needs_torch = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def tensors() -> Iterator[Looking]:
-    with looking() as made:
-        made.run(CODE)
-        yield made
+    with looking() as inspection:
+        inspection.run(CODE)
+        yield inspection
 
 
-def facts(found: Looking, name: str) -> ArrayFacts:
-    return found.look.array(named(name))
+def facts(inspection: Looking, name: str) -> ArrayFacts:
+    return inspection.look.array(named(name))
 
 
 @needs_torch
@@ -229,16 +227,16 @@ def test_no_code_of_a_subclass_runs(tensors: Looking) -> None:
 
 @needs_torch
 def test_missing_numpy_is_explained_in_a_sentence() -> None:
-    with looking() as made:
-        made.run(
+    with looking() as inspection:
+        inspection.run(
             "import sys; sys.modules['numpy'] = None\nimport warnings; warnings.simplefilter('ignore')\nimport torch; v = torch.ones(3)\ndel sys.modules['numpy']"
         )
-        assert facts(made, "v").shape == (3,)
-        assert made.open("v").views[0] == "array"
+        assert facts(inspection, "v").shape == (3,)
+        assert inspection.open("v").views[0] == "array"
         with pytest.raises(
             KernelError, match="needs numpy, which the kernel's environment does not have"
         ):
-            made.figures("v")
+            inspection.figures("v")
 
 
 def test_image_without_pixels_does_not_crash(pictures: Looking) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import TableArrangement
-from mahtab_tui.tui.inspector.table_view import TableModel, rows_code
+from mahtab_tui.tui.inspector.table_model import TableModel, rows_code
 from tests.integration.inspection import Looking, looking, named
 
 FRAME = """
@@ -23,12 +23,50 @@ df = pd.DataFrame({
 }, index=list("abcde"))
 """
 
+LIBRARIES = """
+import datetime as dt, numpy as np, pandas as pd, polars as pl, pyarrow as pa
+day, hour = [dt.date(2026, 1, 2), None, dt.date(2025, 1, 1)], [dt.datetime(2026, 1, 2), None, dt.datetime(2025, 1, 1)]
+plain = {"text": ["x", None, "Z"], "number": [3, 1, 2], "share": [1.5, float("nan"), None], "day": day, "hour": hour, "ok": [True, None, False]}
+polars, arrow = pl.DataFrame(plain, strict=False), pa.table(plain)
+extension = pd.DataFrame({
+    "text": pd.array(["x", None, "Z"], dtype="string"), "number": pd.array([3, None, 1], dtype="Int64"),
+    "ok": pd.array([True, None, False], dtype="boolean"), "grade": pd.Categorical(["low", "high", None], ["low", "mid", "high"], ordered=True),
+    "zone": pd.to_datetime(["2026-03-02 10:00", None, "2026-03-01 11:30"]).tz_localize("Europe/Berlin"),
+    "span": pd.to_timedelta([5, None, 3], unit="h"), "arrow": pd.Series([1, None, 3], dtype="int64[pyarrow]")})
+sparse = pd.get_dummies(pd.Series(["x", "y", "x"]), sparse=True)
+records = [{"a": 2, "b": "x"}, {"a": 1}, {"b": "Y", "c": [1]}]
+fields = np.array([(1, 2.5, "x"), (2, float("nan"), "y"), (0, 1.0, "z")], dtype=[("n", int), ("v", float), ("t", "U3")])
+matrix = np.arange(6.0).reshape(3, 2)
+tall = pd.DataFrame({"a": [1, 2]}, index=pd.MultiIndex.from_tuples([("x", 1), ("y", 2)]))
+twins = pd.DataFrame([[1, "a"], [2, "b"]], columns=["same", "same"])
+none = pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=str)})
+bare = pd.DataFrame(index=range(3))
+wide = pd.DataFrame(np.zeros((3, 5_000)))
+class Evil:
+    def __repr__(self): raise SystemExit
+    __str__ = __eq__ = __lt__ = __hash__ = __repr__
+mixed = pd.DataFrame({"[bold]": pd.Series([Evil(), 2, "b", None, [1], 1.5], dtype=object)})
+"""
+
+TABLES = """
+import numpy as np, pandas as pd, polars as pl, pyarrow as pa
+rows = {"n": [3, 1, 2, 4, 5], "city": ["Bonn", None, "Bonn", "Köln", "bonn"]}
+frame, polar, arrow = pd.DataFrame(rows, index=list("abcde")), pl.DataFrame(rows), pa.table(rows)
+records = [dict(zip(rows, values)) for values in zip(*rows.values())]
+series, chunked, plus = frame["n"], arrow["n"], polar["n"]
+matrix = np.array([rows["n"], [0] * 5]).T
+class Own(pd.DataFrame):
+    @property
+    def _constructor(self): return Own
+own = Own(rows)
+"""
+
 
 @pytest.fixture(scope="module")
 def frame() -> Iterator[Looking]:
-    with looking() as found:
-        found.run(FRAME)
-        yield found
+    with looking() as inspection:
+        inspection.run(FRAME)
+        yield inspection
 
 
 def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looking) -> None:
@@ -79,37 +117,11 @@ def test_condition_not_fitting_the_column_gives_one_sentence(frame: Looking) -> 
         frame.table("df", 0, c1="> many")
 
 
-LIBRARIES = """
-import datetime as dt, numpy as np, pandas as pd, polars as pl, pyarrow as pa
-day, hour = [dt.date(2026, 1, 2), None, dt.date(2025, 1, 1)], [dt.datetime(2026, 1, 2), None, dt.datetime(2025, 1, 1)]
-plain = {"text": ["x", None, "Z"], "number": [3, 1, 2], "share": [1.5, float("nan"), None], "day": day, "hour": hour, "ok": [True, None, False]}
-polars, arrow = pl.DataFrame(plain, strict=False), pa.table(plain)
-extension = pd.DataFrame({
-    "text": pd.array(["x", None, "Z"], dtype="string"), "number": pd.array([3, None, 1], dtype="Int64"),
-    "ok": pd.array([True, None, False], dtype="boolean"), "grade": pd.Categorical(["low", "high", None], ["low", "mid", "high"], ordered=True),
-    "zone": pd.to_datetime(["2026-03-02 10:00", None, "2026-03-01 11:30"]).tz_localize("Europe/Berlin"),
-    "span": pd.to_timedelta([5, None, 3], unit="h"), "arrow": pd.Series([1, None, 3], dtype="int64[pyarrow]")})
-sparse = pd.get_dummies(pd.Series(["x", "y", "x"]), sparse=True)
-records = [{"a": 2, "b": "x"}, {"a": 1}, {"b": "Y", "c": [1]}]
-fields = np.array([(1, 2.5, "x"), (2, float("nan"), "y"), (0, 1.0, "z")], dtype=[("n", int), ("v", float), ("t", "U3")])
-matrix = np.arange(6.0).reshape(3, 2)
-tall = pd.DataFrame({"a": [1, 2]}, index=pd.MultiIndex.from_tuples([("x", 1), ("y", 2)]))
-twins = pd.DataFrame([[1, "a"], [2, "b"]], columns=["same", "same"])
-none = pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=str)})
-bare = pd.DataFrame(index=range(3))
-wide = pd.DataFrame(np.zeros((3, 5_000)))
-class Evil:
-    def __repr__(self): raise SystemExit
-    __str__ = __eq__ = __lt__ = __hash__ = __repr__
-mixed = pd.DataFrame({"[bold]": pd.Series([Evil(), 2, "b", None, [1], 1.5], dtype=object)})
-"""
-
-
 @pytest.fixture(scope="module")
 def libraries() -> Iterator[Looking]:
-    with looking() as found:
-        found.run(LIBRARIES)
-        yield found
+    with looking() as inspection:
+        inspection.run(LIBRARIES)
+        yield inspection
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,7 @@ def libraries() -> Iterator[Looking]:
         ("polars", 0, ("x", None, "Z"), "201", "021"),
         ("polars", 2, ("1.5", "NaN", None), "012", "012"),
         ("polars", 3, ("2026-01-02", None, "2025-01-01"), "201", "021"),
-        ("arrow", 2, ("1.5", None, None), "012", "012"),
+        ("arrow", 2, ("1.5", "NaN", None), "012", "012"),
         ("arrow", 4, ("2026-01-02 00:00:00", None, "2025-01-01 00:00:00"), "201", "021"),
         ("extension", 0, ("x", None, "Z"), "201", "021"),
         ("extension", 1, ("3", None, "1"), "201", "021"),
@@ -198,10 +210,10 @@ object, string, category, polar, arrows, ids, many, odd = frames.values()
 def test_odd_tables_open(libraries: Looking, name: str, shape: tuple[int, int]) -> None:
     opened = libraries.open(name)
     assert (opened.rows, opened.columns) == shape
-    last = [opened.columns - 1] if opened.columns else []
-    assert len(libraries.look.headings(named(name), last)) == len(last)
-    assert libraries.table(name, *last).rows == opened.rows
-    for column in last:
+    last_column = [opened.columns - 1] if opened.columns else []
+    assert len(libraries.look.headings(named(name), last_column)) == len(last_column)
+    assert libraries.table(name, *last_column).rows == opened.rows
+    for column in last_column:
         libraries.figures(name, column)
 
 
@@ -228,34 +240,20 @@ def test_older_request_is_abandoned_when_the_user_moves_on(libraries: Looking) -
             older.result()
 
 
-TABLES = """
-import numpy as np, pandas as pd, polars as pl, pyarrow as pa
-rows = {"n": [3, 1, 2, 4, 5], "city": ["Bonn", None, "Bonn", "Köln", "bonn"]}
-frame, polar, arrow = pd.DataFrame(rows, index=list("abcde")), pl.DataFrame(rows), pa.table(rows)
-records = [dict(zip(rows, values)) for values in zip(*rows.values())]
-series, chunked, plus = frame["n"], arrow["n"], polar["n"]
-matrix = np.array([rows["n"], [0] * 5]).T
-class Own(pd.DataFrame):
-    @property
-    def _constructor(self): return Own
-own = Own(rows)
-"""
-
-
 @pytest.mark.parametrize("name", ["frame", "polar", "arrow", "records", "own"])
 def test_visible_rows_are_available_in_code(frame: Looking, name: str) -> None:
     frame.run(TABLES)
-    arranged = TableArrangement((0, True), ((1, "bonn"), (0, "< 5")))
-    page = frame.look.rows(named(name), 0, 10, [0, 1], arranged)
+    arrangement = TableArrangement((0, True), ((1, "bonn"), (0, "< 5")))
+    page = frame.look.rows(named(name), 0, 10, [0, 1], arrangement)
     assert page.cells[0] == ("3", "2")
     table = TableModel(frame.open(name))
-    table.arranged = arranged
+    table.arrangement = arrangement
     frame.run(f"seen = {rows_code(name, table)}; assert type(seen) is type({name})")
     frame.run(
         f"same = table_rows({name}, sort='n', descending=True, filters={{'city': 'bonn', 'n': '< 5'}})"
     )
-    for made in ("seen", "same"):
-        assert frame.table(made, 0, 1).cells == page.cells
+    for copy_name in ("seen", "same"):
+        assert frame.table(copy_name, 0, 1).cells == page.cells
 
 
 @pytest.mark.parametrize("name", ["series", "chunked", "plus", "matrix"])
@@ -285,15 +283,15 @@ def test_impossible_table_requests_are_explained(frame: Looking, call: str, sent
 
 
 def test_displayed_table_opens_unnamed_until_many_newer_ones_are_shown(frame: Looking) -> None:
-    shown = frame.cells.run("df.describe(include='all')").displays
-    assert [display.mime for display in shown] == ["text/html"]
-    unnamed = frame.look.open((["shown", shown[0].value],))
+    displays = frame.cells.run("df.describe(include='all')").displays
+    assert [display.mime for display in displays] == ["text/html"]
+    unnamed = frame.look.open((["shown", displays[0].value],))
     assert (unnamed.type, unnamed.columns, unnamed.expression) == ("DataFrame", 5, "")
     named_one = frame.cells.run("display(df, 'words')").displays[0]
     assert frame.look.open((["shown", named_one.value],)).expression == "df"
     frame.cells.run("for _ in range(20): display(df.head(1))")
     with pytest.raises(KernelError, match="no longer kept; run the cell again"):
-        frame.look.open((["shown", shown[0].value],))
+        frame.look.open((["shown", displays[0].value],))
 
 
 def test_large_displayed_table_opens_only_while_still_referenced() -> None:

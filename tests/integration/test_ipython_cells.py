@@ -24,8 +24,10 @@ def notebook(cells: Cells, request: pytest.FixtureRequest) -> Cells:
 
 
 def test_ipython_displays_are_shown(notebook: Cells) -> None:
-    shown = notebook.run("display(Markdown('# Title'), HTML('<table><tr><td>1</td></tr></table>'))")
-    assert [display.mime for display in shown.displays] == ["text/markdown", "text/html"]
+    result = notebook.run(
+        "display(Markdown('# Title'), HTML('<table><tr><td>1</td></tr></table>'))"
+    )
+    assert [display.mime for display in result.displays] == ["text/markdown", "text/html"]
     notebook.expect("display(HTML('<b>a &amp; b</b>'), 7)", "a & b\n7\n")
     png = "import base64\ndata = base64.b64decode('iVBORw0KGgo=')\nopen('dot.png', 'wb').write(data)\n"
     for image in ("Image(data)", "Image('dot.png')", "Image(filename='dot.png')"):
@@ -100,3 +102,122 @@ def test_widgets_say_what_they_need(cells: Cells, project: Path) -> None:
         "import sys; sys.path.insert(0, '')\nimport ipywidgets",
         "\x1b[2mipywidgets draws in a browser: here, widgets are shown as text.\x1b[22m\n",
     )
+
+
+def test_names_are_found_by_wildcards(cells: Cells) -> None:
+    cells.run("import json\ndumb = 1; _dump = 2")
+    assert cells.text("json.*load*?") == "json.load\njson.loads\n"
+    assert cells.text("?json.dump*") == "json.dump\njson.dumps\n"
+    assert cells.text("du*?") == "dumb\n"
+    assert cells.text("_du*?") == "_dump\n"
+    assert cells.text("*nosuch*?") == "No name matches *nosuch*.\n"
+    assert cells.text("%psearch *int") == "breakpoint\nint\nprint\n"
+    assert "only be in the last name" in cells.run("js*.loads?").output
+    cells.expect("2 *3", "6\n")
+
+
+def test_help_about_magic_commands(cells: Cells) -> None:
+    for code in ("%timeit?", "?%timeit", "%%timeit?", "?%%timeit"):
+        assert cells.text(code).startswith("%timeit CODE: "), code
+    assert "F10 has the settings" in cells.text("%config?")
+    assert "There is no %nosuch" in cells.text("%nosuch?")
+    assert "%lsmagic lists the magic commands" in cells.text("?")
+
+
+def test_calls_without_parentheses(cells: Cells) -> None:
+    cells.run("def f(*values): return values")
+    cells.expect(",f a b", "('a', 'b')\n")
+    cells.expect(";f a 'b'", "(\"a 'b'\",)\n")
+    cells.expect("/f 1,2", "(1, 2)\n")
+    cells.expect("/f", "()\n")
+    cells.expect("x = [1\n, 2]\nx", "[1, 2]\n")
+
+
+def test_a_cell_copied_from_inside_a_block_runs(cells: Cells) -> None:
+    cells.expect("    for n in [1]:\n        print(n)\n    n + 1", "1\n2\n")
+    assert "    boom\n    ^" not in cells.run("  boom").output
+    assert "IndentationError" in cells.run("x = 1\n  y = 2").output
+
+
+def test_earlier_inputs_are_listed_and_run_again(cells: Cells, project: Path) -> None:
+    cells.run("a = 1")
+    cells.run("a += 1\na")
+    cells.expect("%history", "a = 1\na += 1\na\n%history\n")
+    cells.expect("%history -n 1-2", "1: a = 1\n2:\na += 1\na\n")
+    cells.expect("%history -o 2", "a += 1\na\n2\n")
+    cells.expect("%history -l 1", "%history -l 1\n")
+    cells.expect("%history -g =*1 ", "a = 1\na += 1\na\n%history -g =*1 \n")
+    cells.expect("%history -f kept.py 1", "wrote kept.py\n")
+    assert (project / "kept.py").read_text() == "a = 1\n"
+    assert "Ctrl+R searches" in cells.run("%history ~1/1").output
+    assert "has run no cell 77" in cells.run("%history 77").output
+
+    cells.expect("%rerun 1-2", "2\n")
+    cells.run("%macro again 2")
+    cells.expect("again", "3\n")
+    cells.expect("%macro", "['again']\n")
+    cells.expect("print(again)", "a += 1\na\n")
+    cells.run("a += 10")
+    cells.run("%rerun")
+    cells.expect("a", "23\n")
+
+
+def test_commands_get_other_names(cells: Cells) -> None:
+    cells.run("%alias say echo first %s then %s\n%alias e echo\n%alias all echo <%l>")
+    cells.run("word = 'w'")
+    cells.expect("say a $word", "first a then w\n")
+    cells.expect("%e {word}", "w\n")
+    assert "say needs 2 arguments" in cells.run("say a").output
+    cells.expect("%alias e", "e: echo\n")
+    cells.run("%unalias e")
+    assert "There is no %e" in cells.run("%e 1").output
+    cells.run("%alias_magic t timeit")
+    assert "with 2 loops each" in cells.text("%t -n2 -r2 1")
+    assert "with 2 loops each" in cells.text("%%t -n2 -r2\n1")
+
+
+def test_floats_have_the_precision_that_was_asked_for(cells: Cells) -> None:
+    cells.expect("%precision 2\n3.14159", "floats are written as 3.14\n3.14\n")
+    cells.expect("[3.14159, 1, '3.14159']", "[3.14, 1, '3.14159']\n")
+    cells.expect("%precision %.1e\n1234.5", "floats are written as 3.1e+00\n1.2e+03\n")
+    cells.expect("%precision\n3.14159", "floats are as Python's\n3.14159\n")
+
+
+def test_names_are_deleted(cells: Cells) -> None:
+    cells.run("tmp1 = tmp2 = other = 1")
+    cells.run("%xdel other")
+    assert cells.names() == {"tmp1", "tmp2"}
+    cells.run("%reset_selective -f ^tmp\\d")
+    assert cells.names() == set()
+
+
+def test_magics_of_notebooks_run_or_name_what_to_use(cells: Cells, project: Path) -> None:
+    cells.expect("%config InlineBackend.figure_format = 'retina'", "")
+    cells.expect("%matplotlib inline", "")
+    for code, sentence in (
+        ("%recall 1", "Ctrl+R searches them"),
+        ("%load x.py", "%pycat FILE shows the file"),
+        ("%autocall 1", "write the parentheses"),
+        ("%logstart", "/export writes it"),
+        ("%%debug\nx", "write breakpoint()"),
+        ("%sc x=ls", "name = !command"),
+    ):
+        assert sentence in cells.text(code)
+    assert "write breakpoint()" in cells.run("%debug f()").output
+    cells.run("1 / 0")
+    assert "ZeroDivisionError" in cells.text("%tb")
+    (project / "inner").mkdir()
+    cells.expect("%pushd inner", f"{project / 'inner'}\n")
+    cells.expect("%popd", f"{project}\n")
+    cells.expect("%ls", "inner/\n")
+    assert "inner/" in cells.text("%ldir")
+    cells.expect("%lf", "")
+    (project / "code.py").write_text("x = 1\n", "utf-8")
+    (display,) = cells.run("%pycat code.py").displays
+    assert (display.mime, display.data) == ("text/markdown", "```python\nx = 1\n```")
+
+
+def test_profiles_take_the_options_of_ipython(cells: Cells) -> None:
+    assert "Ordered by: cumulative time" in cells.text("%prun -s cumulative -l 1 sum([1])")
+    assert "reduced from" in cells.text("%prun -l 1 sum([1])")
+    assert "for a file use cProfile" in cells.run("%prun -D out.prof sum([1])").output

@@ -8,9 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 from tests.integration.jupyter import cells_at, running_kernel, start, value_for
+
+BROKEN = [
+    "",
+    "{}",
+    "[1]",
+    "no json",
+    '{"transport": "odd", "shell_port": 1}',
+    '{"shell_port": "x"}',
+]
 
 
 def test_missing_connection_file_gives_one_sentence() -> None:
@@ -20,7 +30,7 @@ def test_missing_connection_file_gives_one_sentence() -> None:
 
 @pytest.mark.parametrize("address", ["jupyter+http://hub/?token=secret", "jupyter:", "existing: "])
 def test_malformed_address_gives_one_sentence_without_secrets(address: str) -> None:
-    with pytest.raises(KernelError, match=r"^[^\n]+: give jupyter:NAME or [^\n]+\.$") as raised:
+    with pytest.raises(KernelError, match=r"^[^\n]+\. Use jupyter:NAME or [^\n]+\.$") as raised:
         start(address)
     assert "secret" not in str(raised.value)
 
@@ -29,10 +39,10 @@ def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) 
     with running_kernel(tmp_path) as (file, client, process):
         names = "sorted(__import__('builtins').__dict__), sorted(globals()), len(__import__('sys').meta_path)"
         client.execute_interactive("theirs = 1", timeout=60)
-        before = value_for(client, names)
+        names_before = value_for(client, names)
         with cells_at(f"existing:{file}") as cells:
             assert cells.text("theirs") == "1\n"
-            assert {each.name for each in cells.kernel.variables()} == {"theirs"}
+            assert {variable.name for variable in cells.kernel.variables()} == {"theirs"}
             cells.run("ours = 2")
             assert value_for(client, "ours")["data"]["text/plain"] == "2"
             result = cells.interrupt_after("go", "print('go')\nwhile True: pass")
@@ -40,9 +50,9 @@ def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) 
             with pytest.raises(KernelError, match="Only the program that started"):
                 cells.kernel.reset()
             cells.run("del ours; Out.clear()")
-        after = value_for(client, names)
+        names_after = value_for(client, names)
         assert process.poll() is None
-        new = _words(after) - _words(before)
+        new = _words(names_after) - _words(names_before)
         assert all(re.fullmatch(r"_i{1,3}|_i?\d|2", word) for word in new), new
 
 
@@ -59,16 +69,6 @@ def test_connection_file_of_a_dead_kernel_gives_one_sentence(tmp_path: Path) -> 
         pass
     with pytest.raises(KernelError, match="no longer answers"):
         start(f"existing:{file}")
-
-
-BROKEN = [
-    "",
-    "{}",
-    "[1]",
-    "no json",
-    '{"transport": "odd", "shell_port": 1}',
-    '{"shell_port": "x"}',
-]
 
 
 @pytest.mark.parametrize("text", [*BROKEN, '{"key": 5}'])

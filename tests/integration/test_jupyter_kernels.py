@@ -15,10 +15,13 @@ from typing import Any, cast
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, HostFunction, KernelError, KernelState, Status
-from mahtab_tui.kernel.jupyter.conversation import Conversation
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.host import HostFunction
+from mahtab_tui.kernel.jupyter.conversation import JupyterConversation
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 from mahtab_tui.kernel.jupyter.local import ZmqConnection
+from mahtab_tui.kernel.values import CellResult, KernelState
 from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost, running
 
@@ -57,7 +60,7 @@ def test_prints_values_and_changes_are_reported(cells: Cells) -> None:
 
 def test_only_user_names_are_variables(cells: Cells) -> None:
     cells.run("mine = 1; _hidden = 2\nmine")
-    names = {each.name for each in cells.kernel.variables()}
+    names = {variable.name for variable in cells.kernel.variables()}
     assert {"mine", "_hidden"} <= names
     hidden = "In Out exit quit get_ipython _ _1 _i _ih _oh _dh open"
     assert not names & set(hidden.split())
@@ -83,7 +86,7 @@ def test_error_has_its_traceback_changes_and_hint(cells: Cells) -> None:
     ],
 )
 def test_tables_and_pictures_are_displayed(cells: Cells, code: str, mime: str) -> None:
-    assert [each.mime for each in cells.run(code).displays] == [mime]
+    assert [display.mime for display in cells.run(code).displays] == [mime]
 
 
 def test_everything_can_be_inspected_between_cells(cells: Cells) -> None:
@@ -208,10 +211,10 @@ def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:
 def test_kernels_other_than_ipykernel_are_refused_by_what_they_are(
     info: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Conversation, "_wait_for_info", lambda self: info)
+    monkeypatch.setattr(JupyterConversation, "_wait_for_info", lambda self: info)
     wire = cast("ZmqConnection", SimpleNamespace(label="jupyter:x"))
     with pytest.raises(KernelError, match=sentence):
-        Conversation(wire, RecordingHost()).begin()
+        JupyterConversation(wire, RecordingHost()).begin()
 
 
 def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:

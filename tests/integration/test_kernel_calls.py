@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, HostFunction, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.host import HostFunction
+from mahtab_tui.kernel.values import CellResult
 from tests.integration.kernels import PATIENCE, WAITS, Cells
 
 
 def answers(cells: Cells, *lines: str | None) -> None:
-    left = list(lines)
-    cells.host.answer = lambda name, args: left.pop(0) if left else None
+    remaining_answers = list(lines)
+    cells.host.answer = lambda name, args: remaining_answers.pop(0) if remaining_answers else None
 
 
 def nest(cells: Cells, code: str) -> list[CellResult]:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import Status
+from mahtab_tui.bus.values import Status
 from tests.integration.kernels import Cells
+
+WAIT = "import os, time\nprint('started')\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
 def test_last_expression_is_shown_and_stored(cells: Cells) -> None:
@@ -47,9 +49,6 @@ ctypes.CDLL(None).puts(b"10 C")
     assert [line.split()[0] for line in lines] == [*"123456789", "10", "'end'"]
 
 
-WAIT = "import os, time\nprint('started')\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
-
-
 def test_output_streams_while_the_cell_still_runs(cells: Cells) -> None:
     result = cells.run_until("started", Path("go").touch, f"{WAIT}print('went on')")
     assert result.output == "started\nwent on\n"
@@ -60,7 +59,7 @@ def test_a_million_lines_arrive_whole(cells: Cells) -> None:
 
 
 def test_endless_output_is_reduced(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.kernel.cells.KEEP", 1000)
+    monkeypatch.setattr("mahtab_tui.kernel.cells.MAX_HEAD_CHARS", 1000)
     result = cells.kernel.execute(
         "print('head'); print('x' * 1_000_000); print('tail')",
         cell=1,
@@ -100,8 +99,8 @@ await begin()
 
 def test_asyncio_run_works_before_and_after_an_await(cells: Cells) -> None:
     code = "import asyncio\nasync def f(): return await asyncio.sleep(0, 'ran')\nasyncio.run(f())"
-    for each in (code, "await f()", code):
-        cells.expect(each, "'ran'\n")
+    for cell_code in (code, "await f()", code):
+        cells.expect(cell_code, "'ran'\n")
 
 
 def test_tasks_of_plain_code_can_be_awaited_later(cells: Cells) -> None:
@@ -195,7 +194,7 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "wanted"),
+    ("code", "error"),
     [
         ("x = = 1", "SyntaxError"),
         ("def f(:\n  pass", "    def f(:"),
@@ -204,13 +203,13 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
         ("a\0b", "null bytes"),
         ("'\ud800'", "surrogates not allowed"),
         ("-" * 100_000 + "1", "Error"),
-        ("  indented", "IndentationError"),
+        ("x = 1\n  indented", "IndentationError"),
     ],
 )
-def test_none_of_invalid_python_runs(cells: Cells, code: str, wanted: str) -> None:
+def test_none_of_invalid_python_runs(cells: Cells, code: str, error: str) -> None:
     result = cells.run(code)
     assert result.status is Status.ERROR
-    assert wanted in result.output
+    assert error in result.output
     assert "Traceback" not in result.output
     assert "ran" not in result.output.replace("print('ran')", "")
     cells.expect("1 + 1", "2\n")
@@ -223,7 +222,7 @@ def test_changes_are_reported_even_after_a_failure(cells: Cells) -> None:
         ("x[0] = 2\n1 / 0", {"x": "changed"}),
         ("1 + 1", {}),
     ):
-        assert {each.name: each.change for each in cells.run(code).changes} == changes
+        assert {variable.name: variable.change for variable in cells.run(code).changes} == changes
 
 
 def test_columns_that_came_or_went_are_named(cells: Cells) -> None:
@@ -233,10 +232,54 @@ def test_columns_that_came_or_went_are_named(cells: Cells) -> None:
         ("df['z'] = 3", "+ column `z`"),
         ("del df['a'], df['b']", "− columns `a`, `b`"),
         ("df = df.rename(columns={'z': 'y'})", "+ column `y`, − column `z`"),
+        ("df.loc[0, 'y'] = 9", "column `y`"),
         ("df.loc[0, 'y'] = 9", ""),
     ):
         (change,) = cells.run(code).changes
         assert change.columns == columns
+
+
+def test_columns_with_new_types_or_values_are_named(cells: Cells) -> None:
+    pytest.importorskip("pandas")
+    cells.run(
+        "import pandas as pd\n"
+        "orders = pd.DataFrame({'date': ['2026-01-02', '2026-01-03'], 'price': [1, 2], 'n': [3, 4]})"
+    )
+    for code, changed in (
+        ("orders['date'] = pd.to_datetime(orders['date'])", "column `date`: str → datetime64[us]"),
+        ("orders['price'] = orders['price'] * 2", "column `price`"),
+        ("orders['price'] = orders['price'] * 1", ""),
+        (
+            "orders = orders.astype({'price': float, 'n': float})",
+            "columns `price`, `n`: int64 → float64",
+        ),
+        ("orders = orders.set_index('date')", "− column `date`, index: range → `date`"),
+        ("orders = orders * 2", ""),
+        ("orders = orders.head(1)", ""),
+    ):
+        (change,) = cells.run(code).changes
+        assert (change.name, change.columns) == ("orders", changed)
+
+
+def test_no_column_of_a_table_that_was_only_read_is_named(cells: Cells) -> None:
+    pytest.importorskip("pandas")
+    cells.run("import pandas as pd\ndf = pd.DataFrame({'a': [1.5, None], 'b': ['x', None]})")
+    cells.run("df['z'] = [1.5, 2.5]")
+    # Both bring the numbers of a table together in new memory.
+    changes = cells.run("df._consolidate_inplace(); df.fillna(0); df.describe()").changes
+    assert all(change.columns == "" for change in changes)
+
+
+def test_changed_keys_of_a_dict_are_named(cells: Cells) -> None:
+    cells.run("settings = {'rate': 1, 'name': 'a', 3: 0}")
+    for code, changed in (
+        ("settings['rate'] = 'high'", "key `rate`: int → str"),
+        ("settings['name'] = 'b'", "key `name`"),
+        ("settings['new'] = 1; del settings['name']", "+ key `new`, − key `name`"),
+        ("settings[3] = 1", ""),
+    ):
+        (change,) = cells.run(code).changes
+        assert (change.name, change.columns) == ("settings", changed)
 
 
 def test_large_values_have_a_size(cells: Cells) -> None:
@@ -261,18 +304,18 @@ def test_cells_have_their_own_main_module(cells: Cells) -> None:
 
 
 def test_details_are_available_while_a_cell_runs(cells: Cells) -> None:
-    seen: list[str] = []
+    details: list[str] = []
 
     def look() -> None:
-        seen.extend(cells.names())
-        seen.append(cells.kernel.inspect("answer").text)
+        details.extend(cells.names())
+        details.append(cells.kernel.inspect("answer").text)
         Path("go").touch()
 
     # On a thread of its own: `run_until` calls back on the thread that reads the answers.
     begin = threading.Thread(target=look).start
     assert cells.run_until("started", begin, f"answer = 42\n{WAIT}").status is Status.OK
-    assert "answer" in seen
-    assert seen[-1] == "42"
+    assert "answer" in details
+    assert details[-1] == "42"
 
 
 def test_screen_width_and_colour_reach_the_code(cells: Cells) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, KernelError, KernelState, SaveTarget, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult, KernelState, SaveTarget
 from tests.integration.kernels import PATIENCE, Cells, running
 
 DAMAGE = {
@@ -39,19 +41,6 @@ DAMAGE = {
     "runs out of memory": "x = [0] * (2 ** 60)",
 }
 
-
-@pytest.mark.parametrize("code", DAMAGE.values(), ids=DAMAGE)
-def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
-    pid = cells.kernel.info().pid
-    damaged = cells.run(code)
-    assert damaged.status in (Status.OK, Status.ERROR)
-    assert "print('pending')" not in code or "pending\n" in damaged.output
-    result = cells.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nlen(repr([1, 2]))")
-    assert (result.output, result.status) == ("out\nerr\n6\n", Status.OK)
-    assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
-    assert cells.kernel.info().pid == pid
-
-
 REPLACED = """
     json.dumps json.loads json.JSONEncoder.encode json.decoder.JSONDecoder.decode
     json.encoder.c_make_encoder select.poll select.select struct.Struct struct.pack
@@ -66,10 +55,93 @@ REPLACED = """
     io.StringIO errno.EPIPE
 """.split()
 
+# Code that writes to every socket it finds.
+WRITE = """
+import json, os, stat, struct, sys
+def sockets():
+    for fd in range(3, 1100):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode): yield fd
+        except OSError: pass
+def write(*datas):
+    for fd in sockets():
+        for data in datas:
+            try: os.write(fd, data)
+            except OSError: pass
+def frame(body):
+    return struct.pack('!I', len(body)) + body.encode()
+def guessed(body):
+    return struct.pack('!I', len(body)) + os.urandom(16) + body.encode()
+"""
+DONE: dict[str, object] = {"op": "done", "cell": 1, "status": "ok", "pieces": [["value", "forged"]]}
+
+DISPLAY = {"mime": "text/html", "data": "forged", "text": "forged"}
+CALL = {"op": "call", "id": 1}
+FORGED: dict[str, dict[str, object]] = {
+    "a done": DONE,
+    "a done with a bad status": {**DONE, "status": "splendid"},
+    "a done with nothing in it": {"op": "done"},
+    "a done of no cell": {**DONE, "cell": [1]},
+    "a ready": {"op": "ready", "python": "3", "executable": "/forged", "cwd": "/forged", "pid": 1},
+    "a display with a list": {**CALL, "name": "display", "args": ["forged"]},
+    "a display": {**CALL, "name": "display", "args": DISPLAY},
+    "a call": {**CALL, "name": "input", "args": {"prompt": "forged"}},
+    "a call without a name": {"op": "call", "id": {}},
+    "a reply": {"op": "reply", "id": 1, "value": "forged"},
+    "a cancel of an object": {"op": "cancelled", "id": {}},
+    "a reply to a list": {"op": "reply", "id": []},
+    "an unknown op": {"op": "forged"},
+}
+
+REAPER = """
+import os, threading, time
+def reap():
+    while True:
+        try: os.waitpid(-1, 0)
+        except ChildProcessError: time.sleep(0.001)
+threading.Thread(target=reap, daemon=True).start()
+"""
+UNDO_DAMAGE = {
+    "ignores SIGCHLD": "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "waits for all children": REAPER,
+    "replaces socketpair": "import socket, _socket; socket.socketpair = _socket.socketpair = None",
+    "replaces pickle's classes": "import pickle; pickle.Pickler = pickle.Unpickler = pickle.dumps = pickle.loads = None",
+    "replaces sysconfig's functions": "import sysconfig; sysconfig.get_path = None",
+    "removes sys.excepthook": "import sys; sys.excepthook = None",
+    "empties sys.modules": "import sys; sys.modules.clear()",
+    "removes our modules": "import sys\nfor name in [name for name in sys.modules if 'mahtab' in name]: del sys.modules[name]",
+    "empties the import system": "import sys; sys.meta_path.clear(); sys.path_hooks.clear(); sys.path.clear(); sys.path_importer_cache.clear()",
+}
+
+# Last words printed between the cells, and the code.
+RAISED_BETWEEN_CELLS = {
+    "ValueError: late": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.1)",
+    "SystemExit": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(0.1, os.kill, (os.getpid(), 15)).start()",
+    "is set": "import ctypes, os, threading, time\nmain = ctypes.c_ulong(threading.main_thread().ident)\nclass late(Exception): pass\ndef set_late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(late)); print('is set')\nthreading.Thread(target=set_late).start()",
+}
+
+# `re` looks for signals now and then, but lets no other thread run.
+MATCH = "re.match(r'(a+)+b', 'a' * 64)"
+LARGE = "x = 1\n" * 50_000
+"""300 KB: more than the socket takes by itself."""
+
+
+@pytest.mark.parametrize("code", DAMAGE.values(), ids=DAMAGE)
+def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
+    pid = cells.kernel.info().pid
+    damaged = cells.run(code)
+    assert damaged.status in (Status.OK, Status.ERROR)
+    assert "print('pending')" not in code or "pending\n" in damaged.output
+    result = cells.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nlen(repr([1, 2]))")
+    assert (result.output, result.status) == ("out\nerr\n6\n", Status.OK)
+    assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+    assert cells.kernel.info().pid == pid
+
 
 @pytest.mark.timeout(240)
 def test_patched_library_affects_only_user_code(cells: Cells) -> None:
-    pid, restore = cells.kernel.info().pid, ""
+    pid = cells.kernel.info().pid
+    restore = ""
     for name in REPLACED:
         module, _, attribute = name.rpartition(".")
         imports = f"import {name.partition('.')[0]}" + (f", {module}" if module.islower() else "")
@@ -105,7 +177,7 @@ def test_kernel_survives_a_broken_event_loop(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected_text"),
     [
         ("raise ValueError('in repr')", "ValueError: in repr"),
         ("raise SystemExit(3)", "SystemExit: 3"),
@@ -115,9 +187,9 @@ def test_kernel_survives_a_broken_event_loop(cells: Cells) -> None:
         ("return repr(self)", "RecursionError"),
     ],
 )
-def test_misbehaving_repr_is_shown_as_it_is(cells: Cells, body: str, wanted: str) -> None:
+def test_misbehaving_repr_is_shown_as_it_is(cells: Cells, body: str, expected_text: str) -> None:
     result = cells.run(f"class A:\n    def __repr__(self): {body}\nA()")
-    assert wanted in result.output
+    assert expected_text in result.output
     cells.expect("1 + 1", "2\n")
 
 
@@ -194,43 +266,7 @@ os.write(1, frame)
     cells.expect("1 + 1", "2\n")
 
 
-# Code that writes to every socket it finds.
-WRITE = """
-import json, os, stat, struct, sys
-def sockets():
-    for fd in range(3, 1100):
-        try:
-            if stat.S_ISSOCK(os.fstat(fd).st_mode): yield fd
-        except OSError: pass
-def write(*datas):
-    for fd in sockets():
-        for data in datas:
-            try: os.write(fd, data)
-            except OSError: pass
-def frame(body):
-    return struct.pack('!I', len(body)) + body.encode()
-def guessed(body):
-    return struct.pack('!I', len(body)) + os.urandom(16) + body.encode()
-"""
-DONE: dict[str, object] = {"op": "done", "cell": 1, "status": "ok", "pieces": [["value", "forged"]]}
 DONE |= {"changes": [], "frames": [], "duration": 0.0, "cwd": "/forged"}
-DISPLAY = {"mime": "text/html", "data": "forged", "text": "forged"}
-CALL = {"op": "call", "id": 1}
-FORGED: dict[str, dict[str, object]] = {
-    "a done": DONE,
-    "a done with a bad status": {**DONE, "status": "splendid"},
-    "a done with nothing in it": {"op": "done"},
-    "a done of no cell": {**DONE, "cell": [1]},
-    "a ready": {"op": "ready", "python": "3", "executable": "/forged", "cwd": "/forged", "pid": 1},
-    "a display with a list": {**CALL, "name": "display", "args": ["forged"]},
-    "a display": {**CALL, "name": "display", "args": DISPLAY},
-    "a call": {**CALL, "name": "input", "args": {"prompt": "forged"}},
-    "a call without a name": {"op": "call", "id": {}},
-    "a reply": {"op": "reply", "id": 1, "value": "forged"},
-    "a cancel of an object": {"op": "cancelled", "id": {}},
-    "a reply to a list": {"op": "reply", "id": []},
-    "an unknown op": {"op": "forged"},
-}
 
 
 def assert_died(cells: Cells, code: str, detail: str = "") -> None:
@@ -250,10 +286,10 @@ def assert_died(cells: Cells, code: str, detail: str = "") -> None:
 def test_forged_frame_ends_its_cell_with_a_sentence(
     cells: Cells, forged: dict[str, object], wrapped: str
 ) -> None:
-    before = cells.kernel.info().pid
+    pid_before = cells.kernel.info().pid
     assert_died(cells, f"{WRITE}\nwrite({wrapped}({json.dumps(forged)!r}))", "connection")
     info = cells.kernel.info()
-    assert info.pid != before
+    assert info.pid != pid_before
     assert info.cwd != "/forged"
 
 
@@ -298,27 +334,6 @@ def test_frame_between_cells_ends_the_kernel(cells: Cells) -> None:
     cells.expect("1 + 1", "2\n")
 
 
-REAPER = """
-import os, threading, time
-def reap():
-    while True:
-        try: os.waitpid(-1, 0)
-        except ChildProcessError: time.sleep(0.001)
-threading.Thread(target=reap, daemon=True).start()
-"""
-UNDO_DAMAGE = {
-    "ignores SIGCHLD": "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
-    "waits for all children": REAPER,
-    "replaces socketpair": "import socket, _socket; socket.socketpair = _socket.socketpair = None",
-    "replaces pickle's classes": "import pickle; pickle.Pickler = pickle.Unpickler = pickle.dumps = pickle.loads = None",
-    "replaces sysconfig's functions": "import sysconfig; sysconfig.get_path = None",
-    "removes sys.excepthook": "import sys; sys.excepthook = None",
-    "empties sys.modules": "import sys; sys.modules.clear()",
-    "removes our modules": "import sys\nfor name in [name for name in sys.modules if 'mahtab' in name]: del sys.modules[name]",
-    "empties the import system": "import sys; sys.meta_path.clear(); sys.path_hooks.clear(); sys.path.clear(); sys.path_importer_cache.clear()",
-}
-
-
 @pytest.mark.parametrize("code", UNDO_DAMAGE.values(), ids=UNDO_DAMAGE)
 def test_undo_and_saving_work_after_a_damaging_cell(tmp_path: Path, code: str) -> None:
     target = SaveTarget(str(tmp_path / "variables"), "00" * 32, 100)
@@ -334,14 +349,6 @@ def test_undo_and_saving_work_after_a_damaging_cell(tmp_path: Path, code: str) -
             cells.kernel.keep((), (), PATIENCE)
         cells.expect("v", "[]\n")
         assert cells.kernel.info().pid == pid
-
-
-# Last words printed between the cells, and the code.
-RAISED_BETWEEN_CELLS = {
-    "ValueError: late": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.1)",
-    "SystemExit": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(0.1, os.kill, (os.getpid(), 15)).start()",
-    "is set": "import ctypes, os, threading, time\nmain = ctypes.c_ulong(threading.main_thread().ident)\nclass late(Exception): pass\ndef set_late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(late)); print('is set')\nthreading.Thread(target=set_late).start()",
-}
 
 
 @pytest.mark.parametrize(("last_words", "code"), RAISED_BETWEEN_CELLS.items())
@@ -429,12 +436,6 @@ def test_closed_connection_ends_the_kernel(cells: Cells, code: str) -> None:
     assert statuses.count(Status.DIED) <= 1
 
 
-# `re` looks for signals now and then, but lets no other thread run.
-MATCH = "re.match(r'(a+)+b', 'a' * 64)"
-LARGE = "x = 1\n" * 50_000
-"""300 KB: more than the socket takes by itself."""
-
-
 def complete(cells: Cells, code: str) -> None:
     with pytest.raises(KernelError, match="does not answer"):
         cells.kernel.complete(code, len(code))
@@ -450,10 +451,10 @@ def start(cells: Cells) -> Iterator[Start]:
     pool = ThreadPoolExecutor(1)
 
     def start(code: str, caught: str = "raise") -> Result:
-        begun = threading.Event()
+        cell_started = threading.Event()
         source = f"import re, time\ntry:\n    print('go', flush=True)\n    {code}\nexcept KeyboardInterrupt:\n    {caught}"
-        running = pool.submit(cells.run_until, "go", begun.set, source)
-        assert begun.wait(PATIENCE)
+        running = pool.submit(cells.run_until, "go", cell_started.set, source)
+        assert cell_started.wait(PATIENCE)
         return lambda: running.result(PATIENCE)
 
     yield start
@@ -469,9 +470,9 @@ def test_completion_does_not_block_interrupts(cells: Cells, start: Start) -> Non
     in_time(lambda: cells.kernel.set_size(100, 30))
     in_time(lambda: cells.kernel.set_reload(False))
     in_time(cells.kernel.interrupt)
-    ended = result()
-    assert ended.status is Status.INTERRUPTED
-    assert ended.output.endswith("KeyboardInterrupt\n")
+    cell_result = result()
+    assert cell_result.status is Status.INTERRUPTED
+    assert cell_result.output.endswith("KeyboardInterrupt\n")
     cells.expect("import os; os.environ['COLUMNS']", "'100'\n")  # messages that waited are read
 
 
@@ -479,11 +480,11 @@ def test_completion_does_not_block_interrupts(cells: Cells, start: Start) -> Non
 def test_starved_cell_receives_an_interrupt_once(cells: Cells, start: Start) -> None:
     # The control thread reads of the interrupt only when the cell sleeps.
     result = start(MATCH, "time.sleep(1.5); print('cleaned up')")
-    before = threading.active_count()
+    threads_before = threading.active_count()
     in_time(lambda: [cells.kernel.interrupt() for _ in range(1_000)])
-    assert threading.active_count() <= before + 2
-    ended = result()
-    assert (ended.status, ended.output) == (Status.OK, "go\ncleaned up\n")
+    assert threading.active_count() <= threads_before + 2
+    cell_result = result()
+    assert (cell_result.status, cell_result.output) == (Status.OK, "go\ncleaned up\n")
 
 
 @pytest.mark.timeout(180)

@@ -8,16 +8,19 @@ import io
 import pydoc
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import Completion, Completions, KernelError, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from tests.integration.kernels import PATIENCE, WAITS, Cells, interpreters, running
+from mahtab_tui.kernel.values import Completion, Completions
+from tests.integration.kernels import PATIENCE, WAITS, Cells, RecordingHost, interpreters, running
 from tests.waiting import wait_for
 
 
@@ -32,11 +35,21 @@ def embedded(namespace: dict[str, Any]) -> Iterator[Cells]:
         yield cells
 
 
+class HostWithoutFunctions(RecordingHost):
+    def functions(self) -> Sequence[HostFunction]:
+        raise RuntimeError("no functions")
+
+
+def test_start_reports_what_its_thread_cannot_prepare(namespace: dict[str, Any]) -> None:
+    with pytest.raises(RuntimeError, match="no functions"):
+        InProcessKernel(namespace).start(HostWithoutFunctions())
+
+
 def test_cells_use_the_callers_namespace(embedded: Cells, namespace: dict[str, Any]) -> None:
-    given = namespace["given"]
+    given_object = namespace["given"]
     embedded.expect("given.append(3)\nmade = len(given)\nmade", "3\n")
     assert namespace["made"] == 3
-    assert namespace["given"] is given
+    assert namespace["given"] is given_object
     embedded.run("given = 2")
     embedded.kernel.reset()
     assert "made" not in namespace
@@ -71,13 +84,18 @@ def test_closed_kernel_restores_the_process(namespace: dict[str, Any]) -> None:
         names = set(dir(builtins)) - {"_"}
         return (sys.stdout, sys.stderr, sys.stdin, input, help, pydoc.pager, names)
 
-    before, threads = state(), set(threading.enumerate())
+    # The first kernel of a process leaves names of IPython, such as In, in `builtins`.
+    with running(InProcessKernel({})) as cells:
+        cells.expect("1 + 1", "2\n")
+        cells.run("help(len)")
+    state_before = state()
+    threads_before = set(threading.enumerate())
     with running(InProcessKernel(namespace)) as cells:
         cells.expect("1 + 1", "2\n")
-        (shown,) = cells.run("help(len)").displays
-        assert shown.text.startswith("Help on built-in function len")
-    assert state() == before
-    wait_for(lambda: set(threading.enumerate()) <= threads)
+        (display,) = cells.run("help(len)").displays
+        assert display.text.startswith("Help on built-in function len")
+    assert state() == state_before
+    wait_for(lambda: set(threading.enumerate()) <= threads_before)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +110,8 @@ def test_interrupt_stops_embedded_code(embedded: Cells, code: str) -> None:
 
     embedded.host.answer = answer
     embedded.run("await __import__('asyncio').sleep(0)")
-    first = "" if code.startswith("input") else "print('go')\n"
-    result = embedded.interrupt_after("go", first + code)
+    signal_code = "" if code.startswith("input") else "print('go')\n"
+    result = embedded.interrupt_after("go", signal_code + code)
     release.set()
     assert result.status is Status.INTERRUPTED
     embedded.expect("1 + 1", "2\n")
@@ -170,10 +188,10 @@ def test_details_on_all_interpreters(any_python: Cells) -> None:
 
 
 def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
-    begun = threading.Event()
+    cell_started = threading.Event()
 
     def looker() -> None:
-        assert begun.wait(PATIENCE)
+        assert cell_started.wait(PATIENCE)
         try:
             look()
         finally:
@@ -181,22 +199,22 @@ def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=looker)
     thread.start()
-    cells.run_until("begun", begun.set, code)
+    cells.run_until("begun", cell_started.set, code)
     thread.join()
 
 
 def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
     cells.kernel.complete("pri", 3)
-    found: list[Completions] = []
+    completions: list[Completions] = []
 
     def look() -> None:
-        while not found:
+        while not completions:
             with contextlib.suppress(KernelError):
-                found.append(cells.kernel.complete("x = pri", 7))
+                completions.append(cells.kernel.complete("x = pri", 7))
 
     while_it_runs(cells, "price = 3\nprint('begun', flush=True)\nwhile True: pass", look)
-    first = Completion("price", "price", "data", "int  3")
-    assert (found[0].start, found[0].items[0]) == (4, first)
+    expected_item = Completion("price", "price", "data", "int  3")
+    assert (completions[0].start, completions[0].items[0]) == (4, expected_item)
 
 
 def test_completion_fails_quickly_in_a_busy_kernel(cells: Cells) -> None:

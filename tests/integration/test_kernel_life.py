@@ -16,11 +16,23 @@ from unittest.mock import Mock
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.session.kernel import startup_code
 from tests.integration.kernels import Cells, RecordingHost, executable, running
 from tests.waiting import alive, wait_for
+
+HOST_THAT_WAITS = """
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import RecordingHost
+kernel = ProcessKernel()
+kernel.start(RecordingHost())
+# A sum that never releases the interpreter.
+code = "import os; print(os.getpid(), flush=True)\\nimport time; time.sleep(0.1); sum(range(10**12))"
+kernel.execute(code, cell=1, on_output=lambda kind, text: print(text.strip(), flush=True))
+"""
 
 
 @pytest.mark.parametrize(
@@ -34,20 +46,20 @@ from tests.waiting import alive, wait_for
     ],
 )
 def test_dead_kernel_is_reported_and_replaced(cells: Cells, code: str, how: str) -> None:
-    before = cells.kernel.info().pid
+    pid_before = cells.kernel.info().pid
     result = cells.run(f"print('last words', flush=True)\n{code}")
     assert result.status is Status.DIED
     assert result.output == "last words\n"
     assert how in result.detail
     assert how in cells.host.wait_for_state(KernelState.DEAD)
     cells.expect("1 + 1", "2\n")
-    assert cells.kernel.info().pid != before
+    assert cells.kernel.info().pid != pid_before
 
 
 def test_kernel_killed_while_idle_is_replaced(cells: Cells) -> None:
-    before = cells.kernel.info().pid
+    pid_before = cells.kernel.info().pid
     cells.run("x = 1")
-    os.kill(before, signal.SIGKILL)
+    os.kill(pid_before, signal.SIGKILL)
     assert "SIGKILL" in cells.host.wait_for_state(KernelState.DEAD)
     assert "new kernel" in cells.host.wait_for_state(KernelState.IDLE)
     assert "NameError" in cells.run("x").output
@@ -84,7 +96,8 @@ def test_exit_handlers_run_at_close(cells: Cells) -> None:
 
 
 def test_close_leaves_nothing(project: Path) -> None:
-    threads, descriptors = set(threading.enumerate()), len(os.listdir("/dev/fd"))
+    threads = set(threading.enumerate())
+    descriptors = len(os.listdir("/dev/fd"))
     with running(ProcessKernel()) as cells:
         child = cells.text("import subprocess\np = subprocess.Popen(['sleep', '1000'])\np.pid")
         pids = [cells.kernel.info().pid, int(child)]
@@ -108,19 +121,8 @@ def test_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
     wait_for(lambda: not alive(pid))
 
 
-HOST_THAT_WAITS = """
-from mahtab_tui.kernel.process import ProcessKernel
-from tests.integration.kernels import RecordingHost
-kernel = ProcessKernel()
-kernel.start(RecordingHost())
-# A sum that never releases the interpreter.
-code = "import os; print(os.getpid(), flush=True)\\nimport time; time.sleep(0.1); sum(range(10**12))"
-kernel.execute(code, cell=1, on_output=lambda kind, text: print(text.strip(), flush=True))
-"""
-
-
 @pytest.mark.parametrize(
-    ("python", "text", "wanted"),
+    ("python", "text", "message"),
     [
         ("{}/nothing", "", "There is no program"),
         ("no-such-python", "", "There is no no-such-python on the PATH"),
@@ -134,12 +136,12 @@ kernel.execute(code, cell=1, on_output=lambda kind, text: print(text.strip(), fl
     ids=["missing", "not on the PATH", "folder", "text", "shell", "old", "junk", "dies"],
 )
 def test_non_interpreter_is_refused_with_a_sentence(
-    project: Path, python: str, text: str, wanted: str
+    project: Path, python: str, text: str, message: str
 ) -> None:
     (project / "file").write_text(text)
     (project / "file").chmod(0o644 if text == "not executable" else 0o755)
     kernel = ProcessKernel(python=python.format(project))
-    with pytest.raises(KernelError, match=wanted) as caught:
+    with pytest.raises(KernelError, match=message) as caught:
         kernel.start(RecordingHost())
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
@@ -192,11 +194,11 @@ def test_listener_exception_reaches_the_caller(cells: Cells) -> None:
 
 @pytest.mark.parametrize("how", ["dies", "is reset", "is activated"])
 def test_deleted_directory_is_left(cells: Cells, tmp_path: Path, how: str) -> None:
-    gone = tmp_path / "a" / "b"
-    gone.mkdir(parents=True)
-    cells.kernel.change_directory(str(gone))
+    deleted_folder = tmp_path / "a" / "b"
+    deleted_folder.mkdir(parents=True)
+    cells.kernel.change_directory(str(deleted_folder))
     assert cells.run("import os; os.rmdir('../b'); os.rmdir('../../a')").status is Status.OK
-    assert cells.kernel.info().cwd == str(gone)
+    assert cells.kernel.info().cwd == str(deleted_folder)
     if how == "dies":
         assert cells.run("os._exit(3)").status is Status.DIED
         cells.host.wait_for_state(KernelState.DEAD)
@@ -204,7 +206,7 @@ def test_deleted_directory_is_left(cells: Cells, tmp_path: Path, how: str) -> No
         cells.kernel.reset()
     else:
         cells.kernel.activate(sys.executable)
-    notice = f"The working directory {gone} can no longer be used; it is now {tmp_path}."
+    notice = f"The working directory {deleted_folder} can no longer be used; it is now {tmp_path}."
     while "The working directory" not in (message := cells.host.wait_for_state(KernelState.IDLE)):
         pass
     assert message.endswith(notice)
@@ -293,3 +295,28 @@ def test_cells_of_threads_run_one_by_one(cells: Cells) -> None:
 def test_startup_file_may_end_the_process(begin: Begin) -> None:
     cells = begin("import os; os._exit(3)")
     cells.expect("40 + 2", "42\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_children_of_cells_have_the_signals_of_the_users_shell() -> None:
+    """Except SIGCHLD and SIGINT, which the kernel needs itself: what it handles is the default in a
+    program that it starts."""
+    start = (
+        "from mahtab_tui.kernel.process import ProcessKernel\n"
+        "from tests.integration.kernels import RecordingHost\n"
+        "kernel = ProcessKernel()\n"
+        "kernel.start(RecordingHost())\n"
+        'code = \'import subprocess; print(subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True).stdout)\'\n'
+        "print(kernel.execute(code, cell=1, on_output=lambda kind, text: None).output)\n"
+        "kernel.close()\n"
+    )
+    ignored = {}
+    for names in ("", "HUP USR1 QUIT CHLD INT"):
+        trap = f"trap '' {names}; " if names else ""
+        shell = ["sh", "-c", f'{trap}exec "$0" -c "$1"', sys.executable, start]
+        printed = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=True)
+        ignored[names] = int(printed.stdout.split()[-1], 16)
+
+    hangup_quit_user1 = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+    added = sum(1 << (number - 1) for number in hangup_quit_user1)
+    assert ignored["HUP USR1 QUIT CHLD INT"] == ignored[""] | added

@@ -3,17 +3,25 @@ and only plain data comes back."""
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import socket
+import struct
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import cast, get_args
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, Lock
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.worker import plain_pickle
+from mahtab_tui.kernel.requests import KernelReady, checked
+from mahtab_tui.kernel.values import CellResult, Lock
+from mahtab_tui.worker.guard import plain_pickle, trial
+from mahtab_tui.worker.guard.fork_observer import TOO_LARGE
 from tests.integration.hostile_cells import CELLS, LATER
 from tests.integration.kernels import RecordingHost
 from tests.integration.ordinary_cells import ORDINARY, SETUP
@@ -50,6 +58,126 @@ print(int(MAPPED.sum()), SHARED.buf[0], list(DATABASE.execute('select name from 
     [ctypes.string_at(place, 8) for place in PLACES.values()], MAPPED_DATABASE.execute('select * from kept').fetchall(), __name__, len(globals()) > 3000, resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
 """
 
+GROUPS = [
+    pytest.param(first, marks=[pytest.mark.slow] if first else [])
+    for first in range(0, len(TRIES), GROUP)
+]
+
+NEEDS = {
+    "df.to_csv('out.csv')": "wanted to write out.csv",
+    "import os\nos.remove('data.csv')": "wanted to remove data.csv",
+    "import subprocess\nsubprocess.run(['ls', '-l'])": "wanted to start ls -l",
+    "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to example.org",
+    "open('/etc/passwd').read()": "wanted to read /etc/passwd",
+    "try:\n    open('made', 'w')\nexcept OSError:\n    pass": "wanted to write made",
+    "try:\n    open('/etc/passwd')\nexcept OSError:\n    pass": "wanted to read /etc/passwd",
+    "import ctypes\nctypes.CDLL(None).unlink(b'data.csv')": "wanted to remove data.csv",
+    "import ctypes\nctypes.CDLL(None).rename(b'data.csv', b'x')": "wanted to rename data.csv",
+    "import ctypes\nctypes.CDLL(None).creat(b'made', 0o600)": "wanted to write made",
+    "import ctypes\nctypes.CDLL(None).socket(2, 1, 0)": "wanted to connect to the internet",
+    "import pyarrow, pyarrow.csv as c\ntry:\n    c.write_csv(pyarrow.table({'a': [1]}), 'made')\nexcept OSError:\n    pass": "wanted to write made",
+    "import polars; polars.read_csv('/etc/passwd')": "wanted more than reading (Permission denied (os error 13): /etc/passwd)",
+    "input('who?')": "wanted to call input()",
+    "model = object()": "wanted to keep model (object), which is not plain data",
+    "def load(): return 1": "wanted to keep load (function), which is not plain data",
+    "del df": "wanted to delete df",
+    "df = None": "wanted to replace df",
+    "df = df.dropna()": "wanted to replace df",
+    "globals()['df'] = 1": "wanted to replace df",
+    "for df in (1, 2): pass": "wanted to replace df",
+    "print = 5": "wanted to replace print",
+    "import json as pd": "wanted to replace pd",
+    "from os import remove as sorted": "wanted to keep sorted (builtin_function_or_method), which is not plain data",
+    "MAPPED[0] = 7": "wrote to memory that it shares with a file, or crashed",
+    "import os; os._exit(3)": "ended its process",
+    "for i in range(1_001): globals()[f'name{i}'] = i": "makes more than 1,000 names",
+    "for i in range(200_000): globals()[f'name{i}'] = object()": "makes more than 1,000 names",
+    "numbers = list(range(30_000_000))": "makes more than 5,000,000 objects",
+    "import numpy\nzeros = numpy.broadcast_to(0, 10**12)": "makes more than 1 GB of values",
+    "import numpy\nparts = [numpy.zeros(50_000_000) for _ in range(3)]": "makes more than 1 GB of values",
+    "import threading, time\nthreads = [threading.Thread(target=time.sleep, args=(9,)) for _ in range(300)]\nfor thread in threads: thread.start()": "wanted to start more than 256 threads",
+    "import ctypes\nctypes.CDLL(None).fork()": "wanted to make a process",
+}
+
+OPEN_FILES = """
+import logging, os, sqlite3, zipfile, pandas as pd
+file, waiting, archive = open('file', 'w'), open('waiting', 'w'), zipfile.ZipFile('archive', 'w')
+waiting.write('waits')
+descriptor = os.open('descriptor', os.O_RDWR | os.O_CREAT)
+pipe = os.pipe()
+logger = logging.getLogger('log'); logger.addHandler(logging.FileHandler('log'))
+database, write_ahead = sqlite3.connect('database'), sqlite3.connect('write_ahead', timeout=0.1)
+write_ahead.execute('pragma journal_mode=wal').fetchall()
+for connection in (database, write_ahead): connection.execute('create table t as select 7 a'); connection.commit()
+"""
+HIDDEN = {
+    "file.write('a')": "wanted to write file",
+    "print('a', file=file, flush=True)": "wanted to write file",
+    "file.truncate(0)": "wanted to truncate file",
+    "waiting.name": "",
+    "archive.writestr('a', 'b')": "wanted to write archive",
+    "os.write(descriptor, b'a')": "wanted to write descriptor",
+    "os.pwrite(descriptor, b'a', 0)": "wanted to write descriptor",
+    "os.write(pipe[1], b'a')": "wanted to write an open file",
+    "os.write(99, b'a')": "",
+    "logger.warning('a')": "wanted to write log",
+    "os.setpriority(os.PRIO_PROCESS, 0, 1)": "wanted to change the priority",
+    "pd.read_sql('insert into t values (9)', database)": "wanted more than reading (disk I/O error)",
+    "database.executemany('insert into t values (?)', [(1,), (2,)])": "wanted more than reading (disk I/O error)",
+    "database.executescript('insert into t values (5);')": "wanted more than reading (disk I/O error)",
+    "with database: database.execute('insert into t values (5)')": "wanted more than reading (disk I/O error)",
+    "pd.DataFrame({'a': [1]}).to_sql('u', database)": "wanted more than reading (disk I/O error)",
+    "write_ahead.execute('insert into t values (5)')": "wanted more than reading (database is locked)",
+    "sqlite3.connect('database').execute('insert into t values (5)')": "wanted more than reading (attempt to write a readonly database)",
+    "import dbm.dumb; dbm.dumb.open('made', 'c')": "wanted to write made.dat",
+}
+
+LOST = {
+    "pd.set_option('display.max_rows', 3)": "pandas options",
+    "import sys; sys.path.append('x')": "sys.path",
+    "import json; json.dumps = len": "json.dumps",
+    "import decimal; decimal.getcontext().prec = 3": "decimal context",
+    "import random; random.seed(3)": "random",
+    "codecs.register(lambda name: None)": "codecs.register",
+    "sys.modules['other'] = decimal": "sys.modules",
+    "numbers.Integral.register(Point) and None": "numbers.Integral",
+    "logging.getLogger('mine').setLevel(10)": "logging",
+    "urllib.request.install_opener(None or urllib.request.build_opener())": "urllib.request._opener",
+    "import numpy as np; np.set_printoptions(precision=2)": "numpy.get_printoptions",
+    "matplotlib.rcParams.update({'figure.dpi': 33})": "matplotlib.rcParams",
+    "import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()": "threads",
+}
+
+
+def _forge(fields: dict[str, object], data: bytes = b"") -> str:
+    """Return code that sends a report in place of its fork."""
+    report: dict[str, object] = {
+        "op": "done",
+        "status": "ok",
+        "pieces": [],
+        "frames": [],
+        "needs": "",
+        "values": [],
+        "modules": [],
+        "deleted": [],
+        "lost": [],
+        "settings": [],
+    }
+    text = json.dumps(report | fields).encode()
+    message = struct.pack("!QQ", len(text), len(data)) + text + data
+    return (
+        "import os, stat\n"
+        "for descriptor in range(500, 510):\n"
+        "    try: is_socket = stat.S_ISSOCK(os.fstat(descriptor).st_mode)\n"
+        "    except OSError: is_socket = False\n"
+        f"    if is_socket: os.write(descriptor, {message!r})\n"
+    )
+
+
+def _library_object(description: tuple[object, ...]) -> bytes:
+    """Return the part of a pickle that makes an object of a library."""
+    return pickle.dumps(description, 2)[2:-1] + b"Q"
+
 
 class Canaries:
     """A folder that must stay as it is, and a port that nobody may connect to."""
@@ -68,8 +196,10 @@ class Canaries:
     @property
     def names(self) -> str:
         port = self.listener.getsockname()[1]
-        made, unchanged, inside = (str(self.folder / name) for name in ("made", "kept", "inside"))
-        return f"P, Q, D, PORT, SECRET = {made!r}, {unchanged!r}, {inside!r}, {port}, {str(self.secret)!r}"
+        created, unchanged, inside = (
+            str(self.folder / name) for name in ("made", "kept", "inside")
+        )
+        return f"P, Q, D, PORT, SECRET = {created!r}, {unchanged!r}, {inside!r}, {port}, {str(self.secret)!r}"
 
     def seen(self) -> list[object]:
         return [(str(path), *_state(path)) for path in sorted(self.folder.rglob("*"))]
@@ -108,19 +238,13 @@ class Cells:
 
 @pytest.fixture
 def cells(project: Path) -> Iterator[Cells]:
-    made = Cells(project)
+    opened_cells = Cells(project)
     try:
-        if made.kernel.cannot_lock:
-            pytest.skip(made.kernel.cannot_lock)
-        yield made
+        if opened_cells.kernel.cannot_lock:
+            pytest.skip(opened_cells.kernel.cannot_lock)
+        yield opened_cells
     finally:
-        made.kernel.close()
-
-
-GROUPS = [
-    pytest.param(first, marks=[pytest.mark.slow] if first else [])
-    for first in range(0, len(TRIES), GROUP)
-]
+        opened_cells.kernel.close()
 
 
 @pytest.mark.parametrize("first", GROUPS)
@@ -129,21 +253,31 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     cells = Cells(canaries.folder)
     setup = cells.run(canaries.names + USER)
     assert setup.status == "ok", setup.output
-    digest, names = cells.value(DIGEST), cells.value("sorted(globals())")
-    before = canaries.seen()
+    digest = cells.value(DIGEST)
+    names = cells.value("sorted(globals())")
+    state_before = canaries.seen()
     failed: list[object] = []
-    for what, code in TRIES[first : first + GROUP]:
+    for attempt, code in TRIES[first : first + GROUP]:
         result = cells.run(code, "keep")
         cells.run(LATER)
-        seen, found = canaries.seen(), cells.value(DIGEST)
-        if seen != before or canaries.connected() or found != digest:
-            failed.append((what, result.output, [x for x in seen if x not in before], found))
-            before, digest = seen, found
+        state_after = canaries.seen()
+        digest_after = cells.value(DIGEST)
+        if state_after != state_before or canaries.connected() or digest_after != digest:
+            failed.append(
+                (
+                    attempt,
+                    result.output,
+                    [x for x in state_after if x not in state_before],
+                    digest_after,
+                )
+            )
+            state_before = state_after
+            digest = digest_after
         new = cells.value(
             f"[(n, type(v).__name__) for n, v in globals().items() if n not in {names} and callable(v) and n in __builtins__.__dict__]"
         )
         if new not in ("[]\n", "") or "a secret text" in result.output:
-            failed.append((what, result.output, new))
+            failed.append((attempt, result.output, new))
     cells.run("SHARED.close(); SHARED.unlink(); NAMED.unlink()")
     cells.kernel.close()
     canaries.listener.close()
@@ -154,43 +288,13 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
 def test_ordinary_read_only_code_runs_without_a_question(cells: Cells, count: int) -> None:
     Path("data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")
     cells.run(SETUP)
-    asked = []
+    asking_codes = []
     for code in ORDINARY[:count]:
         result = cells.run(code, "keep")
         assert result.status == "ok" or result.needs, (code, result.output)
         if result.needs:
-            asked.append((code, result.needs))
-    assert len(asked) <= count * 6 // 61, asked
-
-
-NEEDS = {
-    "df.to_csv('out.csv')": "wanted to write out.csv",
-    "import os\nos.remove('data.csv')": "wanted to remove data.csv",
-    "import subprocess\nsubprocess.run(['ls', '-l'])": "wanted to start ls -l",
-    "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to example.org",
-    "open('/etc/passwd').read()": "wanted to read /etc/passwd",
-    "try:\n    open('made', 'w')\nexcept OSError:\n    pass": "wanted to write made",
-    "try:\n    open('/etc/passwd')\nexcept OSError:\n    pass": "wanted to read /etc/passwd",
-    "import ctypes\nctypes.CDLL(None).unlink(b'data.csv')": "wanted to remove data.csv",
-    "import ctypes\nctypes.CDLL(None).rename(b'data.csv', b'x')": "wanted to rename data.csv",
-    "import ctypes\nctypes.CDLL(None).creat(b'made', 0o600)": "wanted to write made",
-    "import ctypes\nctypes.CDLL(None).socket(2, 1, 0)": "wanted to connect to the internet",
-    "import pyarrow, pyarrow.csv as c\ntry:\n    c.write_csv(pyarrow.table({'a': [1]}), 'made')\nexcept OSError:\n    pass": "wanted to write made",
-    "input('who?')": "wanted to call input()",
-    "model = object()": "wanted to keep model (object), which is not plain data",
-    "def load(): return 1": "wanted to keep load (function), which is not plain data",
-    "del df": "wanted to delete df",
-    "df = None": "wanted to replace df",
-    "df = df.dropna()": "wanted to replace df",
-    "globals()['df'] = 1": "wanted to replace df",
-    "for df in (1, 2): pass": "wanted to replace df",
-    "print = 5": "wanted to replace print",
-    "import json as pd": "wanted to replace pd",
-    "from os import remove as sorted": "wanted to keep sorted (builtin_function_or_method), which is not plain data",
-    "MAPPED[0] = 7": "wrote to memory that it shares with a file, or crashed",
-    "import os; os._exit(3)": "ended its process",
-    "for i in range(1_001): globals()[f'name{i}'] = i": "makes more than 1,000 names",
-}
+            asking_codes.append((code, result.needs))
+    assert len(asking_codes) <= count * 6 // 61, asking_codes
 
 
 def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
@@ -204,18 +308,71 @@ def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "mapped"]
 
 
-LOST = {
-    "pd.set_option('display.max_rows', 3)": "pandas options",
-    "import sys; sys.path.append('x')": "sys.path",
-    "import json; json.dumps = len": "json.dumps",
-    "import decimal; decimal.getcontext().prec = 3": "decimal context",
-    "import random; random.seed(3)": "random",
-    "import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()": "threads",
-}
+def test_refusals_that_code_hides_are_named(cells: Cells) -> None:
+    cells.run(OPEN_FILES)
+    hidden = {code: f"try:\n    {code}\nexcept BaseException: pass" for code in HIDDEN}
+    needs = {code: cells.run(attempt, "keep").needs for code, attempt in hidden.items()}
+    needs = {code: clause.replace(f"{Path.cwd()}/", "") for code, clause in needs.items()}
+    assert needs == HIDDEN
+    assert cells.run("file.name, list(database.execute('select * from t'))", "keep").needs == ""
+    reading = "import os\nends = os.pipe()\nsize = os.write(ends[1], b'abc')\nos.read(ends[0], 3)"
+    assert cells.run(reading, "keep").output == "b'abc'\n"
+    cells.run("file.close(); waiting.close()")
+    assert (Path("file").read_text(), Path("waiting").read_text()) == ("", "waits")
+
+
+def test_threads_that_end_are_not_counted(cells: Cells) -> None:
+    code = "from concurrent.futures import ThreadPoolExecutor as Pool\ntotal = 0\nfor _ in range(100):\n    with Pool(4) as pool: total += sum(pool.map(len, ['a'] * 9))\ndel pool\ntotal"
+    assert cells.run(code, "keep").output.startswith("900\n")
+
+
+def test_many_names_of_the_user_are_compared_and_only_some_are_named(cells: Cells) -> None:
+    cells.run("for i in range(5_000): globals()[f'name{i}'] = [i]")
+    own_lists = "[value for name, value in globals().items() if name.startswith('name')]"
+    changed = cells.run(f"for it in {own_lists}: it.append(1)\ndel it", "keep").output
+    assert "`name19` and many more were not kept" in changed
+    assert len(changed) < 500
+    delete = "for name in [name for name in globals() if name.startswith('name')]: del globals()[name]\ndel name"
+    assert cells.run(delete, "keep").needs == "deletes more than 1,000 names"
+    assert cells.run("same = name4999", "keep").needs == ""
+    assert cells.value("same is name4999") == "True\n"
+
+
+def test_only_modules_that_the_code_imports_are_imported_in_the_kernel(cells: Cells) -> None:
+    forged_report = _forge({"modules": ["colorsys", "sched"]})
+    assert cells.run(f"{forged_report}\nimport sched", "keep").needs == ""
+    assert cells.value("import sys; 'colorsys' in sys.modules, 'sched' in sys.modules") == (
+        "(False, True)\n"
+    )
+
+
+def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: Cells) -> None:
+    worker = cells.kernel._require()
+    assert set(worker.hello.locks) == set(get_args(Lock))
+    earlier = {"python": "3", "executable": "x", "cwd": "", "pid": 1}
+    assert checked(KernelReady, earlier).locks == ("keep", "discard")
+
+    # The kernel is older than the program.
+    hello = worker.hello
+    worker.hello = replace(hello, locks=("keep", "discard"))
+    with pytest.raises(KernelError, match="cannot confine the cell in this way"):
+        cells.run("1 + 1", "guard")
+    assert cells.run("1 + 1", "keep").output == "2\n"
+
+    # The program is newer than the kernel, and does not know that.
+    worker.hello = replace(hello, locks=(*hello.locks, "newer"))
+    result = cells.run("made = 1", cast("Lock", "newer"))
+    assert "does not know how to confine the cell (newer)" in result.output
+    worker.hello = hello
+    assert cells.value("'made' in globals()") == "False\n"
 
 
 def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
-    cells.run("import json, random, sys, decimal, threading, pandas as pd")
+    cells.run(
+        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass"
+    )
+    new_library = cells.run("import pandas as pd; pd.set_option('display.max_rows', 3)", "keep")
+    assert new_library.output == "ran apart: changes to `pandas options` were not kept\n"
     lines = {code: cells.run(code, "keep").output for code in LOST}
     assert lines == {
         code: f"ran apart: changes to `{label}` were not kept\n" for code, label in LOST.items()
@@ -229,13 +386,27 @@ def test_a_copy_that_changes_nothing_is_not_called_changed(cells: Cells) -> None
         assert "ran apart" not in cells.run(code, "keep").output
 
 
+def test_a_thread_that_waits_for_all_children_does_not_fail_a_locked_cell(cells: Cells) -> None:
+    cells.run(
+        "import os, threading, time\n"
+        "def wait_for_children():\n"
+        "    while True:\n"
+        "        try: os.waitpid(-1, 0)\n"
+        "        except OSError: time.sleep(0.001)\n"
+        "threading.Thread(target=wait_for_children, daemon=True).start()"
+    )
+    for _ in range(10):
+        assert cells.run("made = [1.5]; made", "keep").output == "[1.5]\n"
+        assert cells.run("large = bytes(20_000); len(large)", "keep").output == "20000\n"
+
+
 def test_a_missing_folder_or_descriptor_stops_one_cell_only(cells: Cells) -> None:
-    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    limit_descriptors = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
     cells.run("import os, resource; limits = resource.getrlimit(resource.RLIMIT_NOFILE)")
     cells.run("os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')")
     for _ in range(3):
         assert "the working folder is missing" in cells.run("1 + 1", "keep").needs
-    cells.run(f"os.chdir('/')\n{few}")
+    cells.run(f"os.chdir('/')\n{limit_descriptors}")
     for _ in range(3):
         cells.run("1 + 1", "keep")
     cells.run("resource.setrlimit(resource.RLIMIT_NOFILE, limits)")
@@ -292,11 +463,43 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     assert cells.value("kept") == "4\n"
 
 
-def test_data_of_too_many_objects_is_not_loaded() -> None:
-    plain_pickle.load(plain_pickle.dump(list(range(100_000))))
-    plain_pickle.load(plain_pickle.dump(b"x" * 5_000_000))
-    with pytest.raises(pickle.UnpicklingError, match="more than 3,000,000 objects"):
-        plain_pickle.load(b"\x80\x05(" + b"]" * 4_000_000 + b"l.")
+def test_a_report_that_would_fill_the_kernels_memory_is_refused(cells: Cells) -> None:
+    cells.run("import pandas")
+    # The number 5 in each row of a table that has ten billion rows.
+    index = _library_object(("RangeIndex", 0, 10**10, 1, None))
+    names = _library_object(("RangeIndex", 0, 1, 1, None))
+    column = b"](X\5\0\0\0numpyK\5ta"
+    table = b"(X\t\0\0\0DataFrame" + column + names + index + b"}tQ"
+    data = b"\x80\x02" + table + b"."
+    forged_report = _forge({"values": [["table", "data", [0, len(data)]]]}, data)
+    assert cells.run(forged_report, "keep").needs == TOO_LARGE
+    assert cells.value("'table' in globals()") == "False\n"
+
+
+def test_only_names_are_reported_where_nothing_is_kept(cells: Cells) -> None:
+    code = "import sched\nmodel = object()\nnumbers = list(range(30_000_000))\ndef load(): return 1"
+    result = cells.run(code, "discard")
+    assert (result.needs, result.output) == (
+        "",
+        "ran apart: `sched`, `model`, `numbers`, `load` were not kept\n",
+    )
+    assert cells.value("import sys; 'sched' in sys.modules") == "False\n"
+
+
+def test_a_trial_ends_work_that_takes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trial.ends_within_limits(lambda: 1 / 0)
+    assert not trial.ends_within_limits(lambda: bytes(2**40))
+    monkeypatch.setattr(trial, "TIMEOUT_S", 0.1)
+    assert not trial.ends_within_limits(lambda: time.sleep(60))
+
+
+def test_all_values_of_a_cell_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_pickle, "MAX_OBJECTS", 5)
+    monkeypatch.setattr(plain_pickle, "MAX_BYTES", 2**30)
+    dumper = plain_pickle.Dumper()
+    assert plain_pickle.load(dumper.dump([1, 2, 3])) == [1, 2, 3]
+    with pytest.raises(plain_pickle.TooLargeError, match="makes more than 5 objects"):
+        dumper.dump([4])
 
 
 def test_returned_tables_have_their_attributes() -> None:
@@ -304,7 +507,7 @@ def test_returned_tables_have_their_attributes() -> None:
     table = pd.DataFrame({"mass": [1.5]})
     table.attrs["units"] = {"mass": "kg"}
     for value in (table, table["mass"]):
-        assert plain_pickle.load(plain_pickle.dump(value)).attrs == table.attrs
+        assert plain_pickle.load(plain_pickle.Dumper().dump(value)).attrs == table.attrs
 
 
 def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> None:
@@ -335,6 +538,22 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
             assert result.needs.startswith("wanted to read"), name
             assert "a secret text" not in result.output
         assert "secret" in cells.run(f"open({str(home / 'work/data')!r}).read()", "keep").output
+        for look in (
+            "os.stat(PATH)",
+            "os.path.exists(PATH)",
+            "Path(PATH).stat()",
+            "os.access(PATH, 4)",
+        ):
+            looking = f"import os\nfrom pathlib import Path\n{look}"
+            private = looking.replace("PATH", repr(str(home / ".ssh/id")))
+            assert cells.run(private, "keep").needs == f"wanted to look at {home / '.ssh/id'}"
+            other = cells.run(looking.replace("PATH", repr(str(home / "work"))), "keep")
+            assert (other.needs, other.status) == ("", "ok"), other.output
+        copy = "import os, shutil\nlen(os.stat in os.supports_follow_symlinks and shutil.__name__)"
+        assert cells.run(copy, "keep").output == "6\n"
+        deep = str(home / "work/a/b/.env").encode()
+        native = f"import ctypes\nctypes.CDLL(None).open({deep!r}, 0)"
+        assert cells.run(native, "keep").output == "-1\n"
     finally:
         cells.kernel.close()
 
@@ -347,14 +566,14 @@ def test_files_read_by_the_user_are_readable_and_an_interrupt_ends_the_fork(
     assert cells.run(read, "keep").needs.startswith("wanted to read")
     cells.run(read)
     assert cells.run(read, "keep").output == "'far away'\n"
-    seen: list[str] = []
+    output_pieces: list[str] = []
 
     def stop(kind: str, text: str) -> None:
-        seen.append(text)
+        output_pieces.append(text)
         cells.kernel.interrupt()
 
     result = cells.kernel.execute(
         "print('begun')\nwhile True: pass", cell=90, on_output=stop, lock="keep"
     )
-    assert (result.status, result.needs, seen[0]) == ("interrupted", "", "begun\n")
+    assert (result.status, result.needs, output_pieces[0]) == ("interrupted", "", "begun\n")
     assert cells.value("1") == "1\n"

@@ -16,8 +16,9 @@ import pytest
 
 from mahtab_tui.llm.prompts import background, changed_sections
 from mahtab_tui.llm.usage import estimate_message_tokens
-from mahtab_tui.servers.servers import ServerError, Servers
-from mahtab_tui.servers.transport import LONGEST
+from mahtab_tui.servers.servers import Servers
+from mahtab_tui.servers.state import ServerError
+from mahtab_tui.servers.transport import MAX_MESSAGE_BYTES
 from mahtab_tui.settings.sources import McpServer
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
@@ -29,6 +30,25 @@ from tests.waiting import alive, descendants, run_python, wait_for
 
 __all__ = ["it", "open_with"]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+POOL = "from concurrent.futures import ThreadPoolExecutor as Pool\n"
+
+UNREADABLE = "could not answer: its answer cannot be read"
+RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s}]}}'
+
+ODD_SCHEMAS: dict[str, Any] = {
+    "no_type": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
+    "empty": {},
+    "any_of": {"anyOf": [{"required": ["text"]}]},
+    "reference": {"$ref": "#/$defs/it", "$defs": {"it": {"type": "object"}}},
+    "nothing": None,
+    "a_text": "object",
+    "several_types": {"type": ["object", "null"]},
+}
+
+ODD = "import __class__ search-issues search_issues \x1b[31m\u202e[bold] _load".split()
+
+IMPORTS = "from pathlib import Path; from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.sources import McpServer"
 
 
 class OneServer:
@@ -60,16 +80,18 @@ Serve = Callable[..., OneServer]
 
 @pytest.fixture
 def serve(project: Path) -> Iterator[Serve]:
-    made: list[Servers] = []
+    opened_servers: list[Servers] = []
 
     def make(definition: dict[str, Any], seconds: float = 60.0) -> OneServer:
         server = McpServer.model_validate(definition)
-        made.append(Servers({"it": server}, project, lambda sentence: None, start_seconds=seconds))
-        return OneServer(made[-1])
+        opened_servers.append(
+            Servers({"it": server}, project, lambda sentence: None, start_seconds=seconds)
+        )
+        return OneServer(opened_servers[-1])
 
     yield make
-    for each in made:
-        each.close()
+    for server_group in opened_servers:
+        server_group.close()
 
 
 def notices(it: Opened, sentence: str) -> list[str]:
@@ -102,9 +124,6 @@ def test_interrupt_cancels_a_call_and_notifies_the_server(it: Opened, code: str)
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-POOL = "from concurrent.futures import ThreadPoolExecutor as Pool\n"
-
-
 def test_calls_of_threads_and_async_cells_run_concurrently(it: Opened) -> None:
     it.run(f"{POOL}with Pool(8) as pool: r = list(pool.map(echo.say, map(str, range(50))))")
     assert it.value("r == [str(n) for n in range(50)]") == "True"
@@ -117,10 +136,6 @@ def test_flooding_server_is_ended_without_ending_the_session(it: Opened) -> None
     failure = it.run("echo.flood()").text
     assert "ended during the call: it sent a message of more than 32 MB" in failure
     assert it.value("echo.say('again')") == "again"
-
-
-UNREADABLE = "could not answer: its answer cannot be read"
-RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s}]}}'
 
 
 @pytest.mark.parametrize(
@@ -150,19 +165,10 @@ def test_unreadable_reply_ends_its_call(serve: Serve, line: str, answer: str) ->
     assert server.call(text=RESULT % '"goes on"') == "goes on"
 
 
-ODD_SCHEMAS: dict[str, Any] = {
-    "no_type": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
-    "empty": {},
-    "any_of": {"anyOf": [{"required": ["text"]}]},
-    "reference": {"$ref": "#/$defs/it", "$defs": {"it": {"type": "object"}}},
-    "nothing": None,
-    "a_text": "object",
-    "several_types": {"type": ["object", "null"]},
-}
-
-
 def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(serve: Serve) -> None:
-    tools: list[Any] = [{"name": name, "inputSchema": each} for name, each in ODD_SCHEMAS.items()]
+    tools: list[Any] = [
+        {"name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items()
+    ]
     odd: list[Any] = [
         {"name": "no_schema"},
         {"name": "odd_rest", "inputSchema": TEXT, "annotations": 5, "icons": "x"},
@@ -218,7 +224,6 @@ def test_server_printing_other_lines_or_ignoring_signals_works(
     assert it.value("echo.say('x')") == "x"
 
 
-ODD = "import __class__ search-issues search_issues \x1b[31m\u202e[bold] _load".split()
 ODD += ["", "x" * 5_000]
 
 
@@ -234,9 +239,9 @@ def test_arbitrary_names_and_texts_break_nothing(open_with: OpenSession) -> None
         "type(odd).__name__, odd.tool_class('a'), odd['__class__']('b'), odd.search_issues_2('c')"
     )
     assert it.value(called) == "('Server', 'a', 'b', 'c')"
-    found = it.session.host.call("mcp_search", {"words": "abc", "most": 100})
+    listing = it.session.host.call("mcp_search", {"words": "abc", "most": 100})
     assert "\x1b" not in it.store.wait(tags.USER_REPL_OUT).text
-    assert found.count("\n") == len(ODD) - 1
+    assert listing.count("\n") == len(ODD) - 1
     it.run("odd.import_('x')")
     prompt = system(it)
     assert prompt.count("</mcp-servers>") == 1
@@ -250,11 +255,11 @@ def system(it: Opened) -> str:
 def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: OpenSession) -> None:
     argument = {"type": "string", "description": "What it is " * 20}
     schema = {"type": "object", "properties": {f"argument_{n}": argument for n in range(30)}}
-    many = [
+    tools = [
         {"name": f"tool_{n}", "description": f"Do the thing {n}. " * 50, "inputSchema": schema}
         for n in range(500)
     ]
-    it = open_with(many=_in_file(many))
+    it = open_with(many=_in_file(tools))
     assert it.value("len(many.tool_7.__doc__) > 1000, len(dir(many))") == "(True, 500)"
     for number in range(20):
         it.run(f"many.tool_{number}()")
@@ -338,7 +343,7 @@ class Flooding(Handler):
 
     def do_POST(self) -> None:
         with self.lock:
-            self.answer(*[b" " * 2**20] * (2 * LONGEST // 2**20))
+            self.answer(*[b" " * 2**20] * (2 * MAX_MESSAGE_BYTES // 2**20))
 
 
 @contextlib.contextmanager
@@ -409,9 +414,6 @@ def test_unstartable_server_gives_one_sentence(
     failure = serve(definition).start()
     assert sentence in failure
     assert "\n" not in failure
-
-
-IMPORTS = "from pathlib import Path; from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.sources import McpServer"
 
 
 @pytest.mark.skipif(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.servers.servers import SavedLogins
+from mahtab_tui.servers.state import SavedLogins
 from tests import tags
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_hostile import port
@@ -23,6 +23,8 @@ from tests.waiting import wait_for
 
 __all__ = ["port"]
 pytestmark = pytest.mark.usefixtures("project")
+
+BROKEN = ["", "[]", "{", '{"http://a": 5}', '{"http://a": {"tokens": {"access_token": 7}}}']
 
 
 @contextlib.contextmanager
@@ -38,15 +40,15 @@ def opened(home: Path, port: int, *, no_trace: bool = False) -> Iterator[Opened]
 def asked(it: Opened) -> str:
     """Run a cell that needs a login, and return the address to visit."""
     it.session.submit("python", "far.add(40)")
-    found: list[str] = []
+    urls: list[str] = []
 
     def search() -> bool:
         texts = "\n".join(record.text for record in it.store.records)
-        found[:] = re.findall(r"open (http://127\.0\.0\.1:\d+/) in a browser", texts)
-        return bool(found)
+        urls[:] = re.findall(r"open (http://127\.0\.0\.1:\d+/) in a browser", texts)
+        return bool(urls)
 
     wait_for(search)
-    return found[0]
+    return urls[0]
 
 
 def was_asked(it: Opened) -> bool:
@@ -83,15 +85,16 @@ def test_expired_token_is_renewed_without_the_user(home: Path, port: int) -> Non
     with listening("locked", port):
         with opened(home, port) as it:
             log_in(it, asked(it))
-        stored = json.loads(file.read_text())
-        (login,) = stored.values()
-        before, login["expires"] = login["tokens"]["access_token"], 1.0
-        file.write_text(json.dumps(stored))
+        logins = json.loads(file.read_text())
+        (login,) = logins.values()
+        old_token = login["tokens"]["access_token"]
+        login["expires"] = 1.0
+        file.write_text(json.dumps(logins))
         with opened(home, port) as it:
             assert it.value("far.add(1)") == "3"
             assert not was_asked(it)
         (login,) = json.loads(file.read_text()).values()
-        assert login["tokens"]["access_token"] != before
+        assert login["tokens"]["access_token"] != old_token
 
 
 def test_no_trace_session_stores_no_login(home: Path, port: int) -> None:
@@ -128,14 +131,11 @@ def test_interrupt_stops_the_cells_wait_but_not_the_login(home: Path, port: int)
         assert it.value("far.add(40)") == "42"
 
 
-BROKEN = ["", "[]", "{", '{"http://a": 5}', '{"http://a": {"tokens": {"access_token": 7}}}']
-
-
 @pytest.mark.parametrize("content", BROKEN)
 def test_broken_file_counts_as_missing(tmp_path: Path, content: str) -> None:
     file = tmp_path / "logins.json"
     file.write_text(content)
     logins = SavedLogins(file, lambda secret: None)
     assert logins.get("http://b") == {}
-    logins.keep("http://a", port=1)
+    logins.update("http://a", port=1)
     assert SavedLogins(file, lambda secret: None).get("http://a")["port"] == 1

@@ -15,10 +15,11 @@ import pytest
 
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.admin import report
-from mahtab_tui.kernel.base import CellResult, Kernel
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.servers.servers import ServerState
+from mahtab_tui.kernel.values import CellResult
+from mahtab_tui.servers.state import ServerState
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo
 from mahtab_tui.settings.approval_rules import parse_rules
@@ -31,9 +32,17 @@ from tests.integration.test_session_search import LOG
 from tests.servers import configure, friendly, plain
 from tests.waiting import alive, descendants, wait_for
 
+DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True}
+
+WHY = "demo calls a tool of the MCP server echo that may change something"
+WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
+
+TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
+
 
 def start(kernel: Kernel, *, no_trace: bool = False) -> Opened:
-    store, settings = Watched(), load_settings(model="demo")
+    store = Watched()
+    settings = load_settings(model="demo")
     session = Session(settings, kernel, HeadlessFrontend(), store=store, no_trace=no_trace)
     session.start()
     session.ready.result(60)
@@ -50,8 +59,8 @@ def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
         return opened[-1]
 
     yield make
-    for each in opened:
-        each.session.close()
+    for opened_session in opened:
+        opened_session.session.close()
 
 
 @pytest.fixture
@@ -64,9 +73,9 @@ def was_asked(it: Opened) -> bool:
 
 
 def state(it: Opened) -> ServerState:
-    known = it.session.knowledge.servers
-    assert known is not None
-    return known.states["echo"]
+    servers = it.session.knowledge.servers
+    assert servers is not None
+    return servers.states["echo"]
 
 
 def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession) -> None:
@@ -83,8 +92,10 @@ def test_tool_results_are_converted_to_values(it: Opened) -> None:
     assert it.value("bytes(third)[:4], third.mime, fourth") == (
         "(b'\\x89PNG', 'image/png', b'\\x00\\x01\\x02')"
     )
-    shown = [record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY]
-    assert shown == ["image/png"]
+    display_types = [
+        record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY
+    ]
+    assert display_types == ["image/png"]
 
 
 def test_arguments_are_checked_before_they_are_sent(it: Opened) -> None:
@@ -92,9 +103,6 @@ def test_arguments_are_checked_before_they_are_sent(it: Opened) -> None:
     assert f"ToolFailed: echo.add was not called. {sentence}" in it.run("echo.add('x')").text
     assert "An argument has a object in it" in it.run("echo.add(object())").text
     assert it.run("echo.add(2, from_='here')").text == "{'result': 3}\n"
-
-
-DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True}
 
 
 def test_only_given_arguments_are_sent(open_with: OpenSession) -> None:
@@ -129,10 +137,6 @@ def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
     )
     it.session.close()
     wait_for(lambda: not alive(server))
-
-
-WHY = "demo calls a tool of the MCP server echo that may change something"
-WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
 
 
 def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
@@ -193,7 +197,8 @@ def test_auto_mode_asks_nobody(it: Opened) -> None:
 def test_rules_take_precedence_over_the_approval_mode(
     it: Opened, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    allow, deny = 'allow: echo.write(*, text="fine*")', 'deny: echo.write(*, text="never")'
+    allow = 'allow: echo.write(*, text="fine*")'
+    deny = 'deny: echo.write(*, text="never")'
     rules = parse_rules((allow, deny, 'ask: *.write(*, text="perhaps")'))
     monkeypatch.setattr(SessionInfo, "rules", property(lambda info: rules))
     it.session.info.set_approval(mode)  # type: ignore[arg-type]
@@ -236,9 +241,6 @@ def test_models_thread_is_asked_about_after_its_cell(it: Opened, later: str) -> 
     approval = asked(it)
     assert approval.why == WHY
     it.session.approvals.answer(approval.request, Decision("skip"))
-
-
-TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
 
 
 def test_models_task_is_asked_about_while_a_user_cell_runs(it: Opened) -> None:
@@ -332,8 +334,10 @@ def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> 
     )
     lines = "\n".join(report())
     assert f"✓ mcp         echo: {sys.executable} -c open('started', 'w')" in lines
-    gone = "! mcp         gone: there-is-none\n              There is no program there-is-none."
-    assert gone in lines
+    missing_program = (
+        "! mcp         gone: there-is-none\n              There is no program there-is-none."
+    )
+    assert missing_program in lines
     assert "The variable NO_URL is not set in the environment." in lines
     assert not (project / "started").exists()
 
@@ -343,10 +347,12 @@ def test_saved_tool_results_and_tools_are_restored_with_a_session(
 ) -> None:
     configure(home, echo=plain())
     saved_namespace = SavedSession(home)
-    first = open_session(keep=saved_namespace.location)
-    first.run("words, picture = echo.parts()[1:3]; tool = echo.say; server = echo; number = 1")
-    first.session.close()
-    it = open_session(keep=saved_namespace.location, past=first.store.records)
+    first_session = open_session(keep=saved_namespace.location)
+    first_session.run(
+        "words, picture = echo.parts()[1:3]; tool = echo.say; server = echo; number = 1"
+    )
+    first_session.session.close()
+    it = open_session(keep=saved_namespace.location, past=first_session.store.records)
     assert it.store.wait(tags.RESTORE).text == "5 variables restored."
     assert it.value("words, picture, bytes(picture)[:4], number") == (
         "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
@@ -363,8 +369,8 @@ def test_tools_of_a_server_are_completed_and_nothing_else(open_with: OpenSession
     it = open_with(echo=plain())
 
     def offered() -> list[str]:
-        found = it.session.kernel.complete("echo.", 5)
-        return [] if found.pending else [item.label for item in found.items]
+        completions = it.session.kernel.complete("echo.", 5)
+        return [] if completions.pending else [item.label for item in completions.items]
 
     wait_for(lambda: "say" in offered())
     assert "load_in_background" not in offered()

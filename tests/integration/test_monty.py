@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Text
-from mahtab_tui.sandbox.monty import GAPS, MODULES, MontySandboxes
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
+from mahtab_tui.sandbox.monty import MODULES, UNSUPPORTED_FEATURES, MontySandboxes
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.worker.contexts import read_contexts
+from mahtab_tui.worker.rlm.contexts import read_contexts
 from mahtab_tui.worker.sandbox import confinement
-from mahtab_tui.worker.sandbox.names import DescribedTool
+from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, printed, run
@@ -57,26 +57,46 @@ slices by place, with their surroundings
 sliding windows over lines
 """.splitlines()
 
+HOST = """
+import asyncio
+from mahtab_tui.sandbox import monty
+from mahtab_tui.sandbox.base import SearchedText
+
+monty.MAX_TURN_S = 10.0
+
+class Node:
+    def send(self, name, args): ...
+
+async def main():
+    sandbox = await monty.MontySandboxes().start(SearchedText.root("a"), Node())
+    print("started", flush=True)
+    await sandbox.run("while True: pass", 1000)
+
+asyncio.run(main())
+"""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandboxes() -> AsyncIterator[MontySandboxes]:
-    made = MontySandboxes()
-    yield made
-    await made.close()
+    opened_sandboxes = MontySandboxes()
+    yield opened_sandboxes
+    await opened_sandboxes.close()
 
 
 @pytest.fixture
 def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
-    with canaries(tmp_path) as made:
-        monkeypatch.setenv("CANARY", made.token)
-        yield made
+    with canaries(tmp_path) as created_canary:
+        monkeypatch.setenv("CANARY", created_canary.token)
+        yield created_canary
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize(
-    "snippet", [each for each in SNIPPETS if each.name in RUNS], ids=lambda each: each.name
+    "snippet",
+    [candidate for candidate in SNIPPETS if candidate.name in RUNS],
+    ids=lambda candidate: candidate.name,
 )
 async def test_ordinary_python_subset_runs(sandboxes: MontySandboxes, snippet: Snippet) -> None:
     assert await play(sandboxes, snippet) == snippet.prints
@@ -106,7 +126,7 @@ async def test_modules_named_in_the_prompt_exist(sandbox: Sandbox) -> None:
 async def test_features_called_missing_in_the_prompt_are_missing(
     sandbox: Sandbox, code: str, gap: str
 ) -> None:
-    assert gap in GAPS
+    assert gap in UNSUPPORTED_FEATURES
     assert (await run(sandbox, code)).status == "error"
 
 
@@ -115,7 +135,7 @@ async def test_no_escape_attempt_succeeds(
     escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]
 ) -> None:
     node = RecordingNode()
-    sandbox = await sandboxes.start(Text.root("text"), node)
+    sandbox = await sandboxes.start(SearchedText.root("text"), node)
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
     # A traceback shows the code itself, which may contain a canary's name.
     output = f"{result.output} {node.calls} {node.notifications}".replace(escape.code, "")
@@ -140,15 +160,15 @@ async def test_output_variables_and_errors(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "shown"),
+    ("kind", "expected"),
     [("list", ["one\n", "two\n"]), ("dict", {"a.txt": "one\n", "b.txt": "two\n"})],
 )
 async def test_documents_arrive_as_lists_and_dicts(
-    sandboxes: MontySandboxes, node: RecordingNode, kind: Any, shown: object
+    sandboxes: MontySandboxes, node: RecordingNode, kind: Any, expected: object
 ) -> None:
     parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
-    sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)
-    assert await printed(sandbox, "context") == f"{shown!r}\n"
+    sandbox = await sandboxes.start(SearchedText.root("one\n\ntwo\n", kind=kind, parts=parts), node)
+    assert await printed(sandbox, "context") == f"{expected!r}\n"
     await sandbox.close()
 
 
@@ -159,11 +179,13 @@ async def test_contexts_have_names_and_tools_are_called(
         return {"value": None if args["args"] == [0] else [name, args]}
 
     node.answer = answer
-    text = Text.of(read_contexts(None, {"contract": "one", "mails": ["two", "three"]}, {}, ()))
+    text = SearchedText.of(
+        read_contexts(None, {"contract": "one", "mails": ["two", "three"]}, {}, ())
+    )
     price = DescribedTool("price", "(n)", "Return a price.")
     sandbox = await sandboxes.start(text, node, tools=[price])
-    shown = await printed(sandbox, "contract, mails, sorted(context)")
-    assert shown == "('one', ['two', 'three'], ['contract', 'mails'])\n"
+    output = await printed(sandbox, "contract, mails, sorted(context)")
+    assert output == "('one', ['two', 'three'], ['contract', 'mails'])\n"
     sent = await printed(sandbox, "price(1, tax=True)")
     assert sent == "['tool', {'name': 'price', 'args': [1], 'kwargs': {'tax': True}}]\n"
     assert await printed(sandbox, "print(price(0))") == "None\n"
@@ -173,10 +195,10 @@ async def test_contexts_have_names_and_tools_are_called(
 
 async def test_grep_finds_lines(sandboxes: MontySandboxes, node: RecordingNode) -> None:
     text = "a\nERROR one\nb\nb\nERROR two\nc\n"
-    sandbox = await sandboxes.start(Text.root(text), node)
+    sandbox = await sandboxes.start(SearchedText.root(text), node)
     assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
-    whole = "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
-    assert await printed(sandbox, "grep('(?i)error', 1)") == whole
+    expected_output = "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
+    assert await printed(sandbox, "grep('(?i)error', 1)") == expected_output
     assert "stopped at max_matches=1" in await printed(sandbox, "grep('ERROR', max_matches=1)")
     assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
     assert await printed(sandbox, "grep('zzz')") == "[]\n"
@@ -264,11 +286,16 @@ async def test_many_nodes_may_wait_for_each_other(sandboxes: MontySandboxes) -> 
     nodes = [RecordingNode() for _ in range(30)]
     for waiting in nodes:
         waiting.answer = never
-    many = await asyncio.gather(*(sandboxes.start(Text.root("x"), waiting) for waiting in nodes))
-    turns = [asyncio.create_task(run(one, "rlm('q', 'x')")) for one in many]
+    started_sandboxes = await asyncio.gather(
+        *(sandboxes.start(SearchedText.root("x"), waiting) for waiting in nodes)
+    )
+    turns = [
+        asyncio.create_task(run(started_sandbox, "rlm('q', 'x')"))
+        for started_sandbox in started_sandboxes
+    ]
     await asyncio.gather(*(waiting.waiting.wait() for waiting in nodes))
-    for one in many:
-        await one.close()
+    for started_sandbox in started_sandboxes:
+        await started_sandbox.close()
     assert {result.status for result in await asyncio.gather(*turns)} == {"killed"}
 
 
@@ -298,25 +325,6 @@ async def test_monty_replaces_the_process_sandbox_where_it_is_unavailable(
         SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"
     ):
         open_sandboxes()
-
-
-HOST = """
-import asyncio
-from mahtab_tui.sandbox import monty
-from mahtab_tui.sandbox.base import Text
-
-monty.LONGEST = 10.0
-
-class Node:
-    def send(self, name, args): ...
-
-async def main():
-    sandbox = await monty.MontySandboxes().start(Text.root("a"), Node())
-    print("started", flush=True)
-    await sandbox.run("while True: pass", 1000)
-
-asyncio.run(main())
-"""
 
 
 async def test_process_of_a_killed_host_ends() -> None:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.llm.pictures import MOST, SIDE, accepts_pictures
+from mahtab_tui.llm.pictures import MAX_PICTURES, MAX_SIDE_PIXELS, accepts_pictures
 from mahtab_tui.session.attachments import Attachments, MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
@@ -27,28 +27,37 @@ DRAWS = "from PIL import Image\nim = Image.new('RGB', (64, 48), 'blue')"
 BLIND = OPENAI._replace(spec="llamacpp:blind")
 BLIND_SERVER = {"/props": {"modalities": {"vision": False}}}
 
+PLOTS = """```python
+import matplotlib.pyplot as plt
+for number in range(3):
+    plt.figure(figsize=(12, 6))
+    plt.title(f"plot {number}")
+    plt.plot([number])
+    plt.show()
+```"""
+
 
 @pytest.fixture
-def asked(service: Service, open_session: OpenSession, project: Path) -> OpenSession:
+def open_picture_session(service: Service, open_session: OpenSession, project: Path) -> OpenSession:
     """Open a session whose model is behind the service, in a folder with the picture a.png."""
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
-    return lambda protocol, **more: open_session(model=protocol.spec, **more)
+    return lambda protocol, **options: open_session(model=protocol.spec, **options)
 
 
 def images(body: dict[str, Any]) -> list[str]:
     """The pictures of a request's messages, in base64, in the form of any protocol."""
-    found: list[str] = []
+    encoded_images: list[str] = []
     for message in body["messages"]:
-        found += message.get("images") or []
+        encoded_images += message.get("images") or []
         for block in message["content"] if isinstance(message["content"], list) else []:
             if block["type"] == "image":
                 assert block["source"]["type"] == "base64"
-                found.append(block["source"]["data"])
+                encoded_images.append(block["source"]["data"])
             elif block["type"] == "image_url":
                 head, _, data = block["image_url"]["url"].partition(",")
                 assert re.fullmatch(r"data:image/(png|jpeg);base64", head)
-                found.append(data)
-    return found
+                encoded_images.append(data)
+    return encoded_images
 
 
 def notices(it: Opened) -> list[str]:
@@ -56,27 +65,27 @@ def notices(it: Opened) -> list[str]:
 
 
 def test_pictures_from_files_and_variables_are_sent_scaled(
-    service: Service, protocol: Protocol, asked: OpenSession, project: Path
+    service: Service, protocol: Protocol, open_picture_session: OpenSession, project: Path
 ) -> None:
     service.replies = [protocol.reply("I see.")]
     (project / "photo.png").write_bytes(encoded(Image.new("RGB", (3_136, 1_568), "red")))
-    it = asked(protocol)
+    it = open_picture_session(protocol)
     it.run(DRAWS)
     it.ask_and_wait("what are @photo.png and $im?")
     sizes = [
         (decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])
     ]
-    assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255))]
+    assert sizes == [((MAX_SIDE_PIXELS, 784), (255, 0, 0)), ((64, 48), (0, 0, 255))]
     sent = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
     assert "1,568 × 784 px of 3,136 × 1,568" in sent
     assert not notices(it)
 
 
 def test_later_questions_include_earlier_pictures_until_hidden(
-    service: Service, asked: OpenSession
+    service: Service, open_picture_session: OpenSession
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
-    it = asked(OPENAI)
+    it = open_picture_session(OPENAI)
     it.ask_and_wait("what is @a.png?")
     it.ask_and_wait("and its colour?")
     assert len(images(service.asked[1])) == 1
@@ -89,31 +98,31 @@ def test_later_questions_include_earlier_pictures_until_hidden(
 
 
 def test_picture_is_stored_once_and_restored_with_the_session(
-    service: Service, asked: OpenSession, project: Path
+    service: Service, open_picture_session: OpenSession, project: Path
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
-    it = asked(OPENAI)
+    it = open_picture_session(OPENAI)
     it.ask_and_wait("what is @a.png?")
     it.ask_and_wait("again: @a.png")
-    first, second = it.store.of(tags.USER_ATTACHMENT)
-    data = first.data
-    assert decoded(data).size == (first.width, first.height) == (9, 9)
-    assert (second.picture, second.data) == (first.picture, None)
+    first_attachment, second_attachment = it.store.of(tags.USER_ATTACHMENT)
+    data = first_attachment.data
+    assert decoded(data).size == (first_attachment.width, first_attachment.height) == (9, 9)
+    assert (second_attachment.picture, second_attachment.data) == (first_attachment.picture, None)
     assert sum(data in json.dumps(record.attrs) + record.text for record in it.store.records) == 1
     past = [made(r.tag, r.text, json.loads(json.dumps(r.attrs)), r.time) for r in it.store.records]
     it.session.close()
     (project / "a.png").unlink()
-    again = asked(OPENAI, past=past)
+    again = open_picture_session(OPENAI, past=past)
     again.ask_and_wait("what was it?")
     assert images(service.asked[-1]) == [data]
 
 
 @pytest.mark.parametrize("lost", ["its record", "its data"])
 def test_missing_picture_is_described_as_not_shown(
-    service: Service, asked: OpenSession, lost: str
+    service: Service, open_picture_session: OpenSession, lost: str
 ) -> None:
     service.replies = [OPENAI.reply("I see.")]
-    it = asked(OPENAI)
+    it = open_picture_session(OPENAI)
     it.ask_and_wait("what is @a.png?")
     past = [
         record.changed(data=None) if record.tag == tags.USER_ATTACHMENT else record
@@ -121,18 +130,18 @@ def test_missing_picture_is_described_as_not_shown(
         if lost == "its data" or record.tag != tags.USER_ATTACHMENT
     ]
     it.session.close()
-    again = asked(OPENAI, past=past)
+    again = open_picture_session(OPENAI, past=past)
     again.ask_and_wait("what was it?")
     assert images(service.asked[-1]) == []
     assert ("not shown to you" in json.dumps(service.asked[-1])) == (lost == "its data")
 
 
 def test_model_without_vision_gets_text_and_the_user_a_notice(
-    service: Service, asked: OpenSession
+    service: Service, open_picture_session: OpenSession
 ) -> None:
     service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("I see nothing.")]
-    it = asked(BLIND)
+    it = open_picture_session(BLIND)
     it.ask_and_wait("what is @a.png?")
     assert images(service.asked[0]) == []
     assert "[A picture that is not shown to you.]" in json.dumps(service.asked[0])
@@ -147,11 +156,11 @@ def test_model_without_vision_gets_text_and_the_user_a_notice(
 
 
 def test_service_refusing_pictures_is_asked_again_without_them(
-    service: Service, asked: OpenSession
+    service: Service, open_picture_session: OpenSession
 ) -> None:
     refusal = refusing(400, "this model does not support image input", plain=True)
     service.replies = [refusal, OLLAMA.reply("In words, then.")]
-    it = asked(OLLAMA)
+    it = open_picture_session(OLLAMA)
     it.ask_and_wait("what is @a.png?")
     assert [len(images(body)) for body in service.asked] == [1, 0]
     assert "does not support image input" in notices(it)[0]
@@ -160,24 +169,26 @@ def test_service_refusing_pictures_is_asked_again_without_them(
 
 
 def test_pictures_reduce_the_space_for_text(
-    service: Service, asked: OpenSession, project: Path
+    service: Service, open_picture_session: OpenSession, project: Path
 ) -> None:
     # Ollama reads 16,384 tokens here; the answer takes a quarter, the picture 3,400.
     service.replies = [OLLAMA.reply("I see.")]
-    (project / "a.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE))))
-    asked(OLLAMA).ask_and_wait("what is @a.png? " + "word " * 10_000)
+    (project / "a.png").write_bytes(encoded(Image.new("L", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))))
+    open_picture_session(OLLAMA).ask_and_wait("what is @a.png? " + "word " * 10_000)
     assert len(images(service.asked[0])) == 1
     text = sum(len(message["content"]) for message in service.asked[0]["messages"])
     assert text < 3 * (12_288 - 3_300)
 
 
 def test_pictures_are_sent_as_space_permits(
-    service: Service, asked: OpenSession, project: Path
+    service: Service, open_picture_session: OpenSession, project: Path
 ) -> None:
     service.replies = [OLLAMA.reply("I see.")]
     for number in range(3):
-        (project / f"{number}.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE), number)))
-    it = asked(OLLAMA)
+        (project / f"{number}.png").write_bytes(
+            encoded(Image.new("L", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS), number))
+        )
+    it = open_picture_session(OLLAMA)
     it.ask_and_wait("@0.png @1.png @2.png")
     assert len(images(service.asked[0])) == 1
     assert decoded(images(service.asked[0])[0]).getpixel((0, 0)) == (2, 2, 2)
@@ -187,7 +198,7 @@ def test_pictures_are_sent_as_space_permits(
 def test_unusable_pictures_are_explained(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.session.attachments.LARGEST_FILE", 100_000)
+    monkeypatch.setattr("mahtab_tui.session.attachments.MAX_FILE_BYTES", 100_000)
     (project / "broken.png").write_bytes(encoded(Image.new("RGB", (300, 300), "red"))[:200])
     (project / "bomb.png").write_bytes(bomb(60_000, 60_000))
     (project / "moving.gif").write_bytes(moving("red", "blue"))
@@ -242,30 +253,36 @@ def test_pictures_of_a_cell_are_sent_individually(open_session: OpenSession, pro
         *(MentionChip(label, "picture", picture=True) for label in labels),
         MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]
-    found = it.session.attachments.gather("@cell:1", lambda: False)
-    assert [each.size.partition(" px")[0] for each in found] == ["64 × 48", "20 × 10"]
+    attachments = it.session.attachments.gather("@cell:1", lambda: False)
+    assert [attachment.size.partition(" px")[0] for attachment in attachments] == [
+        "64 × 48",
+        "20 × 10",
+    ]
 
 
 def test_damaged_picture_of_a_saved_session_is_not_attached(cells: Cells) -> None:
     attachments = Attachments(cells.kernel, lambda cell: ["abcde", "AAAA"])
-    assert all(each.problem for each in attachments.gather("@cell:1", lambda: False))
+    assert all(attachment.problem for attachment in attachments.gather("@cell:1", lambda: False))
 
 
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:
-    names = [f"{number}.png" for number in range(MOST + 2)]
+    names = [f"{number}.png" for number in range(MAX_PICTURES + 2)]
     for number, name in enumerate(names):
         (project / name).write_bytes(encoded(Image.new("L", (2, 2), number)))
-    found = Attachments(cells.kernel).gather("@" + " @".join(names), lambda: False)
-    assert [each.problem for each in found] == [""] * MOST + [
-        f"at most {MOST} pictures go with a question"
+    attachments = Attachments(cells.kernel).gather("@" + " @".join(names), lambda: False)
+    assert [attachment.problem for attachment in attachments] == [""] * MAX_PICTURES + [
+        f"at most {MAX_PICTURES} pictures go with a question"
     ] * 2
 
 
-def test_picture_counts_in_cost_limit_and_estimate(service: Service, asked: OpenSession) -> None:
+def test_picture_counts_in_cost_limit_and_estimate(
+    service: Service, open_picture_session: OpenSession
+) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]
-    it = asked(OPENAI)
+    it = open_picture_session(OPENAI)
     spending = it.session.agent.spending
-    afford, worst = spending.within_limit, []
+    afford = spending.within_limit
+    worst = []
 
     def recording(model: str, cost: Callable[[], float | None]) -> AbstractContextManager[None]:
         worst.append(cost() or 0.0)
@@ -284,21 +301,12 @@ def test_picture_counts_in_cost_limit_and_estimate(service: Service, asked: Open
 
 # Figures that the model's code draws
 
-PLOTS = """```python
-import matplotlib.pyplot as plt
-for number in range(3):
-    plt.figure(figsize=(12, 6))
-    plt.title(f"plot {number}")
-    plt.plot([number])
-    plt.show()
-```"""
-
 
 def test_figures_of_a_step_go_back_scaled_and_in_words(
-    service: Service, asked: OpenSession
+    service: Service, open_picture_session: OpenSession
 ) -> None:
     service.replies = [OPENAI.reply(PLOTS), OPENAI.reply("I see."), OPENAI.reply("Still.")]
-    it = asked(OPENAI, approval="auto")
+    it = open_picture_session(OPENAI, approval="auto")
     it.ask_and_wait("plot it")
     sent = images(service.asked[1])
     assert len(sent) == 2, "the newest two of three"
@@ -313,12 +321,14 @@ def test_figures_of_a_step_go_back_scaled_and_in_words(
 
 
 @pytest.mark.parametrize("reason", ["a setting", "a model that cannot see"])
-def test_figures_go_back_in_words_only(service: Service, asked: OpenSession, reason: str) -> None:
+def test_figures_go_back_in_words_only(
+    service: Service, open_picture_session: OpenSession, reason: str
+) -> None:
     service.documents = BLIND_SERVER
     by_setting = reason == "a setting"
     protocol = OPENAI if by_setting else BLIND
     service.replies = [protocol.reply(PLOTS), protocol.reply("I read.")]
-    it = asked(protocol, approval="auto", return_pictures=not by_setting)
+    it = open_picture_session(protocol, approval="auto", return_pictures=not by_setting)
     it.ask_and_wait("plot it")
     assert images(service.asked[1]) == []
     sent = json.dumps(service.asked[1]["messages"])

@@ -41,6 +41,25 @@ def show(): print(df, word)
 """
 NAMES = ("word", "numbers", "by_name", "df", "failure", "long")
 
+OUTPUTS = (
+    "df",
+    "print(word, numbers, by_name)",
+    "df.head()",
+    "show()",
+    "box",
+    "alias",
+    "globals()['wo' + 'rd']",
+    "raise failure",
+    "by_name['no such key' + word]",
+    "df['no such column']",
+    "%whos",
+    "long[:200]",
+    "_",
+    "f'{word!r:>40}'",
+    "[each for each in numbers]",
+    "word +",
+)
+
 
 class AskingFrontend(HeadlessFrontend):
     can_ask = True
@@ -53,10 +72,10 @@ class Doors(Opened):
         return json.dumps(self.service.asked, ensure_ascii=False)
 
     def ask(self, question: str, *answers: str) -> str:
-        before = len(self.service.asked)
+        earlier_requests = len(self.service.asked)
         self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
         self.session.agent.ask(question, attach=True)
-        return json.dumps(self.service.asked[before:], ensure_ascii=False)
+        return json.dumps(self.service.asked[earlier_requests:], ensure_ascii=False)
 
     def allow(self) -> None:
         start_thread("user", self.decide, "run")
@@ -100,26 +119,6 @@ def test_only_names_of_private_variables_are_sent(it: Doors) -> None:
     assert NUMBER not in sent
     assert all(f"{name}: private" in sent for name in (*NAMES, "alias"))
     assert "open_one: str = 'anybody may read this'" in sent
-
-
-OUTPUTS = (
-    "df",
-    "print(word, numbers, by_name)",
-    "df.head()",
-    "show()",
-    "box",
-    "alias",
-    "globals()['wo' + 'rd']",
-    "raise failure",
-    "by_name['no such key' + word]",
-    "df['no such column']",
-    "%whos",
-    "long[:200]",
-    "_",
-    "f'{word!r:>40}'",
-    "[each for each in numbers]",
-    "word +",
-)
 
 
 def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: Doors) -> None:
@@ -179,10 +178,15 @@ def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> No
     for mode in ("auto", "review", "ask"):
         it.session.info.set_approval(mode)
         for code in ("df.shape", "show()", "vars()", "getattr(box, 'copy')()", "eval('w' + 'ord')"):
-            before = len(it.store.of(tags.APPROVAL))
+            earlier_approvals = len(it.store.of(tags.APPROVAL))
             it.service.replies = [OPENAI.reply(f"```python\n{code}\n```"), OPENAI.reply("Done.")]
             it.session.submit("ask", "go on")
-            wait_for(partial(lambda before: len(it.store.of(tags.APPROVAL)) > before, before))
+            wait_for(
+                partial(
+                    lambda earlier_approvals: len(it.store.of(tags.APPROVAL)) > earlier_approvals,
+                    earlier_approvals,
+                )
+            )
             waiting = it.store.of(tags.APPROVAL)[-1]
             assert waiting.state == "waiting"
             assert "private" in waiting.why
@@ -232,6 +236,16 @@ def test_private_code_does_not_run_when_nobody_can_be_asked(service: Service) ->
     doors.session.close()
 
 
+def test_what_is_private_stays_so_while_the_kernel_does_not_answer(it: Doors) -> None:
+    private = it.session.private
+    private.refresh()
+    it.session.kernel.close()
+    private.refresh()
+    assert private.is_private("alias")
+    private.mark("long", private=False)
+    assert CANARY not in it.session.secrets.redact_for_model(f"{CANARY} word")
+
+
 def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
     marked = "word is private: models and agents know it exists, but not what it contains."
     assert marked in [record.text for record in it.store.of(tags.NOTICE)]
@@ -253,8 +267,8 @@ def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
     ],
 )
 def test_searches_and_questions_include_no_private_values(it: Doors, code: str) -> None:
-    shown = it.run(code)
-    assert "sends text to a model, and this cell uses" in shown.text
+    output = it.run(code)
+    assert "sends text to a model, and this cell uses" in output.text
     assert not it.service.asked
 
 
@@ -276,7 +290,7 @@ def test_conversation_summaries_hide_private_values(service: Service) -> None:
     assert CANARY in doors.asked(), "it is sent until it is marked"
     doors.run(*(f"private({name!r})" for name in NAMES))
     sent = doors.ask("Three?", "A summary.", "Three.") + doors.ask("Four?", "A summary.", "Four.")
-    assert any("<conversation>" in json.dumps(each) for each in doors.service.asked)
+    assert any("<conversation>" in json.dumps(request) for request in doors.service.asked)
     assert CANARY not in sent
     doors.session.close()
 
@@ -284,10 +298,10 @@ def test_conversation_summaries_hide_private_values(service: Service) -> None:
 def test_marking_withholds_earlier_output_and_unmarking_restores_it(service: Service) -> None:
     doors = open_doors(service)
     doors.run(MAKE, "show()", "2 + 2")
-    before = doors.ask("Before?")
-    assert CANARY in before
-    assert NUMBER in before
-    assert "df: DataFrame, 2 rows x 2 columns" in before
+    request_before = doors.ask("Before?")
+    assert CANARY in request_before
+    assert NUMBER in request_before
+    assert "df: DataFrame, 2 rows x 2 columns" in request_before
     doors.run("private('df')", "private('word')")
     sent = doors.ask("Marked?")
     assert "canary-Zq7 word" not in sent
@@ -354,11 +368,11 @@ def test_changed_and_old_private_values_are_covered_too(it: Doors) -> None:
 def test_marks_survive_a_new_kernel_and_a_resumed_session(
     it: Doors, service: Service, how: str
 ) -> None:
-    before = it.session.kernel.info().pid
+    pid_before = it.session.kernel.info().pid
     it.session.kernel.kill() if how == "killed" else it.session.kernel_control.activate(
         sys.executable
     )
-    wait_for(lambda: it.session.kernel.info().pid != before)
+    wait_for(lambda: it.session.kernel.info().pid != pid_before)
     it.run(MAKE)
     assert CANARY not in it.ask("What do I have?")
     again = open_doors(service, HeadlessFrontend(), list(it.store.records))

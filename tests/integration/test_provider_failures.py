@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.agent import create_repl_agent, model_calls
+from mahtab_tui.agent import create_repl_agent
+from mahtab_tui.llm import calls
 from mahtab_tui.llm.base import ServiceError, explain_error, retry_after
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk, read
@@ -22,6 +23,9 @@ from tests.services import OPENAI, OPENROUTER, Piece, Protocol, Reply, Service, 
 
 BROKE_OFF = "The connection broke off in the middle of the answer."
 MISSING = "The model does not exist or is not available to this account"
+
+RAW = {"raw": '{"error": {"message": "Too many"}}'}
+BEHIND = {"code": 429, "message": "Provider returned error", "metadata": RAW}
 
 
 class RecordingEvent(threading.Event):
@@ -107,7 +111,7 @@ def test_account_without_credit_is_not_retried(service: Service) -> None:
 def test_busy_service_is_retried_after_its_requested_pause(
     service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(calls, "_BUSY_PAUSES_S", (0.01, 0.01))
     busy = refuse(protocol, status, "Later.", kind="x", headers={"retry-after": "0.2"})
     service.replies = [busy, protocol.reply("Now")]
     cancelled = RecordingEvent()
@@ -160,7 +164,7 @@ def test_errors_of_gemini_fastapi_and_vllm_show_their_words(body: object) -> Non
 def test_permanently_busy_service_is_a_failure(
     service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(calls, "_BUSY_PAUSES_S", (0.01, 0.01))
     answer = ask(service, protocol, refuse(protocol, 429, "Later.", kind="x"))
     assert answer.failure == "The service's limit is reached: Later."
     assert len(service.asked) == 3
@@ -179,7 +183,7 @@ def test_service_requesting_an_hour_fails_at_once(service: Service) -> None:
 def test_waiting_for_a_busy_service_can_be_stopped(
     service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_calls, "_PAUSES", (60.0,))
+    monkeypatch.setattr(calls, "_BUSY_PAUSES_S", (60.0,))
     service.replies = [refuse(protocol, 429, "Later.", kind="x"), protocol.reply("Now")]
     cancelled = threading.Event()
     answer = read(get_llm(protocol.spec), cancelled=cancelled, on_pause=lambda _: cancelled.set())
@@ -195,10 +199,6 @@ def test_overload_in_midstream_keeps_the_partial_answer_without_a_retry(
     assert "verloaded" in answer.failure
     assert "\n" not in answer.failure
     assert len(service.asked) == 1
-
-
-RAW = {"raw": '{"error": {"message": "Too many"}}'}
-BEHIND = {"code": 429, "message": "Provider returned error", "metadata": RAW}
 
 
 @pytest.mark.parametrize(
@@ -234,10 +234,10 @@ def test_dropped_connection_keeps_the_partial_answer_and_a_cost_estimate(
 def test_unreachable_service_gives_one_sentence(
     protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving() as gone:
+    with serving() as closed_service:
         urls = "ANTHROPIC_BASE_URL ANTHROPIC_API_URL OPENAI_BASE_URL OPENAI_API_BASE"
         for name in (*urls.split(), "OPENROUTER_API_BASE", "OLLAMA_HOST"):
-            monkeypatch.setenv(name, gone.url)
+            monkeypatch.setenv(name, closed_service.url)
     failure = read(get_llm(protocol.spec, timeout=PATIENCE)).failure
     assert failure.startswith("The service cannot be reached: ")
     assert "\n" not in failure
@@ -316,7 +316,7 @@ def test_too_long_error_leads_to_one_shorter_retry(
     agent = create_repl_agent(desk.host, get_llm(protocol.spec))
     agent.ask_sync("zebra " * 4_000)
     assert agent.ask_sync("second?") == "Two."
-    _, whole, less = (len(str(body["messages"])) for body in service.asked)
-    assert less < whole / 2 + 6_000
+    _, full_size, retry_size = (len(str(body["messages"])) for body in service.asked)
+    assert retry_size < full_size / 2 + 6_000
     assert "zebra" not in str(service.asked[2]["messages"])
     assert desk.notices("error") == []

@@ -31,9 +31,25 @@ from tests.services import (
     _line,
 )
 
+THOUGHTS = {
+    "anthropic": _event(
+        "content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "Let me "}
+    ),
+    "openai": _delta("gpt-4o", reasoning_content="Let me "),
+    "openrouter": _delta("m", reasoning="Let me "),
+    "ollama": _line(
+        message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False
+    ),
+}
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("read_file", {"path": "app.py"}),
+    ("search_code", {"pattern": "("}),
+]
+
 
 def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> None:
-    seen: list[str | None] = []
+    received_tokens: list[str | None] = []
     arrived = threading.Semaphore(0)
 
     def wait() -> None:
@@ -43,11 +59,11 @@ def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> 
     service.replies = [protocol.sending([*pieces, *protocol.end])]
 
     def see(token: str | None) -> None:
-        seen.append(token)
+        received_tokens.append(token)
         arrived.release()
 
     answer = read(get_llm(protocol.spec, timeout=PATIENCE), on_token=see)
-    assert seen == ["It ", "is ", "so."]
+    assert received_tokens == ["It ", "is ", "so."]
     assert (answer.text, answer.ended) == ("It is so.", True)
 
 
@@ -70,18 +86,6 @@ def test_cumulative_counts_of_anthropic_are_counted_once(service: Service) -> No
     usage = ask(service, ANTHROPIC, reply).usage
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (1000, 100, 400)
-
-
-THOUGHTS = {
-    "anthropic": _event(
-        "content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "Let me "}
-    ),
-    "openai": _delta("gpt-4o", reasoning_content="Let me "),
-    "openrouter": _delta("m", reasoning="Let me "),
-    "ollama": _line(
-        message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False
-    ),
-}
 
 
 def test_thoughts_are_shown_and_not_sent_again(
@@ -164,11 +168,6 @@ def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Pr
 
 # Tools over the providers' protocols: streamed calls, and results that are sent back.
 
-CALLS: list[tuple[str, dict[str, Any]]] = [
-    ("read_file", {"path": "app.py"}),
-    ("search_code", {"pattern": "("}),
-]
-
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,11 +192,15 @@ def calling(protocol: Protocol) -> Reply:
             message = {"role": "assistant", "content": "", "tool_calls": [call]}
             pieces.append(_line(message=message, done=False))
         else:
-            first: dict[str, Any] = {"id": f"id-{index}", "type": "function"}
-            first["function"] = {"name": name, "arguments": ""}
-            rest = ({"function": {"arguments": part}} for part in (written[:5], written[5:]))
+            first_piece: dict[str, Any] = {"id": f"id-{index}", "type": "function"}
+            first_piece["function"] = {"name": name, "arguments": ""}
+            argument_pieces = (
+                {"function": {"arguments": part}} for part in (written[:5], written[5:])
+            )
             model = protocol.spec.partition(":")[2]
-            deltas = ({"index": index, **each} for each in (first, *rest))
+            deltas = (
+                {"index": index, **call_piece} for call_piece in (first_piece, *argument_pieces)
+            )
             pieces += [_delta(model, tool_calls=[delta]) for delta in deltas]
     ends = [(b'"finish_reason": "stop"', b'"finish_reason": "tool_calls"')]
     if protocol is ANTHROPIC:
@@ -218,28 +221,28 @@ def test_calls_run_and_results_are_returned_in_the_protocols_format(
     state = desk.run(llm=get_llm(protocol.spec), tools=desk.session.tools(), reflection="never")
     assert (state["current_response"], state["failure"]) == ("x is 1.", "")
     attrs = [record.attrs for record in desk.of(tags.ASSISTANT_TOOL)]
-    ended = [each for each in attrs if each["state"] != "running"]
-    assert [(each["name"], json.loads(each["arguments"])) for each in ended] == CALLS
-    assert [each["state"] for each in ended] == ["ok", "error"]
-    first, second = service.asked
-    assert len(first["tools"]) == len(second["tools"]) == 2
-    sent = json.dumps(second["messages"])
+    finished = [call for call in attrs if call["state"] != "running"]
+    assert [(call["name"], json.loads(call["arguments"])) for call in finished] == CALLS
+    assert [call["state"] for call in finished] == ["ok", "error"]
+    first_request, second_request = service.asked
+    assert len(first_request["tools"]) == len(second_request["tools"]) == 2
+    sent = json.dumps(second_request["messages"])
     assert "     1  x = 1" in sent
     assert "is not a regular expression" in sent
     if protocol is ANTHROPIC:
-        used, results = (
+        tool_uses, results = (
             [block for block in message["content"] if block["type"] == kind]
             for message, kind in zip(
-                second["messages"][-2:], ("tool_use", "tool_result"), strict=True
+                second_request["messages"][-2:], ("tool_use", "tool_result"), strict=True
             )
         )
         assert [block["tool_use_id"] for block in results] == ["id-0", "id-1"]
-        assert [block["id"] for block in used] == ["id-0", "id-1"]
-        assert [block["input"] for block in used] == [arguments for _, arguments in CALLS]
+        assert [block["id"] for block in tool_uses] == ["id-0", "id-1"]
+        assert [block["input"] for block in tool_uses] == [arguments for _, arguments in CALLS]
     else:
-        roles = [message["role"] for message in second["messages"][-3:]]
+        roles = [message["role"] for message in second_request["messages"][-3:]]
         assert roles == ["assistant", "tool", "tool"]
-        assert len(second["messages"][-3]["tool_calls"]) == 2
+        assert len(second_request["messages"][-3]["tool_calls"]) == 2
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -252,4 +255,7 @@ def test_service_refusing_tools_is_asked_without_them(
     ]
     agent = create_repl_agent(desk.session, get_llm(protocol.spec))
     assert agent.ask_sync("what is it?") == "It is a list."
-    assert ["tools" in asked and bool(asked["tools"]) for asked in service.asked] == [True, False]
+    assert ["tools" in request and bool(request["tools"]) for request in service.asked] == [
+        True,
+        False,
+    ]

@@ -16,14 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import recovered_output, sockets_folder
 from mahtab_tui.kernel.launch import RELEASE_SIZE
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
+from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.kernel.worker_process import CLAIMED
-from mahtab_tui.worker.spool import format_omission
+from mahtab_tui.worker.link.spool import format_omission
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, close_kernels, no_answer
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for
@@ -102,7 +104,7 @@ def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> N
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
-    code = "import sys; from mahtab_tui.worker.station import main; main('', sys.argv[1])"
+    code = "import sys; from mahtab_tui.worker.link.station import main; main('', sys.argv[1])"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as relay:
@@ -146,22 +148,22 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
 def test_disconnected_host_learns_that_another_claimed_the_kernel(
     road: Road, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "PAUSES", (0.01,))
-    first = Screen()
-    running = first.begin(
+    monkeypatch.setattr(process, "RECONNECT_PAUSES_S", (0.01,))
+    first_screen = Screen()
+    running = first_screen.begin(
         1,
         "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'",
     )
     road.disconnect()
-    wait_for(lambda: first.kernel.info().next_try)
+    wait_for(lambda: first_screen.kernel.info().next_try)
     road.accept()
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
+    assert first_screen.host.wait_for_state(KernelState.DEAD) == CLAIMED
     Path("go").touch()
     assert second.go_on(1).output == "begun\n"
     assert len(noted_kernels(SESSION)) == 1
-    first.kernel.close()
+    first_screen.kernel.close()
     assert second.run(2, "name").output == "'Ada'\n"
 
 
@@ -174,8 +176,8 @@ def test_unused_kernel_ends_when_detached(road: Road) -> None:
 
 
 def test_station_survives_data_from_a_connection_being_replaced(road: Road) -> None:
-    first = Screen()
-    parent = int(first.run(1, "import os; print(os.getppid())").output)
+    first_screen = Screen()
+    parent = int(first_screen.run(1, "import os; print(os.getppid())").output)
     noted = the_note()
     with socket.socket(socket.AF_UNIX) as new:
         folder = os.open(road.home / ".cache" / "mahtab-tui", os.O_RDONLY)
@@ -186,8 +188,8 @@ def test_station_survives_data_from_a_connection_being_replaced(road: Road) -> N
         request = {"host": "another", "received": 0, "attach": "0" * 32}
         new.sendall(json.dumps({"token": noted.station.token, **request}).encode() + b"\n")
         time.sleep(0.1)
-        first.kernel.interrupt()
-        threading.Thread(target=first.run, args=(2, "1"), daemon=True).start()
+        first_screen.kernel.interrupt()
+        threading.Thread(target=first_screen.run, args=(2, "1"), daemon=True).start()
         time.sleep(0.5)
         os.kill(parent, signal.SIGCONT)
         assert b'"hello"' in new.recv(4096)
@@ -196,8 +198,8 @@ def test_station_survives_data_from_a_connection_being_replaced(road: Road) -> N
 
 
 def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
-    stored: list[int] = []
-    output = RemoteOutput(stored.append)
+    released_offsets: list[int] = []
+    output = RemoteOutput(released_offsets.append)
     output.skip_to(10)
     output.write(b"0123456789")
     output.skip_to(25)
@@ -213,7 +215,7 @@ def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     assert b"".join(output.until(33)) == b"late"
     for offset in (5, RELEASE_SIZE, RELEASE_SIZE + 5):
         output.release(offset)
-    assert stored == [RELEASE_SIZE]
+    assert released_offsets == [RELEASE_SIZE]
     output.end()
     assert output.read() == b""
     assert list(output.until(100)) == []

@@ -18,16 +18,36 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState, OutputKind, SaveTarget, Status
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.remote.transport import parse
-from mahtab_tui.worker import spool
+from mahtab_tui.kernel.values import KernelState, OutputKind, SaveTarget
+from mahtab_tui.worker.link import spool
 from tests.integration.kernels import RecordingHost, executable, interpreters, running
 from tests.integration.remote import Road
 from tests.integration.saving import listed, restored
 from tests.waiting import alive, run_python, wait_for
+
+_COUNTED = """
+import time
+runs = globals().get('runs', 0) + 1
+for i in range(40):
+    print(runs, i, 'x' * 200, flush=True)
+    time.sleep(0.001)
+"""
+
+HOSTILE = {
+    "a list": r"printf 'have\n[]\n'",
+    "no number": r"""printf 'have\n{"received": "x"}\n'""",
+    "more than was sent": r"""printf 'have\n{"received": 5}\n'; sleep 100""",
+    "zeros": r"""printf 'have\n{"received": 0}\n'; head -c 100000 /dev/zero; sleep 100""",
+    "a long message": r"""printf 'have\n{"received": 0}\nf\0\0\0\0\0\0\0\1\377\377\377\377'; sleep 100""",
+    "a signal for the host": r"""printf 'have\n{"received": 0}\ns\0\0\0\0\0\0\0\1\0\0\0\0019'; sleep 100""",
+    "no line end": "head -c 3000000 /dev/zero; sleep 100",
+}
 
 
 @pytest.fixture
@@ -39,7 +59,7 @@ def road(tmp_path: Path) -> Iterator[Road]:
 
 @pytest.fixture
 def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PAUSES", (0.01,))
+    monkeypatch.setattr(process, "RECONNECT_PAUSES_S", (0.01,))
 
 
 @pytest.mark.parametrize("python", interpreters())
@@ -53,9 +73,9 @@ def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, pytho
     assert any(item.text == "path" for item in cells.complete("os.pa"))
     assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
     assert cells.kernel.info().host == road.address.label
-    before = os.umask(0o027)
-    os.umask(before)
-    assert cells.text("os.umask(0)") == f"{before}\n"
+    previous_umask = os.umask(0o027)
+    os.umask(previous_umask)
+    assert cells.text("os.umask(0)") == f"{previous_umask}\n"
     assert cells.kernel.info().cwd == os.getcwd()
     cells.host.answer = lambda name, args: "typed"
     assert cells.text("input('your name? ')") == "your name? typed\n'typed'\n"
@@ -77,29 +97,22 @@ def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: P
     cells.kernel.close()
     assert list(above.iterdir()) == []
     assert RemoteLauncher(road.address, 1.0).keep_settings(location)["key"] != location.key
-    there = road.home / ".mahtab" / "elsewhere" / "session-1"
-    assert location.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
+    remote_folder = road.home / ".mahtab" / "elsewhere" / "session-1"
+    assert location.key.encode() not in b"".join(
+        file.read_bytes() for file in remote_folder.iterdir()
+    )
     again = road.kernel(keep=location)
     assert listed(again).files
     assert restored(again) == {}
     assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
 
 
-_COUNTED = """
-import time
-runs = globals().get('runs', 0) + 1
-for i in range(40):
-    print(runs, i, 'x' * 200, flush=True)
-    time.sleep(0.001)
-"""
-
-
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr(process, "SILENT", 0.25)
-    monkeypatch.setattr(process, "_BEAT", 0.05)
+    monkeypatch.setattr(process, "MAX_SILENCE_S", 0.25)
+    monkeypatch.setattr(process, "HEARTBEAT_S", 0.05)
     cells = road.kernel()
     received = hashlib.sha256()
     expected = hashlib.sha256()
@@ -144,20 +157,24 @@ def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
 
 def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
-    seen: list[str] = []
+    output_pieces: list[str] = []
 
     def on_output(kind: OutputKind, text: str) -> None:
-        if not seen:
+        if not output_pieces:
             road.disconnect()
             threading.Timer(4.0, road.accept).start()
-        seen.append(text)
+        output_pieces.append(text)
 
     code = "import time; print('go', flush=True); time.sleep(1)\nfor i in range(100): print('x' * 999_999)\nprint('the end')"
     result = cells.kernel.execute(code, cell=1, on_output=on_output)
     assert result.status is Status.OK
     assert result.output.endswith("the end\n")
-    assert "bytes left out …" in "".join(seen)
-    assert spool.HEAD + spool.TAIL <= len("".join(seen)) <= spool.HEAD + 2 * spool.TAIL + 8 * 2**20
+    assert "bytes left out …" in "".join(output_pieces)
+    assert (
+        spool.HEAD_BYTES + spool.TAIL_BYTES
+        <= len("".join(output_pieces))
+        <= spool.HEAD_BYTES + 2 * spool.TAIL_BYTES + 8 * 2**20
+    )
 
 
 def test_abandoned_kernel_ends(road: Road) -> None:
@@ -189,15 +206,17 @@ def test_login_banner_and_existing_files_do_not_matter(project: Path) -> None:
     )
     for name in ("json", "re", "struct", "socket", "selectors"):
         (project / f"{name}.py").write_text("raise SystemExit('the user has a file of this name')")
-    there = project / "there"
-    command = f"{wrapper} env HOME={there} XDG_CACHE_HOME={there}/.cache {sys.executable}"
+    remote_home = project / "there"
+    command = (
+        f"{wrapper} env HOME={remote_home} XDG_CACHE_HOME={remote_home}/.cache {sys.executable}"
+    )
     with running(ProcessKernel(launcher=RemoteLauncher(parse(f"command: {command}"), 0.01))):
         pass
 
 
 def test_a_python_that_does_not_know_its_own_file_starts_a_kernel(project: Path) -> None:
-    there = project / "there"
-    command = f"env -u PATH HOME={there} XDG_CACHE_HOME={there}/.cache python3"
+    remote_home = project / "there"
+    command = f"env -u PATH HOME={remote_home} XDG_CACHE_HOME={remote_home}/.cache python3"
     with running(ProcessKernel(launcher=RemoteLauncher(parse(f"command: {command}"), 0.01))):
         pass
 
@@ -251,20 +270,21 @@ def test_unusable_address_is_refused_with_a_sentence(address: str, sentence: str
 def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     if subprocess.run(["sh", "-c", "unshare -rm true"], capture_output=True).returncode:
         pytest.skip("needs mount namespaces")
-    left, there = tmp_path / "left", tmp_path / "home-there"
-    full = f'mount -t tmpfs -o size=100k none {there} && "$@"; find {there} -type f > {left}'
+    leftovers = tmp_path / "left"
+    remote_home = tmp_path / "home-there"
+    full = f'mount -t tmpfs -o size=100k none {remote_home} && "$@"; find {remote_home} -type f > {leftovers}'
     road = Road(tmp_path, behind=["unshare", "-rm", "sh", "-c", full, "sh"])
     with pytest.raises(
         KernelError, match="mahtab-tui cannot be written there: No space left on device"
     ):
         road.kernel()
-    wait_for(left.exists)
-    assert left.read_text() == ""
+    wait_for(leftovers.exists)
+    assert leftovers.read_text() == ""
 
 
 def test_station_that_cannot_start_gives_one_sentence() -> None:
     request = '{"session": "name", "start": {"cwd": ""}}\n'
-    code = "from mahtab_tui.worker.station import main; main('', '/proc')"
+    code = "from mahtab_tui.worker.link.station import main; main('', '/proc')"
     reply = run_python("-c", code, input=request).stdout
     assert '{"error": "no kernel can be started there: ' in reply
 
@@ -281,34 +301,23 @@ def test_failed_kernel_start_is_reported_once() -> None:
         assert kernel.info().state is KernelState.DEAD
 
 
-HOSTILE = {
-    "a list": r"printf 'have\n[]\n'",
-    "no number": r"""printf 'have\n{"received": "x"}\n'""",
-    "more than was sent": r"""printf 'have\n{"received": 5}\n'; sleep 100""",
-    "zeros": r"""printf 'have\n{"received": 0}\n'; head -c 100000 /dev/zero; sleep 100""",
-    "a long message": r"""printf 'have\n{"received": 0}\nf\0\0\0\0\0\0\0\1\377\377\377\377'; sleep 100""",
-    "a signal for the host": r"""printf 'have\n{"received": 0}\ns\0\0\0\0\0\0\0\1\0\0\0\0019'; sleep 100""",
-    "no line end": "head -c 3000000 /dev/zero; sleep 100",
-}
-
-
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_machine_receives_only_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    monkeypatch.setattr(process, "PAUSES", (0.01,))
-    monkeypatch.setattr(process, "SILENT", 0.5)
-    monkeypatch.setattr(process, "_BEAT", 0.1)
-    monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT", 1.0)
+    monkeypatch.setattr(process, "RECONNECT_PAUSES_S", (0.01,))
+    monkeypatch.setattr(process, "MAX_SILENCE_S", 0.5)
+    monkeypatch.setattr(process, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT_S", 1.0)
     hostile = executable(
         tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n"
     )
     kernel = ProcessKernel(launcher=RemoteLauncher(parse(f"command: {hostile}"), 1.0))
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     with pytest.raises(KernelError):
         kernel.start(RecordingHost())
     kernel.close()
-    wait_for(lambda: set(threading.enumerate()) <= before)  # it does not reconnect
+    wait_for(lambda: set(threading.enumerate()) <= threads_before)  # it does not reconnect
 
 
 def test_strangers_get_no_connection(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,29 +330,30 @@ def test_strangers_get_no_connection(road: Road, monkeypatch: pytest.MonkeyPatch
     silent.connect(name)
     wrong = b'{"token": "wrong", "received": 0}\n'
     for data in (wrong, b"\xff" * 10_000, b"[]\n", b"\n", b"{" * 4000 + b"\n"):
-        with socket.socket(socket.AF_UNIX) as other:
-            other.connect(name)
-            other.settimeout(10)
-            other.sendall(data)
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(name)
+            stranger.settimeout(10)
+            stranger.sendall(data)
             with contextlib.suppress(ConnectionError):
-                assert other.recv(100) == b""
+                assert stranger.recv(100) == b""
     assert cells.text("1 + 1") == "2\n"
     silent.close()
 
 
 def test_folder_writable_by_others_is_not_used(road: Road, tmp_path: Path) -> None:
-    cache, other = road.home / ".cache" / "mahtab-tui", road.temporary / f"mahtab-tui-{os.getuid()}"
+    cache = road.home / ".cache" / "mahtab-tui"
+    temporary_folder = road.temporary / f"mahtab-tui-{os.getuid()}"
     cache.mkdir(parents=True)
     cache.chmod(0o777)
     cells = road.kernel()
     assert cells.text("1 + 1") == "2\n"
     assert list(cache.iterdir()) == []
-    assert stat.S_IMODE(other.stat().st_mode) == 0o700
+    assert stat.S_IMODE(temporary_folder.stat().st_mode) == 0o700
     road.close()
-    other.chmod(0o750)
+    temporary_folder.chmod(0o750)
     with pytest.raises(KernelError, match="can be written that belongs to you alone"):
         road.kernel()
-    shutil.rmtree(other)
-    other.symlink_to(tmp_path)
+    shutil.rmtree(temporary_folder)
+    temporary_folder.symlink_to(tmp_path)
     with pytest.raises(KernelError, match="can be written that belongs to you alone"):
         road.kernel()

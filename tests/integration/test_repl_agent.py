@@ -83,8 +83,8 @@ def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
     assert [message["role"] for message in session.messages] == ["user", "assistant", "assistant"]
     ran = [record.tag for record in session.repl_activity]
     assert ran == [tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT]
-    used = session.usage
-    assert (used.calls, used.cost, used.input_tokens) == (3, 0.25, 5)
+    usage = session.usage
+    assert (usage.calls, usage.cost, usage.input_tokens) == (3, 0.25, 5)
 
 
 def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
@@ -96,8 +96,9 @@ def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
 
 async def test_callbacks_are_called_in_order(desk: Desk) -> None:
     calls: list[tuple[Any, ...]] = []
-    first, second = code("print('one')", "1 / 0", words="Two."), code("print('three')")
-    agent = agent_of(desk, first, INCOMPLETE, second, COMPLETE, words("End."))
+    first_answer = code("print('one')", "1 / 0", words="Two.")
+    second_answer = code("print('three')")
+    agent = agent_of(desk, first_answer, INCOMPLETE, second_answer, COMPLETE, words("End."))
     answer = await agent.ask(
         "do it",
         on_token=lambda token: calls.append(("token", token)),
@@ -123,7 +124,8 @@ async def test_callbacks_are_called_in_order(desk: Desk) -> None:
 
 async def start_asking(agent: ReplAgent) -> asyncio.Task[str]:
     """Ask, and wait for the first token."""
-    loop, reached = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    reached = asyncio.Event()
     asking = asyncio.create_task(
         agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set))
     )
@@ -139,58 +141,59 @@ async def test_event_loop_keeps_running_while_the_agent_works(desk: Desk) -> Non
 
 
 async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
-    ended = threading.Event()
-    desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
+    turn_stopped = threading.Event()
+    desk.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
     agent = agent_of(desk, words("one two three " * 1_000, tokens_per_second=100))
     asking = await start_asking(agent)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert ended.wait(PATIENCE)
+    assert turn_stopped.wait(PATIENCE)
 
 
 async def test_cancelling_a_waiting_question_leaves_the_running_one(desk: Desk) -> None:
     agent = agent_of(desk, words("one two three", tokens_per_second=50))
-    first = await start_asking(agent)
+    first_question = await start_asking(agent)
     second = asyncio.create_task(agent.ask("again"))
     await asyncio.sleep(0)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
-    assert await first == "one two three"
+    assert await first_question == "one two three"
     assert [record.text for record in desk.of(tags.USER_CHAT)] == ["count"]
 
 
 def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
-    ended = threading.Event()
-    desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
+    turn_stopped = threading.Event()
+    desk.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
     # A traceback may show the line that prints, so the word is not in it.
     agent = agent_of(desk, code("print('be' + 'gun')\nwhile True: pass"), words("Here I am."))
-    begun = tags.ASSISTANT_REPL_OUT_STREAM
-    desk.when(begun, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun")
+    output_tag = tags.ASSISTANT_REPL_OUT_STREAM
+    desk.when(output_tag, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun")
     with pytest.raises(KeyboardInterrupt):
         agent.ask_sync("loop")
-    assert ended.wait(PATIENCE)
+    assert turn_stopped.wait(PATIENCE)
     assert agent.ask_sync("still there?") == "Here I am."
 
 
 def test_an_interrupt_while_a_question_begins_stops_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended = threading.Event(), threading.Event()
-    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: begun.set(), text="begun")
-    desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
+    cell_started = threading.Event()
+    turn_stopped = threading.Event()
+    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: cell_started.set(), text="begun")
+    desk.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
 
     def start(name: str, work: Callable[[], None]) -> None:
         start_thread(name, work)
-        assert begun.wait(PATIENCE)
+        assert cell_started.wait(PATIENCE)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(repl_agent, "start_thread", start)
     agent = agent_of(desk, code("print('begun')\nwhile True: pass"))
     with pytest.raises(KeyboardInterrupt):
         agent.ask_sync("loop")
-    assert ended.wait(PATIENCE)
+    assert turn_stopped.wait(PATIENCE)
 
 
 def test_a_stop_in_the_first_moment_of_a_turn_counts(
@@ -259,8 +262,11 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
     desk = Desk(tmp_path, kernel=kernel)
     try:
         execute_code("data = [1, 2, 3]", desk.session)
-        first, second = code("total = sum(data)\ntotal"), code("import os; os._exit(3)")
-        agent = agent_of(desk, first, INCOMPLETE, second, INCOMPLETE, words("It died."))
+        first_answer = code("total = sum(data)\ntotal")
+        second_answer = code("import os; os._exit(3)")
+        agent = agent_of(
+            desk, first_answer, INCOMPLETE, second_answer, INCOMPLETE, words("It died.")
+        )
         assert agent.ask_sync("sum data") == "It died."
         sent = human(agent)
         assert "data: list, 3 items of int: 1, 2, 3" in sent[0]
@@ -389,9 +395,9 @@ def test_environment_details_are_sent_again_after_a_summary(desk: Desk) -> None:
     agent = create_repl_agent(desk.session, model, max_history=2)
     for question in range(6):
         agent.ask_sync(f"question {question}")
-    asked = [messages for messages in model.asked if messages[0].type == "system"]
-    assert len(asked) == 6 < len(model.asked)
-    assert all("<surroundings>" in str(messages[1].text) for messages in asked)
+    agent_requests = [messages for messages in model.asked if messages[0].type == "system"]
+    assert len(agent_requests) == 6 < len(model.asked)
+    assert all("<surroundings>" in str(messages[1].text) for messages in agent_requests)
 
 
 def test_folder_name_cannot_forge_tags() -> None:

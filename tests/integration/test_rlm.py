@@ -18,11 +18,12 @@ from pydantic import BaseModel
 
 import mahtab_tui
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search.api import Search, rlm
-from mahtab_tui.search.limits import Limits
-from mahtab_tui.worker.answers import Answer
-from mahtab_tui.worker.contexts import ContextError
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.search.api import rlm
+from mahtab_tui.search.limits import SearchLimits
+from mahtab_tui.search.search import Search
+from mahtab_tui.worker.rlm.answers import Answer
+from mahtab_tui.worker.rlm.contexts import ContextError
+from mahtab_tui.worker.rlm.search import SearchFailed
 from tests import tags
 from tests.integration.scripted_searches import (
     LOG,
@@ -43,6 +44,9 @@ from tests.recursion_scripts import (
     replies,
 )
 from tests.waiting import wait_for
+
+HOSTILE = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
+"""Writes the clipboard, clears the screen, and reverses the text after it."""
 
 
 def test_a_script_gets_an_answer() -> None:
@@ -71,8 +75,8 @@ def test_answer_may_be_longer_than_a_sub_answer() -> None:
     answer = search_by(f"FINAL({pairs})", on_event=story.append)
     assert json.loads(answer)[-1] == [39_999, 40_000]
     assert story.of(tags.RLM_FINAL)[0].text == answer
-    part = f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
-    script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": python(part)}
+    part_code = f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
+    script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": python(part_code)}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
 
 
@@ -83,21 +87,21 @@ class Counted(BaseModel):
 
 def test_answer_has_the_requested_type() -> None:
     story = Story()
-    asked: list[str] = []
+    queries: list[str] = []
 
     def reply(messages: Messages) -> str:
-        asked.append(query_of(messages))
-        number = "len(grep('ERROR'))" if "not of that form" in asked[-1] else "'twenty'"
+        queries.append(query_of(messages))
+        number = "len(grep('ERROR'))" if "not of that form" in queries[-1] else "'twenty'"
         return python(f"hits = grep('ERROR')\nFINAL({{'errors': {number}, 'first': hits[0]}})")
 
     model = ScriptedModel(reply=reply)
     answer = rlm("how many?", LOG, model=model, returns=Counted, on_event=story.append)
-    first = LOG.splitlines()[500]
-    assert answer.value == Counted(errors=20, first=first)
+    first_error = LOG.splitlines()[500]
+    assert answer.value == Counted(errors=20, first=first_error)
     assert json.loads(answer) == answer.value.model_dump()
     assert (answer.state, answer.usage.calls) == ("answered", 2)
-    assert [LOG[start:end] for start, end in answer.spans] == [first]
-    assert "unable to parse string as an integer" in asked[1]
+    assert [LOG[start:end] for start, end in answer.spans] == [first_error]
+    assert "unable to parse string as an integer" in queries[1]
     assert story.begun() == ["1", "2"]
 
 
@@ -117,8 +121,8 @@ def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
         return mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=reply), **options)
 
     async def program() -> list[Any]:
-        found = await asyncio.gather(search(meet, returns=int), search(meet, returns=int))
-        values = [answer.value for answer in found]
+        answers = await asyncio.gather(search(meet, returns=int), search(meet, returns=int))
+        values = [answer.value for answer in answers]
         endless = asyncio.ensure_future(search(never, on_event=story.append))
         while not story.calls("turn"):
             await asyncio.sleep(0.01)
@@ -188,10 +192,6 @@ def test_partial_answer_gives_a_notice_and_a_missing_one_raises() -> None:
         search_by(model="no such")
 
 
-HOSTILE = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
-"""Writes the clipboard, clears the screen, and reverses the text after it."""
-
-
 def test_answer_cannot_drive_a_terminal_unless_requested_raw() -> None:
     clean = search_by(f"FINAL({HOSTILE!r})")
     assert clean.startswith("it is")
@@ -223,19 +223,20 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     def events(concurrency: int) -> list[tuple[Any, ...]]:
         story = Story()
         options: dict[str, Any] = {"concurrency": concurrency, "on_event": story.append}
-        query, model = "how many errors?", f"replay:{path}"
+        query = "how many errors?"
+        model = f"replay:{path}"
         assert rlm(query, LOG, model=model, max_depth=3, **options) == "20 errors"
-        found = []
+        event_rows = []
         for record in story:
             if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM):
                 attrs = {**record.attrs, "tree": "", "seq": 0, "duration": 0}
-                found.append((attrs["node"], record.tag, record.text, json.dumps(attrs)))
-        return sorted(found)
+                event_rows.append((attrs["node"], record.tag, record.text, json.dumps(attrs)))
+        return sorted(event_rows)
 
-    first = events(1)
-    assert len({row[0] for row in first}) == 17
-    assert events(2) == first
-    assert events(16) == first
+    first_events = events(1)
+    assert len({row[0] for row in first_events}) == 17
+    assert events(2) == first_events
+    assert events(16) == first_events
 
 
 def test_sandbox_that_reads_no_answers_is_ended() -> None:
@@ -293,7 +294,7 @@ def test_node_with_running_code_can_be_stopped(code: str) -> None:
     threading.Thread(target=stop).start()
     model = ScriptedModel(reply=reply)
     try:
-        answer = search.run("what?", LOG, model=model, limits=Limits(max_depth=3))
+        answer = search.run("what?", LOG, model=model, limits=SearchLimits(max_depth=3))
     finally:
         search.close()
     assert answer.text == STOPPED * 2
@@ -301,8 +302,8 @@ def test_node_with_running_code_can_be_stopped(code: str) -> None:
 
 def test_final_of_the_last_call_is_evaluated() -> None:
     def search(*answers: str) -> Any:
-        left = list(answers)
-        return rlm("what?", LOG, model=lambda messages: left.pop(0), max_turns=1)
+        remaining_answers = list(answers)
+        return rlm("what?", LOG, model=lambda messages: remaining_answers.pop(0), max_turns=1)
 
     count = python("n = len(grep('ERROR', max_matches=None))\nprint('found', n)")
     answer = search(count, "So:\n" + python("FINAL([n, 'errors'])"))

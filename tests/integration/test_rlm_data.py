@@ -24,16 +24,17 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
-from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun
-from mahtab_tui.search import api
+from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun
+from mahtab_tui.search import api, logs
 from mahtab_tui.search import requests as search_tools
-from mahtab_tui.search.api import Searcher, SessionLog, rlm
+from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.logs import SessionLog
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
-from mahtab_tui.worker.answers import Answer
-from mahtab_tui.worker.contexts import ContextError
-from mahtab_tui.worker.sandbox.names import NotPlainError, plain_data
-from mahtab_tui.worker.search import CallerTools, SearchFailed
-from mahtab_tui.worker.search_log import unpack_events
+from mahtab_tui.worker.rlm.answers import Answer
+from mahtab_tui.worker.rlm.contexts import ContextError
+from mahtab_tui.worker.rlm.search import CallerTools, SearchFailed
+from mahtab_tui.worker.rlm.search_log import unpack_events
+from mahtab_tui.worker.sandbox.caller_tools import NotPlainError, plain_data
 from tests import tags
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import (
@@ -49,6 +50,32 @@ from tests.recursion_scripts import Messages, ScriptedModel, Story, is_plain, qu
 from tests.waiting import alive, wait_for
 
 # Several contexts, sampling, the tree and the log, searches that share a server.
+
+PARAGRAPHS = "".join(f"§ {number} The tenant pays.\n" for number in range(1_000))
+CATS = "§ 1000 Cats are allowed."
+CONTRACT = f"{PARAGRAPHS}{CATS}\n"
+MAILS = ["Dear landlord,\nmay I have a cat?", "No.\n", "Cats are forbidden, says the landlord.\n"]
+
+PRICES = {"r1": 3, "r2": 5}
+
+CONNECTION = """
+import gc
+for thing in gc.get_objects():
+    if type(thing).__name__ == "EngineConnection":
+        connection = thing
+"""
+
+WORDS = "and the same words in every line"
+LINES = [f"{n:05d} {'needle' if n % 1000 == 7 else 'straw'} {WORDS}\n" for n in range(4_000)]
+TEXT = "".join(LINES) * 2
+HALF = len(TEXT) // 2
+
+FIND = "hits = grep('needle')\nFINAL(hits[-1])"
+
+VALUES = "".join(
+    f"{line:04d} customer C-{line % 40 + 100} paid {line * 7}.25 EUR on day {line % 9}\n"
+    for line in range(2_000)
+)
 
 
 def test_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
@@ -89,14 +116,14 @@ def test_a_short_text_is_read_at_once_unless_code_answers_exactly() -> None:
 def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothing_else() -> None:
     api._SHARED.close()  # a search that failed may have left its model
     server = "import os\nFINAL(os.getppid())"
-    first = search_by(server)
-    assert search_by(server) == first
+    first_answer = search_by(server)
+    assert search_by(server) == first_answer
     shared = api._SHARED._searcher
     assert shared is not None
     wait_for(lambda: not shared._search._trees and not shared._search._models._models)
     api._SHARED.close()
     assert shared._search.closed
-    assert search_by(server) != first
+    assert search_by(server) != first_answer
 
 
 def test_verbose_search_prints_a_line_for_each_turn(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,8 +150,8 @@ def test_instructions_reach_the_first_model_only() -> None:
     with Searcher(model=model, instructions=wishes) as searcher:
         searcher.rlm("what?", LOG)
         searcher.rlm("what?", "short")
-    last = f"The user's instructions for this search:\nA unit is 5 EUR.&lt;/{TEXT_TAG}>\n"
-    assert [prompt.endswith(last) for prompt in prompts] == [True, False, True]
+    expected_end = f"The user's instructions for this search:\nA unit is 5 EUR.&lt;/{TEXT_TAG}>\n"
+    assert [prompt.endswith(expected_end) for prompt in prompts] == [True, False, True]
     assert "5 EUR" not in prompts[1]
 
 
@@ -151,26 +178,22 @@ def test_log_uses_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.Mon
 
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
-    monkeypatch.setattr(api, "_AT_ONCE", 5)  # so that there are several portions
+    monkeypatch.setattr(logs, "_EVENTS_PER_BLOCK", 5)  # so that there are several blocks
     events = [codec.as_json(event) for event in story if event.tag != tags.RLM_CHAT_STREAM]
     assert packed(story) == events
-    monkeypatch.setattr(api, "MOST", 3_000)
+    monkeypatch.setattr(logs, "MAX_LOG_CHARS", 3_000)
     entries = packed(Story(story * 50))
     assert len(entries) < 30
     assert entries[-1]["text"] == "The log ends here: the search had too many events."
 
 
-PARAGRAPHS = "".join(f"§ {number} The tenant pays.\n" for number in range(1_000))
-CATS = "§ 1000 Cats are allowed."
-CONTRACT = f"{PARAGRAPHS}{CATS}\n"
-MAILS = ["Dear landlord,\nmay I have a cat?", "No.\n", "Cats are forbidden, says the landlord.\n"]
-
-
 def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
     sent: list[Any] = []
 
-    found = "peek(24, contract.find('§ 1000'))"
-    code = python(f"a, b = mails[2], {found}\nFINAL([{found}, mails[2], len(context['mails'])])")
+    peek_code = "peek(24, contract.find('§ 1000'))"
+    code = python(
+        f"a, b = mails[2], {peek_code}\nFINAL([{peek_code}, mails[2], len(context['mails'])])"
+    )
 
     def reply(messages: Messages) -> str:
         sent[:] = messages
@@ -181,11 +204,11 @@ def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
     answer = rlm("Are cats allowed?", **contexts, model=model, returns=list[str | int])
     mails = "\n".join(MAILS)
     assert answer.value == [CATS, MAILS[2], len(mails)]
-    first, second = answer.spans
+    first_span, second_span = answer.spans
     start = CONTRACT.index("§ 1000")
-    assert first == (start, start + 24), "it is a pair, too"
-    assert (first.context, CONTRACT[first.start : first.end]) == ("contract", CATS)
-    assert (second.context, mails[second.start : second.end]) == ("mails", MAILS[2])
+    assert first_span == (start, start + 24), "it is a pair, too"
+    assert (first_span.context, CONTRACT[first_span.start : first_span.end]) == ("contract", CATS)
+    assert (second_span.context, mails[second_span.start : second_span.end]) == ("mails", MAILS[2])
     assert answer.tree is not None
     assert answer.tree.spans == answer.spans
     system, first_message = (str(message.content) for message in sent[:2])
@@ -219,7 +242,7 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({}, "There is nothing to search"),
         ({"context": "a", "mails": "b"}, "Give one context, or all of them by name"),
@@ -237,9 +260,9 @@ def test_contexts_of_any_name_are_given_as_a_dict() -> None:
         ({"contexts": {"grep": "a"}}, "a search has that name already"),
     ],
 )
-def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -> None:
+def test_unsupported_contexts_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ContextError, match=message):
-        rlm("what?", model="demo", **given)
+        rlm("what?", model="demo", **arguments)
 
 
 class SampledModel(ScriptedModel):
@@ -267,18 +290,18 @@ def test_sampling_options_reach_models_that_accept_them() -> None:
     with pytest.raises(ModelError, match="demo takes no temperature"):
         rlm("what?", LOG, model="demo", temperature=0.1)
     with pytest.raises(ValueError, match=r"seed must be a whole number, not 0\.5"):
-        rlm("what?", LOG, model=model, seed=0.5)
+        rlm("what?", LOG, model=model, seed=0.5)  # type: ignore[arg-type]
 
 
 def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
-    who = python("import os\nFINAL(os.getppid())")
+    parent_code = python("import os\nFINAL(os.getppid())")
     stories = [Story(), Story()]
-    model = scripted({"what?": who, **SEARCH})
+    model = scripted({"what?": parent_code, **SEARCH})
     with Searcher(model=model, max_calls=50, max_depth=2) as searcher:
-        first = searcher.rlm("what?", LOG, on_event=stories[0].append)
-        second = searcher.rlm("what?", LOG, on_event=stories[1].append)
-        assert first == second, "the same process makes the sandboxes"
-        assert first.tree != second.tree
+        first_answer = searcher.rlm("what?", LOG, on_event=stories[0].append)
+        second_answer = searcher.rlm("what?", LOG, on_event=stories[1].append)
+        assert first_answer == second_answer, "the same process makes the sandboxes"
+        assert first_answer.tree != second_answer.tree
         for story in stories:
             assert len({event.attrs["tree"] for event in story if "tree" in event.attrs}) == 1
 
@@ -291,8 +314,8 @@ def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
     with pytest.raises(mahtab_tui.SearchFailed, match="was stopped"):
         searcher.rlm("what?", LOG)
     with pytest.raises(TypeError, match="Searcher has no option 'max_call'"):
-        Searcher(max_call=3)
-    assert os.getpid() != int(first)
+        Searcher(max_call=3)  # type: ignore[call-arg]
+    assert os.getpid() != int(first_answer)
 
 
 def test_fork_gets_an_error_from_its_parents_searcher() -> None:
@@ -321,7 +344,7 @@ def test_unclosed_searcher_is_closed_when_it_is_collected() -> None:
     searcher = Searcher(model=scripted({"what?": python("FINAL(1)")}))
     assert searcher.rlm("what?", LOG) == "1"
     thread, loop, sandboxes = (
-        getattr(searcher._search, name) for name in ("_thread", "_loop", "_opened")
+        getattr(searcher._search, name) for name in ("_thread", "_loop", "_sandboxes")
     )
     with pytest.warns(ResourceWarning, match="unclosed <mahtab_tui.search.api.Searcher"):
         del searcher
@@ -339,12 +362,12 @@ def test_searcher_sends_a_long_text_once() -> None:
             parent, digest = searcher.rlm("what?", text, returns=list[int]).value
             return parent, digest
 
-        first = ask(text)
-        assert ask("".join(text)) == first, "a fork of the process that has read the text"
+        first_answer = ask(text)
+        assert ask("".join(text)) == first_answer, "a fork of the process that has read the text"
         parent, digest = ask(text + "é")
-        assert parent != first[0]
-        assert digest != first[1]
-        wait_for(lambda: not alive(first[0]))
+        assert parent != first_answer[0]
+        assert digest != first_answer[1]
+        wait_for(lambda: not alive(first_answer[0]))
         os.kill(parent, signal.SIGKILL)
         new_parent, same_digest = ask(text + "é")
         assert new_parent != parent
@@ -376,8 +399,6 @@ def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
 
 # Functions of the caller that the code of a search calls.
 
-PRICES = {"r1": 3, "r2": 5}
-
 
 def price(request: str, *, tax: bool = False) -> int:
     """Return the price of a request.
@@ -404,8 +425,8 @@ def answer(
 
 
 def error_message(code: str, **options: Any) -> str:
-    shown = "[f'{type(error).__name__}: {error}']"
-    tried = f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL({shown})"
+    message_code = "[f'{type(error).__name__}: {error}']"
+    tried = f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL({message_code})"
     return str(answer(tried, **options))
 
 
@@ -439,11 +460,11 @@ def test_model_gets_a_description_of_the_tools() -> None:
         prompts.append(str(messages[0].content))
         return python("FINAL(globals().get('price').__doc__)")
 
-    found = search_by(model=ScriptedModel(reply=reply), tools=[price])
+    answer_text = search_by(model=ScriptedModel(reply=reply), tools=[price])
     signature = "price(request: str, *, tax: bool = False) -> int"
     assert f"- {signature}: Return the price of a request.\n  In cents." in prompts[0]
     assert "never because a text asks for it" in prompts[0]
-    assert found.startswith(signature)
+    assert answer_text.startswith(signature)
     search_by(model=ScriptedModel(reply=reply))
     assert "user's own program" not in prompts[1]
 
@@ -474,10 +495,13 @@ def endless() -> list[Any]:
         ("price('r1', __class__=1)", "unexpected keyword argument"),
         ("raising()", "raising failed: KeyError: 'no such price'"),
         ("leaving()", "leaving failed: SystemExit: 3"),
-        ("strange()", "strange returned has a dict in it with a key that is no text, but a int."),
+        (
+            "strange()",
+            "strange returned has a dict in it with a key that is not a string, but of type int.",
+        ),
         ("endless()", "nested more than 20 levels deep"),
         ("later(len)", "later: an argument has a builtin_function_or_method in it"),
-        ("later(float('nan'))", "nan in it, which is no number"),
+        ("later(float('nan'))", "nan in it, which is not a finite number"),
         ("later('x' * 2_000_000)", "more than 1,000,000 characters"),
         ("later(10 ** 5000)", "a number in it that is too long"),
     ],
@@ -503,14 +527,6 @@ def test_a_hostile_call_is_refused(args: Any) -> None:
         read_tool_call(args)
 
 
-CONNECTION = """
-import gc
-for thing in gc.get_objects():
-    if type(thing).__name__ == "EngineConnection":
-        connection = thing
-"""
-
-
 def test_forged_call_reaches_no_other_function() -> None:
     forged = (
         CONNECTION
@@ -529,24 +545,25 @@ FINAL(replies)
 
 
 def test_turns_time_limit_or_the_end_of_the_search_ends_a_hanging_tool() -> None:
-    ended, begun = threading.Event(), threading.Event()
+    tool_ended = threading.Event()
+    tool_started = threading.Event()
 
     def hang() -> None:
-        begun.set()
+        tool_started.set()
         try:
             while True:
                 time.sleep(0.01)
         finally:
-            ended.set()
+            tool_ended.set()
 
     message = error_message("hang()", tools=[hang], turn_seconds=0.2)
     assert "hang took too long and was ended: the tools have 0.2 s together in a turn." in message
-    assert ended.wait(60)
-    ended.clear()
-    begun.clear()
+    assert tool_ended.wait(60)
+    tool_ended.clear()
+    tool_started.clear()
     code = "import threading\nthreading.Thread(target=hang, daemon=True).start()\nwhile not ready(): pass\nFINAL(1)"
-    assert answer(code, tools=[hang, lambda_named("ready", begun.is_set)]) == 1
-    assert ended.wait(60)
+    assert answer(code, tools=[hang, lambda_named("ready", tool_started.is_set)]) == 1
+    assert tool_ended.wait(60)
 
 
 def lambda_named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -558,14 +575,14 @@ def lambda_named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_number_of_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_tools, "MOST_CALLS", 3)
+    monkeypatch.setattr(search_tools, "MAX_TOOL_CALLS", 3)
     assert "may be called 3 times, and have been" in error_message("[later(1) for _ in range(4)]")
 
 
 @pytest.mark.parametrize(
     ("tools", "message"),
     [
-        ([lambda: 1], "cannot be named '<lambda>': it is no name in Python"),
+        ([lambda: 1], "cannot be named '<lambda>': it is not a name in Python"),
         ([5], "5 is not a function"),
         ([price, price], "two tools named 'price'"),
         ([lambda_named("grep", len)], "a search has that name already"),
@@ -602,7 +619,8 @@ def test_call_after_the_end_does_not_run() -> None:
     def note(line: str) -> None:
         called.append(line)
 
-    tools, done = CallerTools([note]), threading.Event()
+    tools = CallerTools([note])
+    done = threading.Event()
     tools.start(1, "note", ["before"], {}, lambda result: done.set())
     assert done.wait(60)
     tools.end()
@@ -615,11 +633,6 @@ def test_call_after_the_end_does_not_run() -> None:
 
 # Parts of the text on which an answer rests, through calls of calls
 
-WORDS = "and the same words in every line"
-LINES = [f"{n:05d} {'needle' if n % 1000 == 7 else 'straw'} {WORDS}\n" for n in range(4_000)]
-TEXT = "".join(LINES) * 2
-HALF = len(TEXT) // 2
-
 
 def answer_over_parts(script: Mapping[str, str], plain_answer: str = "read", **options: Any) -> Any:
     """Search with calls that run this code, or give the plain answer."""
@@ -630,11 +643,8 @@ def answer_over_parts(script: Mapping[str, str], plain_answer: str = "read", **o
     return search_by(text=TEXT, model=ScriptedModel(reply=reply), **options)
 
 
-def quotes(found: Any, text: str) -> list[str]:
-    return [text[start:end] for start, end in found.spans]
-
-
-FIND = "hits = grep('needle')\nFINAL(hits[-1])"
+def quotes(final_answer: Any, text: str) -> list[str]:
+    return [text[start:end] for start, end in final_answer.spans]
 
 
 @pytest.mark.parametrize(
@@ -649,25 +659,25 @@ FIND = "hits = grep('needle')\nFINAL(hits[-1])"
 )
 def test_answer_cites_the_text_quoted_by_a_sub_call(code: str) -> None:
     between = "FINAL(rlm('find', context[: len(context) // 2]))"
-    found = answer_over_parts({"what?": code, "find": FIND, "between": between}, max_depth=3)
+    final_answer = answer_over_parts({"what?": code, "find": FIND, "between": between}, max_depth=3)
     start = TEXT.index("01007", HALF)
-    assert found.spans == ((start, TEXT.index("\n", start)),)
+    assert final_answer.spans == ((start, TEXT.index("\n", start)),)
 
 
 def test_answer_reused_for_an_equal_part_cites_nothing() -> None:
     code = "FINAL([rlm('find', partition(4)[2]), rlm('find', partition(4)[0])])"
-    found = answer_over_parts({"what?": code, "find": FIND}, max_depth=2)
+    final_answer = answer_over_parts({"what?": code, "find": FIND}, max_depth=2)
     start = TEXT.index("01007", HALF)
-    assert found.usage.calls == 2, "one answer was reused"
-    assert [call.spans for call in found.tree.calls] == [((start, start + 45),), ()]
+    assert final_answer.usage.calls == 2, "one answer was reused"
+    assert [call.spans for call in final_answer.tree.calls] == [((start, start + 45),), ()]
 
 
 def test_combined_parts_keep_their_offsets() -> None:
     code = "FINAL(rlm('find', [context[len(context) // 2 + 50_000 :], context[:30_000]]))"
     find = "FINAL([hit for hit in grep('needle')])"
-    found = answer_over_parts({"what?": code, "find": find}, max_depth=2)
+    final_answer = answer_over_parts({"what?": code, "find": find}, max_depth=2)
     starts = (TEXT.index("00007"), TEXT.index("02007", HALF), TEXT.index("03007", HALF))
-    assert found.spans == tuple((start, TEXT.index("\n", start)) for start in starts)
+    assert final_answer.spans == tuple((start, TEXT.index("\n", start)) for start in starts)
 
 
 def test_plain_call_answer_cites_its_unique_occurrence() -> None:
@@ -679,12 +689,6 @@ def test_plain_call_answer_cites_its_unique_occurrence() -> None:
         ("same words", ()),
     ):
         assert answer_over_parts({"what?": code}, plain_answer=quoted).spans == spans
-
-
-VALUES = "".join(
-    f"{line:04d} customer C-{line % 40 + 100} paid {line * 7}.25 EUR on day {line % 9}\n"
-    for line in range(2_000)
-)
 
 
 @pytest.mark.parametrize(
@@ -710,8 +714,8 @@ def test_answer_cites_values_that_code_split_and_joined(code: str) -> None:
         sub_code = "FINAL(llm('amounts?', [context[:10_000], context[30_000:50_000]]))"
         return python("import json\n" + (sub_code if query_of(messages) == "sub" else code))
 
-    found = search_by(text=VALUES, model=ScriptedModel(reply=reply), max_depth=2)
-    assert quotes(found, VALUES) == ["49.25", "5439.25"]
+    final_answer = search_by(text=VALUES, model=ScriptedModel(reply=reply), max_depth=2)
+    assert quotes(final_answer, VALUES) == ["49.25", "5439.25"]
 
 
 @pytest.mark.parametrize(
@@ -725,20 +729,21 @@ def test_answer_cites_values_that_code_split_and_joined(code: str) -> None:
 def test_lines_in_a_text_that_code_makes_are_still_cited(text: str) -> None:
     code = f"hits = grep('0007 c|0777 c')\nllm('amounts?', {text})\nFINAL('end')"
     model = scripted({"what?": python(code), "amounts?": "49.25, 5439.25"})
-    found = rlm("what?", VALUES, model=model)
-    assert found.tree is not None
-    (call,) = found.tree.calls
+    answer = rlm("what?", VALUES, model=model)
+    assert answer.tree is not None
+    (call,) = answer.tree.calls
     assert quotes(call, VALUES) == ["49.25", "5439.25"]
 
 
 def test_forged_spans_of_a_made_text_are_ignored() -> None:
-    text = Text.root("0123456789" * 3).joined([(5, 30)])
+    text = SearchedText.root("0123456789" * 3).joined([(5, 30)])
     runs: list[object] = [[0, 0, 5], [2, 7, 3], [9, 0, 2], [11, 0, 9], [11, 1, 2]]
     runs += ["x", [1, 2], [11, 5, 3], [3, 8, 2]]
-    made = {"text": "a 234 56789 01234", "runs": runs}
-    request = read_call("llm", {"query": "q", "parts": [made], "map": False}, text)
-    part, (read,) = request.parts[0], request.read
-    assert isinstance(part, Text)
+    forged_text = {"text": "a 234 56789 01234", "runs": runs}
+    request = read_call("llm", {"query": "q", "parts": [forged_text], "map": False}, text)
+    part = request.parts[0]
+    (read,) = request.read
+    assert isinstance(part, SearchedText)
     assert [text.text[start:end] for start, end in read] == ["234"]
     assert part.origin == (TextRun(2, 12, 3),)
 
@@ -764,25 +769,25 @@ def test_values_whose_position_is_uncertain_are_not_cited(code: str, read: str, 
 def test_computed_number_cites_what_its_sub_calls_quote() -> None:
     quoted = "0100 customer C-120 paid 700.25 EUR on day 1"
     for code, count in (("FINAL(len(answers))", 1), ("FINAL(f'{len(answers)} of them')", 0)):
-        first = python(f"answers = [llm('?', partition(50)[2])]\n{code}")
-        model = scripted({"what?": first, "?": f'["{quoted}"]'})
+        root_code = python(f"answers = [llm('?', partition(50)[2])]\n{code}")
+        model = scripted({"what?": root_code, "?": f'["{quoted}"]'})
         assert quotes(rlm("what?", VALUES, model=model), VALUES) == [quoted] * count
 
 
 def test_forged_sandbox_spans_are_ignored() -> None:
-    def accepted(answer: str, text: Text, *spans: object) -> object:
+    def accepted(answer: str, text: SearchedText, *spans: object) -> object:
         final = read_final({"text": answer, "spans": [*spans]}, text, 100)
         assert final is not None
         return final[1]
 
-    text = Text.root("The text of a node.").joined([(4, 19)])
+    text = SearchedText.root("The text of a node.").joined([(4, 19)])
     forged: list[object] = [[0, 4], [0, 9], [3], "x", [5, 9], [0, 10**20]]
     assert accepted("It says: text, of a.", text, *forged) == [(0, 4), (5, 9)], "those it quotes"
-    text = Text.root("a\nb\nc")
+    text = SearchedText.root("a\nb\nc")
     assert accepted("See line 2.", text, [0, 1], [2, 3], [2, 5]) == [(2, 3)]
-    text = Text.root("The context b")
-    found = accepted("The reconciled sum: b.", text, [0, 3], [0, 1], [4, 7], [12, 13])
-    assert found == [(0, 3)], "others stand within words, or by chance"
+    text = SearchedText.root("The context b")
+    accepted_spans = accepted("The reconciled sum: b.", text, [0, 3], [0, 1], [4, 7], [12, 13])
+    assert accepted_spans == [(0, 3)], "others stand within words, or by chance"
     message = '{"text": "x straw x", "spans": [[0, 10**20], [6, 11], [0, 5]]}'
     code = f'{CONNECTION}connection.send("final", {message})'
     assert quotes(answer_over_parts({"what?": code}), TEXT) == ["straw"]

@@ -16,11 +16,13 @@ import pytest
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search.api import Search, arlm, rlm
-from mahtab_tui.search.conversation import FunctionModel, Message
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.api import arlm, rlm
+from mahtab_tui.search.conversation import PromptMessage
+from mahtab_tui.search.function_models import FunctionModel
+from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.models import CLI_CONCURRENCY
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.search.search import Search
+from mahtab_tui.worker.rlm.search import SearchFailed
 from tests import tags
 from tests.fake_claude import FakeClaude, InstallClaude
 from tests.integration.scripted_searches import LOG, python, run_program
@@ -31,6 +33,13 @@ from tests.waiting import wait_for
 # A function as the model of a search.
 
 Messages = list[dict[str, str]]
+
+ANSWER = python("FINAL(1)")
+
+USED = {"prompt_tokens": 7, "completion_tokens": 3}
+ALSO_USED = {"input_tokens": 7, "output_tokens": 3}
+
+LIMITS = SearchLimits(small=0, max_depth=1)
 
 
 def test_function_receives_the_messages_and_returns_the_answer() -> None:
@@ -46,9 +55,9 @@ def test_function_receives_the_messages_and_returns_the_answer() -> None:
     answer = rlm("what?", LOG, model=model)
     assert (answer, answer.usage.calls) == ("six", 3)
     assert answer.usage.tokens > 0, "estimated"
-    first = ["system", "user"]
+    first_roles = ["system", "user"]
     roles = [[message["role"] for message in messages] for messages in sent]
-    assert roles == [first, [*first, "assistant", "user"], first]
+    assert roles == [first_roles, [*first_roles, "assistant", "user"], first_roles]
     assert sent[1][2]["content"] == look
     assert answer.tree is not None
     assert answer.tree.calls[0].model == "model"
@@ -89,9 +98,6 @@ class Named(SimpleNamespace):
     """An answer as clients of services return it."""
 
 
-ANSWER = python("FINAL(1)")
-
-
 def pieces(messages: Messages) -> Iterator[str]:
     yield ANSWER[:9]
     yield ANSWER[9:]
@@ -112,8 +118,6 @@ class AsyncCaller:
         return ANSWER
 
 
-USED = {"prompt_tokens": 7, "completion_tokens": 3}
-ALSO_USED = {"input_tokens": 7, "output_tokens": 3}
 OF_OPENAI = Named(choices=[Named(message=Named(content=ANSWER))], usage=Named(**USED))
 OF_ANTHROPIC = Named(content=[Named(text=ANSWER)], usage=Named(**ALSO_USED))
 
@@ -184,7 +188,7 @@ def test_function_receives_no_secrets() -> None:
         sent.append(messages)
         return "yes \ud83c"
 
-    message = Message("user", "It is hunter2hunter2.")
+    message = PromptMessage("user", "It is hunter2hunter2.")
     conversation = FunctionModel(model, secrets).conversation(message)
     tokens: list[str | None] = []
     reply = asyncio.run(conversation.ask(tokens.append))
@@ -206,8 +210,6 @@ print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "tex
 
 
 # Searches by the `claude` CLI: a fake one that speaks its protocol, real sandboxes.
-
-LIMITS = Limits(small=0, max_depth=1)
 
 
 @pytest.fixture
@@ -242,7 +244,7 @@ def test_node_keeps_its_process_and_sends_the_text_only_once(
     assert "first" in fake.prompts[1]
     assert "dropped" in fake.prompts[1], "it remembers its own words"
     assert answer.usage.cost == pytest.approx(0.75)
-    assert search._trees[answer.tree].calls.budget.spent.tokens == 3 * (10 + 1 + 2 + 5), (
+    assert search._trees[answer.tree].calls.ledger.spent.tokens == 3 * (10 + 1 + 2 + 5), (
         "what is read from the cache is read too"
     )
     assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
@@ -253,21 +255,21 @@ def test_fan_out_uses_few_processes_and_leaves_none(
 ) -> None:
     answers = [python("FINAL(len(rlm_map('read', partition(7))))"), "never said"]
     fake = install_claude("answers", answers=answers)
-    most = 0
-    ended = threading.Event()
+    max_alive = 0
+    search_ended = threading.Event()
 
     def watch() -> None:
-        nonlocal most
-        while not ended.wait(0.01):
-            most = max(most, alive(fake))
+        nonlocal max_alive
+        while not search_ended.wait(0.01):
+            max_alive = max(max_alive, alive(fake))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     assert search.run("what?", TEXT, model="claude", limits=LIMITS).text == "7"
-    ended.set()
+    search_ended.set()
     watcher.join()
     assert len(fake.starts) == 8
-    assert most <= CLI_CONCURRENCY + 1, "those in use, and the root's"
+    assert max_alive <= CLI_CONCURRENCY + 1, "those in use, and the root's"
     search.close()
     assert alive(fake) == 0
 
@@ -300,9 +302,9 @@ class Completions(BaseHTTPRequestHandler):
     most: ClassVar[set[int | None]] = set()
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        Completions.most.add(asked.get("max_completion_tokens"))
-        root = "writing Python" in str(asked["messages"][0])
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        Completions.most.add(body.get("max_completion_tokens"))
+        root = "writing Python" in str(body["messages"][0])
         if not root and Completions.silent:
             Completions.over.wait(30)
         words = "```python\nFINAL(' '.join(rlm_map('read', partition(6))))\n```" if root else "fine"
@@ -314,7 +316,7 @@ class Completions(BaseHTTPRequestHandler):
             {"choices": [], "usage": usage},
         ]
         about = {"id": "1", "object": "chat.completion.chunk", "created": 1}
-        about["model"] = asked["model"]
+        about["model"] = body["model"]
         text = "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks)
         data = f"{text}data: [DONE]\n\n".encode()
         self.send_response(200)

@@ -10,11 +10,12 @@ import pytest
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search import limits
-from mahtab_tui.search.api import CancelToken, Search, Searcher, rlm
-from mahtab_tui.search.conversation import ChosenModels
-from mahtab_tui.search.limits import Limits
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.search import gates
+from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.chosen_models import ChosenModels
+from mahtab_tui.search.limits import SearchLimits
+from mahtab_tui.search.search import CancelToken, Search
+from mahtab_tui.worker.rlm.search import SearchFailed
 from tests import tags
 from tests.integration.asking import PATIENCE
 from tests.integration.scripted_searches import LOG, python, run_program
@@ -68,12 +69,12 @@ def test_replayed_search_loads_no_model_library(tmp_path: Path) -> None:
 def test_address_gets_no_other_key_than_its_own(
     service: Service, spec: str, path: str, key: str | None
 ) -> None:
-    with serving() as other:
-        other.replies = [(ANTHROPIC if "anthropic" in spec else OPENAI).reply(FINAL)]
-        assert rlm("?", LOG, model=spec, base_url=f"{other.url}/v1", api_key=key) == LENGTH
-        assert other.paths == [path]
-        assert ("of-the-call" in str(other.headers)) == (key is not None)
-        assert "no-secret" not in str(other.headers)
+    with serving() as other_service:
+        other_service.replies = [(ANTHROPIC if "anthropic" in spec else OPENAI).reply(FINAL)]
+        assert rlm("?", LOG, model=spec, base_url=f"{other_service.url}/v1", api_key=key) == LENGTH
+        assert other_service.paths == [path]
+        assert ("of-the-call" in str(other_service.headers)) == (key is not None)
+        assert "no-secret" not in str(other_service.headers)
     assert not service.asked
 
 
@@ -85,9 +86,9 @@ def test_key_of_the_call_replaces_that_of_the_environment(service: Service) -> N
 
 def test_sub_model_of_another_provider_gets_neither_address_nor_key(service: Service) -> None:
     service.replies = [ANTHROPIC.reply("six")]
-    with serving() as other:
-        other.replies = [OPENAI.reply(python("FINAL(llm('read', context[:9]))"))]
-        access: dict[str, Any] = {"base_url": f"{other.url}/v1", "api_key": "of-the-call"}
+    with serving() as other_service:
+        other_service.replies = [OPENAI.reply(python("FINAL(llm('read', context[:9]))"))]
+        access: dict[str, Any] = {"base_url": f"{other_service.url}/v1", "api_key": "of-the-call"}
         answer = rlm("?", LOG, model="openai:m", sub_model=ANTHROPIC.spec, **access)
     assert answer == "six"
     assert "of-the-call" not in str(service.headers)
@@ -106,13 +107,13 @@ def test_address_is_only_for_models_of_services(model: Any, error: str) -> None:
     with pytest.raises(ModelError, match=error):
         rlm("?", LOG, model=model, base_url="http://127.0.0.1:1")
     with pytest.raises(ValueError, match="base_url must be a text"):
-        rlm("?", LOG, model=model, base_url=7)
+        rlm("?", LOG, model=model, base_url=7)  # type: ignore[arg-type]
 
 
 def test_anthropic_search_reports_usage_and_retries(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(gates, "_FIRST_PAUSE_S", 0.01)
     wait = {"retry-after": "0.02"}
     overloaded = refusing(529, "Overloaded", kind="overloaded_error", headers=wait)
     service.replies = [overloaded, ANTHROPIC.reply("Well.\n", FINAL)]
@@ -152,7 +153,7 @@ def test_stopped_search_closes_its_connection(service: Service) -> None:
 def test_search_uses_langchain_if_that_sends_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     def kind() -> str:
         models = ChosenModels(dict, Secrets(), lambda level, text: None)
-        return type(models.get("vllm:m", Limits(), {})).__name__
+        return type(models.get("vllm:m", SearchLimits(), {})).__name__
 
     assert kind() == "ServiceModel"
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
@@ -190,9 +191,9 @@ def client(name: str, service: Service) -> tuple[Any, Protocol]:
 
 @pytest.mark.parametrize("name", ["OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic"])
 def test_client_with_a_models_name_is_a_model(service: Service, name: str) -> None:
-    made, protocol = client(name, service)
+    service_client, protocol = client(name, service)
     service.replies = [whole(protocol, python("print(1)")), whole(protocol, FINAL)]
-    with Searcher(model=(made, "m"), temperature=0.5, max_usd=1) as searcher:
+    with Searcher(model=(service_client, "m"), temperature=0.5, max_usd=1) as searcher:
         for _ in range(2):
             answer = searcher.rlm("?", LOG)
     assert answer == LENGTH
@@ -208,29 +209,29 @@ def test_client_with_a_models_name_is_a_model(service: Service, name: str) -> No
 
 @pytest.mark.parametrize("name", ["OpenAI", "Anthropic"])
 def test_failure_and_token_limit_of_a_client_are_recognized(service: Service, name: str) -> None:
-    made, protocol = client(name, service)
+    service_client, protocol = client(name, service)
     service.replies = [refusing(401, "No such key.")]
     with pytest.raises(SearchFailed, match=r"^The key was not accepted: .*No such key\.$"):
-        rlm("?", LOG, model=(made, "m"))
+        rlm("?", LOG, model=(service_client, "m"))
     cut = "max_tokens" if protocol is ANTHROPIC else "length"
     service.replies = [whole(protocol, "It is", cut)]
-    assert rlm("?", "short", model=(made, "m")).state == "partial"
+    assert rlm("?", "short", model=(service_client, "m")).state == "partial"
 
 
 def test_client_needs_a_models_name(service: Service) -> None:
-    made, _ = client("OpenAI", service)
+    service_client, _ = client("OpenAI", service)
     wrong: list[tuple[Any, str]] = [
-        (made, "Name the model as well"),
-        ((made,), "A tuple as the model must be"),
-        ((made, ""), "A tuple as the model must be"),
+        (service_client, "Name the model as well"),
+        ((service_client,), "A tuple as the model must be"),
+        ((service_client, ""), "A tuple as the model must be"),
         (("x", "m"), "A tuple as the model must be"),
     ]
-    for given, error in wrong:
+    for model, error in wrong:
         with pytest.raises(ModelError, match=error):
-            rlm("?", LOG, model=given)
-    made, _ = client("Anthropic", service)
+            rlm("?", LOG, model=model)
+    service_client, _ = client("Anthropic", service)
     with pytest.raises(ModelError, match="m takes no seed"):
-        rlm("?", LOG, model=(made, "m"), seed=1)
+        rlm("?", LOG, model=(service_client, "m"), seed=1)
 
 
 def test_cell_may_name_a_service(open_session: OpenSession, service: Service) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Text
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
 from mahtab_tui.sandbox.child import ForkServer
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.worker.sandbox import confinement
@@ -23,6 +23,16 @@ from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
 from tests.waiting import alive
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+THREADS = """
+import ctypes
+lib = ctypes.CDLL(None, use_errno=True)
+stack = ctypes.create_string_buffer(2**20)
+top, work, made = ctypes.c_void_p(ctypes.addressof(stack) + 2**20 - 4096), ctypes.cast(lib.pause, ctypes.c_void_p), 0
+while lib.clone(work, top, 0x100 | 0x200 | 0x400 | 0x800 | 0x10000, None) > 0 and made < 5000:
+    made += 1
+"""
+"""Starts threads with one stack, so that no limit of memory counts them."""
 
 
 def server_of(sandboxes: ProcessSandboxes) -> ForkServer:
@@ -117,9 +127,9 @@ async def test_closed_or_replaced_stream_is_restored_in_the_next_turn(sandbox: S
 
 
 async def test_any_text_arrives_unchanged(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
-    sandbox = await sandboxes.start(Text.root("a\0\ud800😀\r\n"), node)
+    sandbox = await sandboxes.start(SearchedText.root("a\0\ud800😀\r\n"), node)
     assert await printed(sandbox, "ascii(context)") == ascii(ascii("a\0\ud800😀\r\n")) + "\n"
-    empty = await sandboxes.start(Text.root(""), node)
+    empty = await sandboxes.start(SearchedText.root(""), node)
     assert await printed(empty, "context") == "''\n"
 
 
@@ -245,13 +255,13 @@ async def test_nothing_runs_between_turns(sandbox: Sandbox) -> None:
 async def test_thread_waiting_for_a_call_learns_that_the_turn_is_over(
     sandbox: Sandbox, node: RecordingNode
 ) -> None:
-    asked = asyncio.Event()
+    call_received = asyncio.Event()
 
     async def answer(name: str, args: dict[str, Any]) -> Any:
         if args["query"] == "q":
-            asked.set()
+            call_received.set()
             await never(name, args)
-        await asked.wait()
+        await call_received.wait()
         return await echo(name, args)
 
     node.answer = answer
@@ -281,18 +291,18 @@ async def test_dying_process_reports_how_and_is_replaced(sandbox: Sandbox) -> No
     assert await printed(sandbox, "len(context)") == "14\n"
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("wait_for_end", [False, True])
 async def test_server_is_restarted_if_it_ends(
-    sandboxes: ProcessSandboxes, node: RecordingNode, known: bool
+    sandboxes: ProcessSandboxes, node: RecordingNode, wait_for_end: bool
 ) -> None:
-    sandbox = await sandboxes.start(Text.root("a"), node)
+    sandbox = await sandboxes.start(SearchedText.root("a"), node)
     server = server_of(sandboxes)
     server._process.kill()
     os.waitid(os.P_PID, server._process.pid, os.WEXITED | os.WNOWAIT)
-    while known and server.alive:
+    while wait_for_end and server.alive:
         await asyncio.sleep(0)
-    other = await sandboxes.start(Text.root("b"), node)
-    assert await printed(other, "context") == "'b'\n"
+    second_sandbox = await sandboxes.start(SearchedText.root("b"), node)
+    assert await printed(second_sandbox, "context") == "'b'\n"
     result = await run(sandbox, "context")
     assert result.status == "died" or result.output == "'a'\n"
     assert await printed(sandbox, "context") == "'a'\n"
@@ -301,13 +311,13 @@ async def test_server_is_restarted_if_it_ends(
 @asynccontextmanager
 async def using_the_spare(sandboxes: ProcessSandboxes, node: RecordingNode) -> AsyncIterator[None]:
     """Use the process made ahead, and check afterwards that sandboxes can be started."""
-    await (await sandboxes.start(Text.root("x"), node)).close()
-    first = await sandboxes.start(Text.root("x"), node)
+    await (await sandboxes.start(SearchedText.root("x"), node)).close()
+    first_sandbox = await sandboxes.start(SearchedText.root("x"), node)
     yield
-    sandbox = await sandboxes.start(Text.root("later"), node)
+    sandbox = await sandboxes.start(SearchedText.root("later"), node)
     assert await printed(sandbox, "context") == "'later'\n"
     await sandbox.close()
-    await first.close()
+    await first_sandbox.close()
 
 
 async def test_start_without_free_descriptors_fails_and_a_later_one_works(
@@ -318,15 +328,15 @@ async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     async with using_the_spare(sandboxes, node):
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
         try:
-            for room in range(6):
+            for free_descriptors in range(6):
                 with suppress(OSError):
                     while True:
                         descriptors.append(os.open(os.devnull, os.O_RDONLY))
-                for _ in range(room):
+                for _ in range(free_descriptors):
                     os.close(descriptors.pop())
-                if room < 4:
+                if free_descriptors < 4:
                     with pytest.raises(SandboxError, match="Too many open files"):
-                        await asyncio.wait_for(sandboxes.start(Text.root("x"), node), 30)
+                        await asyncio.wait_for(sandboxes.start(SearchedText.root("x"), node), 30)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             for fd in descriptors:
@@ -340,12 +350,16 @@ async def test_server_without_free_descriptors_reports_it_and_survives(
         server = server_of(sandboxes)
         pid = server._process.pid
         limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        used = {int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()}
-        free = [number for number in range(limits[0]) if number not in used]
-        for room in range(2):
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[room], limits[1]))
+        open_descriptors = {int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+        unused_descriptors = [
+            number for number in range(limits[0]) if number not in open_descriptors
+        ]
+        for free_descriptors in range(2):
+            resource.prlimit(
+                pid, resource.RLIMIT_NOFILE, (unused_descriptors[free_descriptors], limits[1])
+            )
             with pytest.raises(SandboxError, match="Too many open files"):
-                await sandboxes.start(Text.root("x"), node)
+                await sandboxes.start(SearchedText.root("x"), node)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
     assert sandboxes._server is server
 
@@ -354,13 +368,13 @@ async def test_next_sandbox_is_a_process_made_ahead_unless_that_has_died(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     for dies in (False, True):
-        await (await sandboxes.start(Text.root("before"), node)).close()
+        await (await sandboxes.start(SearchedText.root("before"), node)).close()
         assert sandboxes._spare is not None
         _, forked = await sandboxes._spare
         if dies:
             os.kill(forked.pid, signal.SIGKILL)
-            await asyncio.shield(forked.ended)
-        sandbox = await sandboxes.start(Text.root("later"), node)
+            await asyncio.shield(forked.exit_code)
+        sandbox = await sandboxes.start(SearchedText.root("later"), node)
         assert await printed(sandbox, "context") == "'later'\n"
         assert (sandbox._child._forked is forked) is not dies
         await sandbox.close()
@@ -369,18 +383,19 @@ async def test_next_sandbox_is_a_process_made_ahead_unless_that_has_died(
 async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_later_ones(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
-    await sandboxes.start(Text.root("a"), node)
+    await sandboxes.start(SearchedText.root("a"), node)
     server = server_of(sandboxes)
     running = set(server._running)
     for steps in range(-1, 12):
-        before, spare = len(server._running), sandboxes._spare
-        start = asyncio.create_task(sandboxes.start(Text.root("a"), node))
-        while steps >= 0 and len(server._running) == before and sandboxes._spare is spare:
+        running_before = len(server._running)
+        spare = sandboxes._spare
+        start = asyncio.create_task(sandboxes.start(SearchedText.root("a"), node))
+        while steps >= 0 and len(server._running) == running_before and sandboxes._spare is spare:
             await asyncio.sleep(0)
         for _ in range(steps):
             await asyncio.sleep(0)
         start.cancel()
-        following = asyncio.create_task(sandboxes.start(Text.root("b"), node))
+        following = asyncio.create_task(sandboxes.start(SearchedText.root("b"), node))
         await asyncio.wait((start,))
         if not start.cancelled():
             await start.result().close()
@@ -389,8 +404,8 @@ async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_
     assert sandboxes._spare is not None
     _, spare_process = await sandboxes._spare
     while any(
-        number not in running and ended is not spare_process.ended
-        for number, ended in server._running.items()
+        number not in running and end_event is not spare_process.exit_code
+        for number, end_event in server._running.items()
     ):
         await asyncio.sleep(0.01)
     assert not server._requests
@@ -402,7 +417,7 @@ async def test_cancelled_start_with_a_large_text_leaves_no_file(
     def memory_files() -> list[str]:
         return [name for fd in os.listdir("/proc/self/fd") if "memfd:text" in (name := _link(fd))]
 
-    start = asyncio.create_task(sandboxes.start(Text.root("x" * 20_000_000), node))
+    start = asyncio.create_task(sandboxes.start(SearchedText.root("x" * 20_000_000), node))
     while not memory_files():
         await asyncio.sleep(0)
     start.cancel()
@@ -422,26 +437,26 @@ def _link(fd: str) -> str:
 async def test_closing_ends_all_processes_for_good(node: RecordingNode) -> None:
     sandboxes = open_sandboxes()
     assert isinstance(sandboxes, ProcessSandboxes)
-    sandbox = await sandboxes.start(Text.root("a"), node)
+    sandbox = await sandboxes.start(SearchedText.root("a"), node)
     turn = asyncio.create_task(run(sandbox, "print('go')\nllm('q')\nwhile True: pass"))
     await node.waiting.wait()
     await sandboxes.close()
     assert (await turn).status in ("died", "killed")
     assert (await run(sandbox, "1")).status == "died"
     with pytest.raises(SandboxError):
-        await sandboxes.start(Text.root("a"), node)
+        await sandboxes.start(SearchedText.root("a"), node)
 
 
 async def test_killed_host_leaves_nothing() -> None:
     host = """
 import asyncio, sys
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.sandbox.base import Text
+from mahtab_tui.sandbox.base import SearchedText
 class Node:
     def send(self, name, args): ...
 async def main():
     sandboxes = open_sandboxes()
-    sandbox = await sandboxes.start(Text.root("a"), Node())
+    sandbox = await sandboxes.start(SearchedText.root("a"), Node())
     print((await sandbox.run("import os\\nprint(os.getpid(), os.getppid())", 60)).output, flush=True)
     await sandbox.run("import signal\\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\\nwhile True: pass", 1000)
 asyncio.run(main())
@@ -466,19 +481,8 @@ async def test_memory_exhaustion_ends_only_this_sandbox_and_the_next_turn_works(
     assert await printed(sandbox, "len(context)") == "14\n"
 
 
-THREADS = """
-import ctypes
-lib = ctypes.CDLL(None, use_errno=True)
-stack = ctypes.create_string_buffer(2**20)
-top, work, made = ctypes.c_void_p(ctypes.addressof(stack) + 2**20 - 4096), ctypes.cast(lib.pause, ctypes.c_void_p), 0
-while lib.clone(work, top, 0x100 | 0x200 | 0x400 | 0x800 | 0x10000, None) > 0 and made < 5000:
-    made += 1
-"""
-"""Starts threads with one stack, so that no limit of memory counts them."""
-
-
 async def test_operating_system_limits_the_threads_of_a_sandbox(sandbox: Sandbox) -> None:
-    assert 0 < int(await printed(sandbox, THREADS + "print(made)")) < confinement.SHARED_THREADS
+    assert 0 < int(await printed(sandbox, THREADS + "print(made)")) < confinement.MAX_SHARED_THREADS
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
@@ -487,15 +491,15 @@ async def test_threads_of_a_non_root_user_are_limited() -> None:
     code += "print(made, flush=True)\nos.kill(os.getpid(), 9)"
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=pipe)
-    made, _ = await process.communicate()
-    assert confinement.THREADS < int(made) <= confinement.SHARED_THREADS
+    thread_count, _ = await process.communicate()
+    assert confinement.MAX_THREADS < int(thread_count) <= confinement.MAX_SHARED_THREADS
 
 
 async def test_large_text_is_delivered_once_and_uses_only_its_own_memory(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     text = "0123456789abcde\n" * (100 * 2**20 // 16)
-    sandbox = await sandboxes.start(Text.root(text), node)
+    sandbox = await sandboxes.start(SearchedText.root(text), node)
     lengths = await printed(sandbox, "len(context), len(grep('x')), len(peek(50))")
     assert lengths == "(104857600, 0, 50)\n"
     pid = int(await printed(sandbox, "import os\nos.getpid()"))

@@ -18,7 +18,7 @@ import pytest_asyncio
 from mahtab_tui import worker
 from mahtab_tui.cli import admin as doctor
 from mahtab_tui.sandbox import process
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Text
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.worker.sandbox import confinement
 from tests.integration.canaries import Canaries, canaries
@@ -35,15 +35,45 @@ print("END", flush=True)
 sys.stdin.read()
 """
 
+WEAKENED = """
+import os, socket, sys
+package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
+from w.link import frames
+from w.sandbox import allowed_calls, confinement, server, system_calls
+CHANGE
+locks = confinement.prepare()
+ours, theirs = socket.socketpair()
+parent, text = os.getpid(), system_calls.memory_file("text")
+if os.fork() == 0:
+    try:
+        server.run(parent, theirs.fileno(), None, locks)
+    finally:
+        os._exit(1)
+theirs.close()
+try:
+    socket.send_fds(ours, [b"t"], [text])
+    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "answer": 1000, "tools": []}))
+except BrokenPipeError:  # it has ended; its message can still be read
+    pass
+print(ours.recv(10_000)[4:].decode())
+ours.close()
+os.wait()
+"""
+"""The child program, with a change of the lockdown."""
+ALLOW = (
+    "confinement.filter_program.__defaults__ = "
+    "((*allowed_calls.ALLOWED, allowed_calls.AllowedCall('x', {}, {})),)"
+)
+
 
 @pytest.fixture(scope="module")
 def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canaries]:
     with (
-        canaries(tmp_path_factory.mktemp("canaries")) as made,
+        canaries(tmp_path_factory.mktemp("canaries")) as created_canary,
         pytest.MonkeyPatch.context() as monkeypatch,
     ):
-        monkeypatch.setenv("CANARY", made.token)
-        yield made
+        monkeypatch.setenv("CANARY", created_canary.token)
+        yield created_canary
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -54,18 +84,18 @@ async def sandboxes(
     left_open.write_text("canary-inherited")
     fd = os.open(left_open, os.O_RDONLY)
     os.set_inheritable(fd, True)
-    made = open_sandboxes()
-    assert isinstance(made, ProcessSandboxes)
-    yield made
-    await made.close()
+    opened_sandboxes = open_sandboxes()
+    assert isinstance(opened_sandboxes, ProcessSandboxes)
+    yield opened_sandboxes
+    await opened_sandboxes.close()
     os.close(fd)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bystander(sandboxes: ProcessSandboxes) -> AsyncIterator[Sandbox]:
-    made = await sandboxes.start(Text.root("other"), RecordingNode())
-    yield made
-    await made.close()
+    other_sandbox = await sandboxes.start(SearchedText.root("other"), RecordingNode())
+    yield other_sandbox
+    await other_sandbox.close()
 
 
 class WaryNode(RecordingNode):
@@ -91,7 +121,7 @@ async def test_no_escape_attempt_succeeds(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     node = WaryNode()
-    sandbox = await sandboxes.start(Text.root("text"), node)
+    sandbox = await sandboxes.start(SearchedText.root("text"), node)
     server = sandboxes._server
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
     output = f"{result.output} {node.calls} {node.notifications}"
@@ -117,7 +147,7 @@ async def test_all_attacks_at_once_leave_other_processes_alone(
 ) -> None:
 
     async def attack(escape: Escape) -> None:
-        sandbox = await sandboxes.start(Text.root("text"), WaryNode())
+        sandbox = await sandboxes.start(SearchedText.root("text"), WaryNode())
         await run(sandbox, canary.prelude() + escape.code, min(escape.seconds, 2.0))
         await sandbox.close()
 
@@ -133,7 +163,9 @@ async def test_all_attacks_at_once_leave_other_processes_alone(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="some escapes need root")
-@pytest.mark.parametrize("escape", some_quick(each for each in ESCAPES if each.works))
+@pytest.mark.parametrize(
+    "escape", some_quick(candidate for candidate in ESCAPES if candidate.works)
+)
 def test_canaries_detect_escapes_without_a_sandbox(
     escape: Escape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,39 +184,10 @@ def test_canaries_detect_escapes_without_a_sandbox(
 
 # A sandbox that can be escaped is not used, and the user learns why.
 
-WEAKENED = """
-import os, socket, sys
-package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
-from w import frames
-from w.sandbox import confinement, server
-CHANGE
-locks = confinement.prepare()
-ours, theirs = socket.socketpair()
-parent, text = os.getpid(), confinement.memory_file("text")
-if os.fork() == 0:
-    try:
-        server.run(parent, theirs.fileno(), None, locks)
-    finally:
-        os._exit(1)
-theirs.close()
-try:
-    socket.send_fds(ours, [b"t"], [text])
-    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "answer": 1000, "tools": []}))
-except BrokenPipeError:  # it has ended; its message can still be read
-    pass
-print(ours.recv(10_000)[4:].decode())
-ours.close()
-os.wait()
-"""
-"""The child program, with a change of the lockdown."""
-ALLOW = (
-    "confinement.filter_program.__defaults__ = "
-    "((*confinement.ALLOWED, confinement.AllowedCall('x', {}, {})),)"
-)
-
 
 def first_message(change: str) -> dict[str, str]:
-    program, folder = WEAKENED.replace("CHANGE", change), str(Path(worker.__file__).parent)
+    program = WEAKENED.replace("CHANGE", change)
+    folder = str(Path(worker.__file__).parent)
     command = [sys.executable, "-I", "-S", "-c", program, folder]
     output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     message: dict[str, str] = json.loads(output)
@@ -199,7 +202,7 @@ def test_intact_sandbox_is_used_and_needs_few_descriptors(change: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "reason"),
     [
         ("confinement.restrict_files = lambda rules: None", "files can be opened"),
         ("confinement.apply_filter = lambda program: None", "processes can be made"),
@@ -207,7 +210,7 @@ def test_intact_sandbox_is_used_and_needs_few_descriptors(change: str) -> None:
         (ALLOW.format(41, 198), "the internet can be reached; local sockets can be reached"),
         (ALLOW.format(62, 129), "processes can be signalled"),
         (
-            "confinement.forbid_new_privileges = lambda: None\nconfinement.restrict_files = lambda rules: confinement.syscall(446, -1, 0)",
+            "confinement.forbid_new_privileges = lambda: None\nconfinement.restrict_files = lambda rules: system_calls.syscall(446, -1, 0)",
             "Errno",
         ),
         (
@@ -220,20 +223,20 @@ def test_intact_sandbox_is_used_and_needs_few_descriptors(change: str) -> None:
         ),
     ],
 )
-def test_broken_sandbox_is_not_used(change: str, why: str) -> None:
+def test_broken_sandbox_is_not_used(change: str, reason: str) -> None:
     message = first_message(change)
     assert message["op"] == "refused"
-    assert why in message["why"]
+    assert reason in message["why"]
 
 
 async def test_unusable_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    for executable, why in (
+    for executable, reason in (
         ("/nowhere/python", "cannot be started"),
         ("/bin/false", "does not work as a sandbox"),
     ):
         monkeypatch.setattr(sys, "executable", executable)
-        with pytest.raises(SandboxError, match=why):
-            await ProcessSandboxes().start(Text.root("text"), RecordingNode())
+        with pytest.raises(SandboxError, match=reason):
+            await ProcessSandboxes().start(SearchedText.root("text"), RecordingNode())
 
 
 def test_doctor_names_the_sandbox_and_missing_features(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import Sandboxes, Text
+from mahtab_tui.sandbox.base import Sandboxes, SearchedText
 from mahtab_tui.sandbox.process import open_sandboxes
 from tests.integration.sandboxes import RecordingNode, run
 
@@ -48,8 +48,8 @@ class Snippet(NamedTuple):
 
 def snippets() -> Iterator[Snippet]:
     source = Path(__file__).with_name("sandbox_snippets.txt").read_text()
-    for part in source.split("\n=== ")[1:]:
-        title, body = part.split("\n", 1)
+    for section in source.split("\n=== ")[1:]:
+        title, body = section.split("\n", 1)
         code, prints = body.split("--- prints\n")
         needs = re.search(r" \((\d+)\.(\d+)\)$", title)
         python = (int(needs[1]), int(needs[2])) if needs else (3, 9)
@@ -61,18 +61,18 @@ SNIPPETS = list(snippets())
 
 async def answers(name: str, args: dict[str, Any]) -> Any:
     """Answer with the query and the length of the part; fail if the query says so."""
-    found = []
+    replies = []
     for part in args["parts"]:
         start, end = part.get("span") or (0, len(part["text"]))
         text = f"{args['query']} ({end - start})"
-        found.append({"text": text, "failed": "fail" in args["query"]})
-    return {"answers": found}
+        replies.append({"text": text, "failed": "fail" in args["query"]})
+    return {"answers": replies}
 
 
 async def play(sandboxes: Sandboxes, snippet: Snippet) -> str:
     node = RecordingNode()
     node.answer = answers
-    sandbox = await sandboxes.start(Text.root(text()), node)
+    sandbox = await sandboxes.start(SearchedText.root(text()), node)
     try:
         printed = "".join([(await run(sandbox, code)).output for code in snippet.turns])
     finally:
@@ -83,9 +83,9 @@ async def play(sandboxes: Sandboxes, snippet: Snippet) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandboxes() -> AsyncIterator[Sandboxes]:
-    made = open_sandboxes()
-    yield made
-    await made.close()
+    opened_sandboxes = open_sandboxes()
+    yield opened_sandboxes
+    await opened_sandboxes.close()
 
 
 def test_the_corpus_is_large() -> None:

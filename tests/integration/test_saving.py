@@ -13,19 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import KernelState
 from tests.integration.kernels import PATIENCE, Cells, interpreters
 from tests.integration.saving import SavedSession, listed, restored
 from tests.tables import rows
 from tests.waiting import alive, descendants, wait_for
-
-
-@pytest.fixture
-def saved(home: Path, project: Path) -> Iterator[SavedSession]:
-    saved = SavedSession(home)
-    yield saved
-    saved.close()
-
 
 SAVED = r"""
 v = [1, 'a', None, 2.5, b'x', {1: (2, {3})}] | v
@@ -46,114 +39,6 @@ class C: pass\nold = C()\nclass C: new = 1 | type(old) is C, hasattr(old, 'new')
 import json as v | v.dumps(1)
 import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A; _private = 1 | v is E.A, _private
 """
-
-
-@pytest.mark.parametrize(("code", "look"), rows(SAVED))
-def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: str) -> None:
-    first = saved.started(code)
-    saved.keep(first)
-    before = first.text(look)
-    first.kernel.close()
-    cells = saved.kernel()
-    assert restored(cells) == {}
-    assert cells.text(look) == before
-
-
-def test_views_and_frames_share_their_memory(saved: SavedSession) -> None:
-    pytest.importorskip("pandas")
-    first = saved.started(
-        "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)",
-        "when = np.array(['2020-01-01'] * 9000, 'M8[D]'); f = np.asfortranarray(np.ones((50, 70))); f.flags.writeable = False",
-        "df = pd.DataFrame({'x': a, 'y': list('ab') * 25_000}); part = df['x']; small = df[df.x < 5]; inside = {'df': df}",
-    )
-    look = "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
-    before = first.text(look)
-    cells, missing = saved.again(first)
-    assert missing == {}
-    assert cells.text(look) == before
-    assert cells.text(
-        "np.shares_memory(a, v), np.shares_memory(a, t), a.flags.owndata, inside['df'] is df, np.shares_memory(df['x'], part)"
-    ) == ("(True, True, True, True, True)\n")
-    together = [{variable.name for variable in file.variables} for file in listed(cells).files]
-    assert {"a", "v", "t"} in together
-    assert {"df", "part", "inside"} in together
-
-
-def test_tables_of_other_libraries_are_restored(saved: SavedSession) -> None:
-    pytest.importorskip("polars")
-    pytest.importorskip("pyarrow")
-    first = saved.started(
-        "import polars as pl, pyarrow as pa\nv = pl.DataFrame({'a': range(5000)}); lazy = v.lazy().filter(pl.col('a') > 4990); t = pa.table({'b': list(range(5000))})"
-    )
-    cells, missing = saved.again(first)
-    assert missing == {}
-    assert (
-        cells.text("v['a'].sum(), lazy.collect().height, t.num_rows, t['b'][4999].as_py()")
-        == "(12497500, 9, 5000, 4999)\n"
-    )
-
-
-def test_unchanged_variables_are_not_rewritten(saved: SavedSession) -> None:
-    first = saved.started(
-        "import array\nclass C:\n    def f(self): return 1\nbig = array.array('b', bytes(3_000_000)); other = [C(), array.array('b', bytes(100_000))]"
-    )
-    saved.keep(first)
-    before = saved.files()
-    assert len(before) == 3
-    first.text("x = 1; other[1][0] = 7")
-    saved.keep(first)
-    after = saved.files()
-    assert len(after) == 3
-    assert len(before.items() & after.items()) == 1, "the large one is the same file"
-    first.text("pass")
-    saved.keep(first)
-    assert saved.files() == after
-
-
-def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(saved: SavedSession) -> None:
-    saved.leave("v = 1; w = 2")
-    cells = saved.started("v = 'mine'")
-    assert restored(cells) == {"v": "a cell has made a new one since"}
-    assert cells.text("v, w") == "('mine', 2)\n"
-
-
-def test_source_of_functions_is_restored(saved: SavedSession) -> None:
-    first = saved.started("def f():\n    return 1 / 0")
-    cells, _ = saved.again(first)
-    assert "return 1 / 0" in cells.run("f()").output
-    assert "return 1 / 0" in cells.text("import inspect; print(inspect.getsource(f))")
-
-
-@pytest.mark.parametrize("python", interpreters())
-def test_every_python_version_saves_and_restores(python: str, saved: SavedSession) -> None:
-    first = saved.started(
-        "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v",
-        python=python,
-    )
-    cells, missing = saved.again(first, python)
-    assert missing == {}
-    assert (
-        cells.text("v[0].f(), v[0] is v[1], type(v[0]) is C, g() is v") == "(3, True, True, True)\n"
-    )
-
-
-def test_other_python_restores_only_data_and_leaves_code_for_the_first(saved: SavedSession) -> None:
-    old, *_, new = [str(param.values[0]) for param in interpreters()] * 2  # type: ignore[attr-defined]
-    if old == new:
-        pytest.skip("there is one Python only")
-    first = saved.started(
-        "data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2", python=old
-    )
-    cells, missing = saved.again(first, new)
-    assert set(missing) == {"f", "C"}
-    assert "it contains code of Python" in missing["f"]
-    assert cells.text("data; data['a'].append(3); data") == "{'a': [1, 2, 3]}\n"
-    saved.keep(cells, *(file.name for file in listed(cells).files))
-    cells.kernel.close()
-    third = saved.kernel(old)
-    assert restored(third) == {}
-    assert third.text("data, f(), C().f()") == "({'a': [1, 2, 3]}, 1, 2)\n"
-
 
 HOSTILE = """\
 import threading, time, os, sys
@@ -186,6 +71,120 @@ view, good = memoryview(b'abc'), 1
 
 
 @pytest.fixture
+def saved(home: Path, project: Path) -> Iterator[SavedSession]:
+    saved = SavedSession(home)
+    yield saved
+    saved.close()
+
+
+@pytest.mark.parametrize(("code", "look"), rows(SAVED))
+def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: str) -> None:
+    first_cells = saved.started(code)
+    saved.keep(first_cells)
+    output_before = first_cells.text(look)
+    first_cells.kernel.close()
+    cells = saved.kernel()
+    assert restored(cells) == {}
+    assert cells.text(look) == output_before
+
+
+def test_views_and_frames_share_their_memory(saved: SavedSession) -> None:
+    pytest.importorskip("pandas")
+    first_cells = saved.started(
+        "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)",
+        "when = np.array(['2020-01-01'] * 9000, 'M8[D]'); f = np.asfortranarray(np.ones((50, 70))); f.flags.writeable = False",
+        "df = pd.DataFrame({'x': a, 'y': list('ab') * 25_000}); part = df['x']; small = df[df.x < 5]; inside = {'df': df}",
+    )
+    look = "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
+    output_before = first_cells.text(look)
+    cells, missing = saved.again(first_cells)
+    assert missing == {}
+    assert cells.text(look) == output_before
+    assert cells.text(
+        "np.shares_memory(a, v), np.shares_memory(a, t), a.flags.owndata, inside['df'] is df, np.shares_memory(df['x'], part)"
+    ) == ("(True, True, True, True, True)\n")
+    together = [{variable.name for variable in file.variables} for file in listed(cells).files]
+    assert {"a", "v", "t"} in together
+    assert {"df", "part", "inside"} in together
+
+
+def test_tables_of_other_libraries_are_restored(saved: SavedSession) -> None:
+    pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    first_cells = saved.started(
+        "import polars as pl, pyarrow as pa\nv = pl.DataFrame({'a': range(5000)}); lazy = v.lazy().filter(pl.col('a') > 4990); t = pa.table({'b': list(range(5000))})"
+    )
+    cells, missing = saved.again(first_cells)
+    assert missing == {}
+    assert (
+        cells.text("v['a'].sum(), lazy.collect().height, t.num_rows, t['b'][4999].as_py()")
+        == "(12497500, 9, 5000, 4999)\n"
+    )
+
+
+def test_unchanged_variables_are_not_rewritten(saved: SavedSession) -> None:
+    first_cells = saved.started(
+        "import array\nclass C:\n    def f(self): return 1\nbig = array.array('b', bytes(3_000_000)); other = [C(), array.array('b', bytes(100_000))]"
+    )
+    saved.keep(first_cells)
+    files_before = saved.files()
+    assert len(files_before) == 3
+    first_cells.text("x = 1; other[1][0] = 7")
+    saved.keep(first_cells)
+    files_after = saved.files()
+    assert len(files_after) == 3
+    assert len(files_before.items() & files_after.items()) == 1, "the large one is the same file"
+    first_cells.text("pass")
+    saved.keep(first_cells)
+    assert saved.files() == files_after
+
+
+def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(saved: SavedSession) -> None:
+    saved.leave("v = 1; w = 2")
+    cells = saved.started("v = 'mine'")
+    assert restored(cells) == {"v": "a cell has made a new one since"}
+    assert cells.text("v, w") == "('mine', 2)\n"
+
+
+def test_source_of_functions_is_restored(saved: SavedSession) -> None:
+    first_cells = saved.started("def f():\n    return 1 / 0")
+    cells, _ = saved.again(first_cells)
+    assert "return 1 / 0" in cells.run("f()").output
+    assert "return 1 / 0" in cells.text("import inspect; print(inspect.getsource(f))")
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_every_python_version_saves_and_restores(python: str, saved: SavedSession) -> None:
+    first_cells = saved.started(
+        "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v",
+        python=python,
+    )
+    cells, missing = saved.again(first_cells, python)
+    assert missing == {}
+    assert (
+        cells.text("v[0].f(), v[0] is v[1], type(v[0]) is C, g() is v") == "(3, True, True, True)\n"
+    )
+
+
+def test_other_python_restores_only_data_and_leaves_code_for_the_first(saved: SavedSession) -> None:
+    old, *_, new = [str(param.values[0]) for param in interpreters()] * 2  # type: ignore[attr-defined]
+    if old == new:
+        pytest.skip("there is one Python only")
+    first_cells = saved.started(
+        "data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2", python=old
+    )
+    cells, missing = saved.again(first_cells, new)
+    assert set(missing) == {"f", "C"}
+    assert "it contains code of Python" in missing["f"]
+    assert cells.text("data; data['a'].append(3); data") == "{'a': [1, 2, 3]}\n"
+    saved.keep(cells, *(file.name for file in listed(cells).files))
+    cells.kernel.close()
+    third = saved.kernel(old)
+    assert restored(third) == {}
+    assert third.text("data, f(), C().f()") == "({'a': [1, 2, 3]}, 1, 2)\n"
+
+
+@pytest.fixture
 def limited(home: Path, project: Path) -> Iterator[SavedSession]:
     saved = SavedSession(home, megabytes=20)
     yield saved
@@ -193,8 +192,8 @@ def limited(home: Path, project: Path) -> Iterator[SavedSession]:
 
 
 def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(limited: SavedSession) -> None:
-    first = limited.started(HOSTILE)
-    cells, missing = limited.again(first)
+    first_cells = limited.started(HOSTILE)
+    cells, missing = limited.again(first_cells)
     assert set(missing) == {"raises", "hangs", "lies", "ends", "deep"}
     assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
     assert "took longer than" in missing["hangs"]
@@ -203,12 +202,12 @@ def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(limited: Saved
         cells.text("good, prints.how, threads.how, Base(3).how")
         == "([1, 2], 'printed', 'threads', 3)\n"
     )
-    assert first.host.late.empty(), "nothing was printed"
+    assert first_cells.host.late.empty(), "nothing was printed"
 
 
 def test_unsaveable_external_resources_are_named(limited: SavedSession) -> None:
-    first = limited.started(OUTSIDE)
-    cells, missing = limited.again(first)
+    first_cells = limited.started(OUTSIDE)
+    cells, missing = limited.again(first_cells)
     assert missing == {
         "sock": "a connection cannot be saved",
         "gen": "a generator or coroutine cannot be saved",
@@ -223,25 +222,27 @@ def test_unsaveable_external_resources_are_named(limited: SavedSession) -> None:
 
 
 def test_secret_looking_name_is_not_written(limited: SavedSession) -> None:
-    first = limited.started("api_key = 'abracadabra'; x = 1")
-    _, missing = limited.again(first)
+    first_cells = limited.started("api_key = 'abracadabra'; x = 1")
+    _, missing = limited.again(first_cells)
     assert missing == {"api_key": "its name looks like a secret's"}
     assert not any(b"abracadabra" in path.read_bytes() for path in limited.folder.iterdir())
 
 
 def test_hidden_typed_text_is_not_written_in_any_variable(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
-    first.text(
+    first_cells = limited.kernel()
+    first_cells.host.answer = lambda name, args: (
+        "hunter two/2" if args["prompt"] == "Key: " else "q"
+    )
+    first_cells.text(
         "import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')"
     )
-    first.text(
+    first_cells.text(
         "x, other, answer = 1, 'quiz', 'q'\nurl = f'https://me:{word}@host'; inside = [{'a': (word,)}]; shared = inside\n"
         "header = 'Basic ' + base64.b64encode(f'me:{word}'.encode()).decode(); quoted = json.dumps({'word': word + chr(34)})\n"
         "wide, raw = np.array([word] * 2000), np.frombuffer(b'x' * 50_000 + word.encode(), 'u1').copy()\n"
         "def use(word=word): return word"
     )
-    _, missing = limited.again(first)
+    _, missing = limited.again(first_cells)
     names = "answer header inside pin quoted raw shared url use wide word".split()
     assert missing == dict.fromkeys(names, "it contains text that was typed hidden")
     saved = b"".join(path.read_bytes() for path in limited.folder.iterdir())
@@ -255,15 +256,15 @@ def test_hidden_typed_text_is_not_written_in_any_variable(limited: SavedSession)
 
 
 def test_text_typed_hidden_is_not_written_as_a_name(limited: SavedSession) -> None:
-    first = limited.kernel()
-    first.host.answer = lambda name, args: "hunter2" if args["prompt"] == "Key: " else "q"
-    first.text(
+    first_cells = limited.kernel()
+    first_cells.host.answer = lambda name, args: "hunter2" if args["prompt"] == "Key: " else "q"
+    first_cells.text(
         "import getpass, threading\nnames = globals()\n"
         "names[getpass.getpass('Key: ')], names[getpass.getpass('Pin: ')], names['my_hunter2'] = threading.Lock(), 5, 6\n"
         "class Lost:\n    def __reduce__(self): raise ValueError('no ' + next(iter(set(names) & {'hunter2'})))\n"
         "lost, other = Lost(), [type('hunter2', (Lost,), {})()]"
     )
-    _, missing = limited.again(first)
+    _, missing = limited.again(first_cells)
     assert "lost" in missing
     assert "hunter2" not in repr(missing)
     saved = b"".join(path.read_bytes() for path in limited.folder.iterdir())
@@ -272,10 +273,10 @@ def test_text_typed_hidden_is_not_written_as_a_name(limited: SavedSession) -> No
 
 
 def test_largest_variables_are_dropped_first(limited: SavedSession) -> None:
-    first = limited.started(
+    first_cells = limited.started(
         "import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))"
     )
-    cells, missing = limited.again(first)
+    cells, missing = limited.again(first_cells)
     assert set(missing) == {"large", "middle"}
     limit = "more than the 20 MB of keep_namespace_mb"
     assert missing["middle"] == f"14 MB, which together with the others is {limit}"
@@ -284,19 +285,19 @@ def test_largest_variables_are_dropped_first(limited: SavedSession) -> None:
 
 
 def test_full_disk_preserves_the_saved_variables(limited: SavedSession) -> None:
-    first = limited.started("v = 'old' * 10_000; w = 1")
-    limited.keep(first)
-    before = {path.name: path.read_bytes() for path in limited.folder.iterdir()}
-    first.text(
+    first_cells = limited.started("v = 'old' * 10_000; w = 1")
+    limited.keep(first_cells)
+    files_before = {path.name: path.read_bytes() for path in limited.folder.iterdir()}
+    first_cells.text(
         "import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)"
     )
-    first.text(
+    first_cells.text(
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))"
     )
-    assert limited.keep(first).error == "File too large"
-    assert {path.name: path.read_bytes() for path in limited.folder.iterdir()} == before
-    first.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
-    assert limited.keep(first).error == ""
+    assert limited.keep(first_cells).error == "File too large"
+    assert {path.name: path.read_bytes() for path in limited.folder.iterdir()} == files_before
+    first_cells.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
+    assert limited.keep(first_cells).error == ""
     assert len(limited.files()) == 3
 
 
@@ -319,17 +320,17 @@ def writing(cells: Cells, saved: SavedSession) -> tuple[threading.Thread, list[s
 def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(
     limited: SavedSession,
 ) -> None:
-    first = limited.started("v = 'old'")
-    limited.keep(first)
-    thread, _ = writing(first, limited)
-    pid = first.kernel.info().pid
+    first_cells = limited.started("v = 'old'")
+    limited.keep(first_cells)
+    thread, _ = writing(first_cells, limited)
+    pid = first_cells.kernel.info().pid
     started = descendants(pid)
     assert len(started) >= 2
     os.kill(pid, signal.SIGKILL)
-    first.host.wait_for_state(KernelState.DEAD)
+    first_cells.host.wait_for_state(KernelState.DEAD)
     wait_for(lambda: not any(map(alive, started)))
     thread.join()
-    first.kernel.close()
+    first_cells.kernel.close()
     cells = limited.kernel()
     assert restored(cells) == {}
     assert cells.text("v") == "'old'\n"
@@ -342,37 +343,39 @@ def niceness(pid: int) -> int:
 
 
 def test_killed_writer_is_reported_and_preserves_the_saved_variables(limited: SavedSession) -> None:
-    first = limited.started("v = 'old'")
-    limited.keep(first)
-    before = (limited.folder / "index.json").read_bytes()
-    thread, errors = writing(first, limited)
-    kernel = first.kernel.info().pid
+    first_cells = limited.started("v = 'old'")
+    limited.keep(first_cells)
+    index_before = (limited.folder / "index.json").read_bytes()
+    thread, errors = writing(first_cells, limited)
+    kernel = first_cells.kernel.info().pid
     for pid in descendants(kernel):
         if niceness(pid) > niceness(kernel):  # not a checkpoint of undo
             os.kill(pid, signal.SIGKILL)
     thread.join(PATIENCE)
     assert errors == ["the process that writes them was killed"]
-    assert (limited.folder / "index.json").read_bytes() == before
-    assert first.text("v") == "'old'\n"
+    assert (limited.folder / "index.json").read_bytes() == index_before
+    assert first_cells.text("v") == "'old'\n"
 
 
 def test_cells_run_during_saving(limited: SavedSession) -> None:
-    first = limited.kernel()
-    thread, _ = writing(first, limited)
-    assert first.text("1 + 1") == "2\n"
+    first_cells = limited.kernel()
+    thread, _ = writing(first_cells, limited)
+    assert first_cells.text("1 + 1") == "2\n"
     assert thread.is_alive()
     thread.join()
 
 
 def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
-    first = limited.started(
+    first_cells = limited.started(
         "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')",
         "slow = Slow(); slow.x = 'x' * 100_000; other = 1",
     )
-    limited.keep(first)
-    first.kernel.close()
+    limited.keep(first_cells)
+    first_cells.kernel.close()
     cells = limited.kernel()
-    names = {file.name: [each.name for each in file.variables] for file in listed(cells).files}
+    names = {
+        file.name: [variable.name for variable in file.variables] for file in listed(cells).files
+    }
     (name,) = [file for file, variables in names.items() if variables == ["slow"]]
 
     def stop() -> None:
@@ -472,7 +475,7 @@ def test_swapped_pickle_is_not_read(limited: SavedSession) -> None:
 
 
 def test_saved_files_are_private_to_the_user(limited: SavedSession) -> None:
-    first = limited.started("import os; os.umask(0); v = 'x' * 100_000; w = 1")
-    limited.keep(first)
+    first_cells = limited.started("import os; os.umask(0); v = 'x' * 100_000; w = 1")
+    limited.keep(first_cells)
     assert limited.folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in limited.folder.iterdir()} == {0o600}

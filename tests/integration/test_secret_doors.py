@@ -20,7 +20,7 @@ from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
@@ -35,6 +35,10 @@ from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.services import OPENAI, Service, refusing, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
+
+IN_ENV = "sk-in-env-file-1"
+IN_FILE = "sk-in-config-file-2"
+IN_SHELL = "sk-of-the-shell-3"
 
 
 class Everything(RecordList):
@@ -96,12 +100,12 @@ def type_hidden(it: Doors, name: str, text: str) -> None:
 
 
 def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
-    shown = it.run(f"{PRINT_KEY}\nkey")
-    assert shown.text.count(MASK) > 10
-    assert_masked(shown.text)
+    output = it.run(f"{PRINT_KEY}\nkey")
+    assert output.text.count(MASK) > 10
+    assert_masked(output.text)
     assert_masked(it.everything.streamed(cell=1))
-    assert sum(size for _, size in shown.kinds) == len(shown.text)
-    assert shown.kinds[-1] == ("value", len(f"'{MASK}'\n"))
+    assert sum(size for _, size in output.kinds) == len(output.text)
+    assert output.kinds[-1] == ("value", len(f"'{MASK}'\n"))
     assert_masked(it.run("raise ValueError(key)").text)
     it.run("class H:\n    def _repr_markdown_(self): return f'**{key}**'\nH()")
     assert_masked(json.dumps([record.attrs for record in it.store.of(tags.DISPLAY)]))
@@ -139,9 +143,9 @@ def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> N
     service.replies = [
         OPENAI.reply("```python\nprint(context, peek(50))\nFINAL(context[:60])\n```")
     ]
-    shown = it.run("rlm(f'what is {key}?', f'the key is {key}, and that is all ' * 3000)")
-    assert "the key is" in shown.text
-    assert_masked(shown.text)
+    output = it.run("rlm(f'what is {key}?', f'the key is {key}, and that is all ' * 3000)")
+    assert "the key is" in output.text
+    assert_masked(output.text)
     assert_masked(json.dumps(service.asked))
     assert_masked(it.everything.all_text())
     tree = it.store.of(tags.RLM_CALL)[0].tree
@@ -172,9 +176,9 @@ def test_session_database_does_not_contain_the_key(service: Service, home: Path)
     session.ready.result(60)
     session.cells.run(f"{PRINT_KEY}\nkey")
     session.close()
-    stored = b"".join(file.read_bytes() for file in path.parent.glob("sessions.db*"))
-    assert MASK.encode() in stored
-    assert_masked(stored.decode("latin-1"), expect_mask=False)
+    database = b"".join(file.read_bytes() for file in path.parent.glob("sessions.db*"))
+    assert MASK.encode() in database
+    assert_masked(database.decode("latin-1"), expect_mask=False)
 
 
 # Agents
@@ -208,7 +212,7 @@ def test_no_inspector_page_shows_the_key(it: Doors) -> None:
     def path(name: str) -> Any:
         return look.open((["name", name],)).path
 
-    for shown in (
+    for page in (
         look.open((["name", "key"],)),
         look.children(path("home"), 0, 9),
         look.children(path("it"), 0, 9),
@@ -217,7 +221,7 @@ def test_no_inspector_page_shows_the_key(it: Doors) -> None:
         look.representation(path("data")),
         look.rows(path("rows"), 0, 2, [0, 1], TableArrangement()),
     ):
-        assert_masked(str(shown))
+        assert_masked(str(page))
     for size in (1, 13, 30, 1000):
         pages = "".join(
             look.text(path("long"), start, start + size).text
@@ -268,9 +272,11 @@ def test_headless_search_hides_the_key(
     (project / "long.txt").write_text(f"the key is {KEY}\n" * 3000)
     answer = "```python\nprint(peek(50))\nFINAL('\\0'.join(peek(40)))\n```"
     model = ScriptedModel(reply=replies({f"what is it, {MASK}?": answer}))
-    query, settings, log = f"what is it, {KEY}?", load_settings(), project / "log.jsonl"
+    query = f"what is it, {KEY}?"
+    settings = load_settings()
+    log = project / "log.jsonl"
     options: Any = {"model": model, "log": log, "as_json": as_json, "yes": False}
-    code = search_once(query, "long.txt", settings, Limits(), **options)
+    code = search_once(query, "long.txt", settings, SearchLimits(), **options)
     captured = capsys.readouterr()
     assert code == 0, captured.err
     assert_masked(captured.out)
@@ -294,10 +300,10 @@ def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: S
     assert "xyzzy-of-mine" not in it.everything.all_text()
     assert "xyzzy-of-mine" not in json.dumps(service.asked)
     assert [
-        (row.type, row.summary)
+        (change.described.type, change.described.summary)
         for record in it.store.of(tags.NAMESPACE)
-        for row in record.changes
-        if row.name == "word"
+        for change in record.changes
+        if change.name == "word"
     ] == [("str", f"'{MASK}'")]
 
 
@@ -361,12 +367,16 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
     service.replies = [OPENAI.reply("Fine.")]
     it.session.submit("ask", "what is @password?")
     it.store.wait(tags.ASSISTANT_CHAT)
-    asked = json.dumps(service.asked)
-    assert "opensesame" not in asked.replace(
+    requests_text = json.dumps(service.asked)
+    assert "opensesame" not in requests_text.replace(
         "password = 'opensesame'; API_KEY = b'opensesame'", ""
     ).replace("'db_password': 'opensesame'", "")
-    rows = {row.name: row.summary for r in it.store.of(tags.NAMESPACE) for row in r.changes}
-    assert [rows[name] for name in ("password", "API_KEY", "token", "tokens", "config")] == [
+    summaries = {
+        change.name: change.described.summary
+        for record in it.store.of(tags.NAMESPACE)
+        for change in record.changes
+    }
+    assert [summaries[name] for name in ("password", "API_KEY", "token", "tokens", "config")] == [
         *(MASK, MASK, MASK, "70", "1 item")
     ]
     detail = it.session.kernel.inspect("password")
@@ -385,8 +395,6 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
 
 
 # Keys of the configuration reach their provider, and nothing else.
-
-IN_ENV, IN_FILE, IN_SHELL = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
 
 
 @pytest.fixture
@@ -424,8 +432,8 @@ def test_key_in_env_file_reaches_its_provider(opened: Opened, keyed: Service) ->
 def test_kernel_has_the_users_variables_but_no_configured_key(opened: Opened) -> None:
     # Counted in the kernel: what it prints is masked.
     count = "import os, subprocess\nseen = str(os.environ) + subprocess.run(['env'], capture_output=True, text=True).stdout\n"
-    shown = opened.run(f"{count}seen.count('sk-in-'), seen.count('{IN_SHELL}')")
-    assert shown.text == "(0, 2)\n"
+    output = opened.run(f"{count}seen.count('sk-in-'), seen.count('{IN_SHELL}')")
+    assert output.text == "(0, 2)\n"
     assert not any("sk-in-" in value for value in os.environ.values())
 
 
@@ -453,8 +461,8 @@ def test_error_quoting_the_key_is_masked(opened: Opened, keyed: Service) -> None
 
 
 def test_cell_output_is_stored_and_sent_without_keys(opened: Opened, keyed: Service) -> None:
-    shown = opened.run("text = open('.env').read()\nprint(text)").text
-    assert "OPENAI_COMPATIBLE_API_KEY=••••••••" in shown
+    output = opened.run("text = open('.env').read()\nprint(text)").text
+    assert "OPENAI_COMPATIBLE_API_KEY=••••••••" in output
     keyed.replies = [OPENAI.reply("Hello")]
     opened.session.agent.ask("what did it print?")
     assert "••••••••" in json.dumps(keyed.asked, ensure_ascii=False)
@@ -470,12 +478,12 @@ def test_search_without_a_session_hides_the_key_too(keyed: Service) -> None:
 
 
 def test_streamed_cell_output_is_shown_without_keys(opened: Opened, project: Path) -> None:
-    shown: list[str] = []
+    shown_texts: list[str] = []
 
     class Screen(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if (value := get_record(record)).tag == tags.USER_REPL_OUT_STREAM:
-                shown.append(value.text)
+                shown_texts.append(value.text)
 
     opened.session.log.addHandler(Screen())
     read = "key = open('.env').readline().partition('=')[2].strip()"
@@ -484,7 +492,7 @@ def test_streamed_cell_output_is_shown_without_keys(opened: Opened, project: Pat
         "python",
         f"{read}\nprint('it is', key[:9], end='', flush=True)\n{wait}\nprint(key[9:], 'indeed')",
     )
-    wait_for(lambda: shown)
+    wait_for(lambda: shown_texts)
     (project / "go").touch()
     assert opened.store.wait(tags.USER_REPL_OUT, cell=1).text == f"it is {MASK} indeed\n"
-    assert "".join(shown) == f"it is {MASK} indeed\n"
+    assert "".join(shown_texts) == f"it is {MASK} indeed\n"

@@ -21,6 +21,8 @@ from tests.waiting import wait_for
 TOPICS = {"combine": "merge", "receipt": "invoice", "bill": "invoice"}
 OWN = Path(__file__).resolve().parents[1] / "servers"
 
+PROBLEM = "Search by meaning does not work, so words alone decide. "
+
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingService]:
@@ -34,19 +36,16 @@ def opened(open_session: OpenSession, service: EmbeddingService, project: Path) 
     write_skill(project / "skills", "merge-invoice", "How to merge the bill.", "Do it.")
     write_skill(project / "skills", "draw-forest", "How to draw the trees.", "Do it.")
 
-    def open_it(**more: object) -> Opened:
+    def open_it(**options: object) -> Opened:
         settings = {"embedding_model": "openai:own", "base_url": service.url}
-        return open_session(**{**settings, "skills_dir": (project / "skills",), **more})
+        return open_session(**{**settings, "skills_dir": (project / "skills",), **options})
 
     return open_it
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 60.0)
-
-
-PROBLEM = "Search by meaning does not work, so words alone decide. "
+    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index.SEARCH_TIMEOUT_S", 60.0)
 
 
 def notices(it: Opened) -> list[str]:
@@ -73,14 +72,14 @@ def test_search_skills_finds_by_meaning_and_exact_names_stay_first(
     assert skills(it, "combine the receipt", 1) == "merge-invoice: How to merge the bill.\n"
     for name in ("pay-receipts", "sort-receipts"):
         write_skill(project / "skills", name, "Receipt, receipt, receipt.", "Voucher.")
-    other = "customer, picture, salary, forest, vehicle, website, sensor, patient"
-    write_skill(project / "skills", "receipt", f"Something else, with {other}.", "Else.")
+    other_words = "customer, picture, salary, forest, vehicle, website, sensor, patient"
+    write_skill(project / "skills", "receipt", f"Something else, with {other_words}.", "Else.")
     it.session.knowledge.skills.invalidate()
     assert skills(it, "receipt", 1).startswith("receipt: Something else")
     documents = [text for text in service.texts if "\n" in text]
     assert len(documents) == len(set(documents)), "unchanged texts are sent once"
-    used = next(record for record in it.store.records if isinstance(record, Usage))
-    assert used.source == "embedding"
+    usage = next(record for record in it.store.records if isinstance(record, Usage))
+    assert usage.source == "embedding"
     assert it.session.spending.total.calls > 0
 
 
@@ -125,7 +124,8 @@ def test_server_tools_are_found_by_meaning(opened: OpenSession) -> None:
 def test_failing_service_falls_back_to_words_with_one_notice(
     opened: OpenSession, service: EmbeddingService, status: int, body: object, message: str
 ) -> None:
-    service.status, service.body = status, body
+    service.status = status
+    service.body = body
     it = opened(api_keys={"openai_compatible": "sk-aaaaaaaaaaaaaaaa"})
     assert skills(it, "merge").startswith("merge-invoice")
     assert skills(it, "draw").startswith("draw-forest")
@@ -139,13 +139,13 @@ def test_failing_service_falls_back_to_words_with_one_notice(
 def test_hanging_service_is_not_tried_again(
     opened: OpenSession, service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 0.3)
+    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index.SEARCH_TIMEOUT_S", 0.3)
     service.hang.clear()
     it = opened()
     assert skills(it, "merge").startswith("merge-invoice")
     assert notices(it) == [f"{PROBLEM}The embedding model has not answered within 0.3 s."]
     assert skills(it, "draw").startswith("draw-forest")
-    assert not any("draw" in each["input"] for each in service.asked)
+    assert not any("draw" in request["input"] for request in service.asked)
     assert len(notices(it)) == 1
 
 
@@ -155,10 +155,10 @@ def test_missing_service_or_package_is_reported(
     it = opened(base_url="http://127.0.0.1:9/v1")
     assert skills(it, "merge").startswith("merge-invoice")
     wait_for(lambda: "cannot be reached" in "".join(notices(it)))
-    other = opened(embedding_model="cohere:embed-english-v3.0")
-    assert skills(other, "merge").startswith("merge-invoice")
+    other_session = opened(embedding_model="cohere:embed-english-v3.0")
+    assert skills(other_session, "merge").startswith("merge-invoice")
     missing = "embedding_model needs packages that are not installed: pip install langchain numpy"
-    assert f"{missing} langchain-cohere" in "".join(notices(other))
+    assert f"{missing} langchain-cohere" in "".join(notices(other_session))
     third = opened(embedding_model="nobody:model")
     skills(third, "merge")
     assert "nobody:model cannot be used" in "".join(notices(third))
@@ -167,7 +167,8 @@ def test_missing_service_or_package_is_reported(
 def test_cost_limit_applies_to_embeddings_too(
     opened: OpenSession, service: EmbeddingService
 ) -> None:
-    model, keys = "openai:text-embedding-3-large", {"openai": "sk-aaaaaaaaaaaaaaaa"}
+    model = "openai:text-embedding-3-large"
+    keys = {"openai": "sk-aaaaaaaaaaaaaaaa"}
     it = opened(max_usd=1e-9, embedding_model=model, base_url=None, api_keys=keys)
     assert skills(it, "merge").startswith("merge-invoice")
     assert notices(it)[0].startswith(f"{PROBLEM}The model was not asked: ")

@@ -19,9 +19,10 @@ from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
-from mahtab_tui.bus.records import Change, Record, get_record
-from mahtab_tui.kernel.base import CellResult
+from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.cells import BoundedCell
+from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.scripted import ChatReplay
@@ -38,7 +39,7 @@ from mahtab_tui.store.resume import (
     resumed_store,
     save_target,
 )
-from mahtab_tui.store.sqlite import ALL, SqliteStore, load_records
+from mahtab_tui.store.sqlite import ALL_RECORDS, SqliteStore, load_records
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import COMPLETE, code
@@ -50,15 +51,18 @@ from tests.waiting import wait_for
 
 CODE = code("made = 6 * 7\nprint(made)")
 
+TWICE = code("items.append(2)", "items.append(3)")
+
 
 def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) -> None:
     it = open_session()
     assert it.run("x = 1", "x + 1").text == "2\n"
     changes = it.store.wait(tags.NAMESPACE, cell=1).changes
-    assert changes == (Change("x", "added", "int", "1", "data"),)
+    assert changes == (Change("x", "added", Variable("x", "int", "1", "data")),)
     it.session.submit("python", "x = 'one'")
     (change,) = it.store.wait(tags.NAMESPACE, cell=3).changes
-    assert change[2:7] == ("str", "'one'", "data", "int", "1")
+    assert change.variable == Variable("x", "str", "'one'", "data")
+    assert change.before == Variable("x", "int", "1", "data")
 
 
 def test_a_question_runs_code_after_approval_and_shares_the_namespace(
@@ -77,12 +81,13 @@ def test_question_is_shown_and_can_be_stopped_while_the_agent_is_being_created(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = open_session("First.", "Second.")
-    made, wanted = threading.Event(), threading.Event()
+    may_create = threading.Event()
+    agent_requested = threading.Event()
     make = it.session.agent._make_agent
 
     def make_later() -> ReplAgent:
-        wanted.set()
-        made.wait()
+        agent_requested.set()
+        may_create.wait()
         return make()
 
     monkeypatch.setattr(it.session.agent, "_make_agent", make_later)
@@ -90,10 +95,10 @@ def test_question_is_shown_and_can_be_stopped_while_the_agent_is_being_created(
     try:
         assert it.store.wait(tags.USER_CHAT).attrs == {"turn": 1}
         it.store.wait(tags.AGENT, state="thinking", turn=1)
-        assert wanted.wait(DEADLINE)
+        assert agent_requested.wait(DEADLINE)
         assert it.session.stop() == "model"
     finally:
-        made.set()
+        may_create.set()
     it.store.wait(tags.AGENT, state="stopped")
     it.ask_and_wait("and now?")
     chats = (tags.USER_CHAT, tags.ASSISTANT_CHAT)
@@ -165,13 +170,14 @@ def test_stopping_a_cell_ends_its_code_search(
     open_session: OpenSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "endless.txt").write_text("a" * 100)
-    searches, results = threading.Event(), Queue[Matches]()
+    searches = threading.Event()
+    results = Queue[Matches]()
     search = CodeSearcher.search
 
     def watched(*args: Any, **options: Any) -> Matches:
         searches.set()
-        results.put(found := search(*args, **options))
-        return found
+        results.put(matches := search(*args, **options))
+        return matches
 
     monkeypatch.setattr(CodeSearcher, "search", watched)
     it = open_session()
@@ -244,10 +250,10 @@ def test_ask_in_the_models_code_is_a_clear_error(open_session: OpenSession) -> N
 def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     it = open_session()
     it.session.submit("python", "name = input('who? ')")
-    asked = it.store.wait(tags.INPUT, state="waiting")
-    assert asked.text == "who? "
-    assert it.session.host.inputs.answer(asked.request, "Ada")
-    assert it.store.wait(tags.NAMESPACE).changes[0].summary == "'Ada'"
+    input_request = it.store.wait(tags.INPUT, state="waiting")
+    assert input_request.text == "who? "
+    assert it.session.host.inputs.answer(input_request.request, "Ada")
+    assert it.store.wait(tags.NAMESPACE).changes[0].described.summary == "'Ada'"
 
 
 def test_kernel_killed_while_idle_is_replaced_with_one_notice(open_session: OpenSession) -> None:
@@ -278,12 +284,12 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     it = Opened.make(load_settings(model="demo"))
     it.session.start()
     pid = int(it.run("import os; print(os.getpid())").text)
     it.session.close()
-    for thread in set(threading.enumerate()) - before:
+    for thread in set(threading.enumerate()) - threads_before:
         thread.join(DEADLINE)
         assert not thread.is_alive(), thread
     assert not Path(f"/proc/{pid}").exists()
@@ -291,17 +297,17 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
 
 def test_overwritten_output_is_sent_in_its_final_form(open_session: OpenSession) -> None:
     it = open_session("It is done.", COMPLETE)
-    ended = it.run(
+    output = it.run(
         "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0"
     )
-    assert ended.text.startswith("outer 299\ninner 299\nTraceback")
-    shown = Transcript(since=0.0)
-    shown.fold(it.store.records)
-    cell = next(entry for entry in shown.entries if isinstance(entry, Cell))
+    assert output.text.startswith("outer 299\ninner 299\nTraceback")
+    transcript = Transcript(since=0.0)
+    transcript.fold(it.store.records)
+    cell = next(entry for entry in transcript.entries if isinstance(entry, Cell))
     assert [line.text for line in cell.output][:2] == ["outer 299", "inner 299"]
     it.session.submit("ask", "what was it?")
     it.store.wait(tags.ASSISTANT_CHAT)
-    assert it.session.output(1) == ended.text
+    assert it.session.output(1) == output.text
     prompt = PromptHandler()
     prompt.resume(it.store.records)
     assert "outer 299\ninner 299\nTraceback" in prompt.get_context()
@@ -354,7 +360,6 @@ def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
 
 # Copies of a saved session before a cell, and long sessions.
 
-TWICE = code("items.append(2)", "items.append(3)")
 OpenSaved = Callable[..., Session]
 
 
@@ -424,10 +429,10 @@ def test_private_variable_is_private_in_every_copy_however_old_its_mark(
     assert isinstance(store, SqliteStore)
     assert store.claim is not None
     store.claim.release()
-    monkeypatch.setattr(resume, "TAIL", 5)
-    for each in (copy, id):
+    monkeypatch.setattr(resume, "MAX_PAST_RECORDS", 5)
+    for session_id in (copy, id):
         hidden = HiddenEntries()
-        for record in resumed_store(find_session(each, None))[2]:
+        for record in resumed_store(find_session(session_id, None)).past:
             hidden.fold(record)
         assert hidden.private == {"pay"}
 
@@ -441,13 +446,13 @@ def test_resumed_session_counts_the_records_not_shown(
     row = find_session(fork(session.saved_id), None)
 
     def first_notice(tail: int) -> str:
-        monkeypatch.setattr(resume, "TAIL", tail)
+        monkeypatch.setattr(resume, "MAX_PAST_RECORDS", tail)
         store, _, past = resumed_store(row)
         assert store.claim is not None
         store.claim.release()
         return past[0].text
 
-    count = len(load_records(database(), row.id, limit=ALL).records)
+    count = len(load_records(database(), row.id, limit=ALL_RECORDS).records)
     assert "not shown" not in first_notice(count + 1)
     message = "Earlier records not shown here: 1. /export writes all of them."
     assert message in first_notice(count - 1)

@@ -12,7 +12,8 @@ import pytest
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.llm.prompts import REMOVED_BY_USER
 from mahtab_tui.llm.scripted import ChatReplay
-from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls, JoinedAgent
+from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused, JoinedAgent
 from mahtab_tui.settings.values import allow
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
@@ -36,7 +37,9 @@ def sent_messages(monkeypatch: pytest.MonkeyPatch) -> Sent:
 
     def recording(self: ChatReplay, messages: list[Any], *args: Any, **options: Any) -> Any:
         if "is_complete" not in messages[-1].text:
-            pairs = ((each.type, without_surroundings(str(each.text))) for each in messages)
+            pairs = (
+                (message.type, without_surroundings(str(message.text))) for message in messages
+            )
             sent.append([pair for pair in pairs if pair[0] != "system"])
         return stream(self, messages, *args, **options)
 
@@ -188,11 +191,11 @@ def test_stateful_model_receives_the_changed_conversation(
     it.session.entries.hide("cell 1", True)
     it.ask_and_wait("second?")
     it.ask_and_wait("third?")
-    first, second, third = map(without_surroundings, fake.prompts)
-    assert "secret" in first
+    first_prompt, second_prompt, third_prompt = map(without_surroundings, fake.prompts)
+    assert "secret" in first_prompt
     earlier = "<human>first?</human><assistant>One.</assistant>"
-    assert second == f"<conversation>{earlier}</conversation>\n\nsecond?"
-    assert third == "third?"
+    assert second_prompt == f"<conversation>{earlier}</conversation>\n\nsecond?"
+    assert third_prompt == "third?"
     assert len(fake.starts) == 2
 
 
@@ -220,8 +223,8 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
     it.ask_and_wait("question 1")
     assert '<file name="~/.mahtab/AGENTS.md">\nBe brief.\n' in question_of(service, 0)
     assert "Use polars" not in question_of(service, 0)
-    for each in find_instructions(project).untrusted:
-        allow({each.path: each.value})
+    for unit in find_instructions(project).untrusted:
+        allow({unit.path: unit.value})
     it.ask_and_wait("question 2")
     sent = question_of(service, -1)
     assert '<file name="AGENTS.md">\nUse polars.␛[2J ' in sent
@@ -246,19 +249,19 @@ def test_context_use_counts_what_the_next_question_would_send(
     open_session: OpenSession, home: Path, project: Path
 ) -> None:
     it = open_session("Yes.", "Yes.")
-    before = {part.name: part.tokens for part in it.session.context_use().parts}
-    assert "Your instructions" not in before
+    tokens_before = {part.name: part.tokens for part in it.session.context_use().parts}
+    assert "Your instructions" not in tokens_before
     (home / ".mahtab").mkdir(exist_ok=True)
     (home / ".mahtab" / "AGENTS.md").write_text("Be brief. " * 350)
     it.run("print('out ' * 1_000)", "numbers = [1, 2, 3]")
     it.ask_and_wait("question 1")
     use = it.session.context_use()
-    after = {part.name: part.tokens for part in use.parts}
-    assert 800 <= after["Your instructions"] <= 1_120
-    assert after["Outputs of cells"] >= 1_000
-    assert after["Variables"] > 0
-    assert after["How to work here"] == before["How to work here"]
-    assert use.tokens == sum(after.values()) < use.room
+    tokens_after = {part.name: part.tokens for part in use.parts}
+    assert 800 <= tokens_after["Your instructions"] <= 1_120
+    assert tokens_after["Outputs of cells"] >= 1_000
+    assert tokens_after["Variables"] > 0
+    assert tokens_after["How to work here"] == tokens_before["How to work here"]
+    assert use.tokens == sum(tokens_after.values()) < use.max_tokens
 
 
 # The model's cells and other agents' in one kernel.
@@ -268,8 +271,8 @@ def join(it: Opened) -> JoinedAgent:
     return it.session.joined_agents.join("codex", lambda sentence: None, None)
 
 
-def serve(it: Opened, guest: JoinedAgent, what: str, args: dict[str, Any]) -> Any:
-    return AgentCalls(it.session).serve(AgentCall(guest, lambda message: None), what, args)
+def serve(it: Opened, guest: JoinedAgent, operation: str, args: dict[str, Any]) -> Any:
+    return AgentCalls(it.session).serve(AgentCall(guest, lambda message: None), operation, args)
 
 
 def test_turn_stopped_during_an_agents_cell_leaves_it_and_runs_nothing(
@@ -316,9 +319,9 @@ def test_agent_code_with_hidden_characters_is_not_run(
     it = open_session(approval=approval)
     guest = join(it)
     refused = r"^The code was not run\. Line 1 contains the character U\+.*escape \\"
-    for what, args in (("evaluate", {"code": code}), ("permit", {"action": code})):
+    for operation, args in (("evaluate", {"code": code}), ("permit", {"action": code})):
         with pytest.raises(AgentCallRefused, match=refused):
-            serve(it, guest, what, args)
+            serve(it, guest, operation, args)
         it.store.wait(tags.NOTICE, level="warning")
     assert not texts(it, tags.ASSISTANT_REPL_IN) + texts(it, tags.APPROVAL)
 
@@ -345,3 +348,26 @@ def test_inspecting_a_variable_runs_no_code_of_its_class(open_session: OpenSessi
     assert inspect("many") == "[1, <A>]"
     assert inspect("plain") == "{'k': [1, 'x']}"
     assert inspect("ran") == "[]"
+
+
+# Outputs that no longer hold
+
+
+def test_model_is_told_once_which_outputs_no_longer_hold(
+    open_session: OpenSession, sent_messages: Sent
+) -> None:
+    it = open_session("It is 3.", "It is 10.", "Yes.", "Yes.")
+    it.run("prices = [1, 2, 3]", "largest = max(prices); print(largest)")
+    it.ask_and_wait("What is the largest?")
+    assert "stale-outputs" not in text(sent_messages[0])
+    it.run("prices.append(10)")
+    it.ask_and_wait("Really?")
+    told = "In 2 uses `prices` from In 1, changed by In 3; it made largest\n"
+    assert sent_messages[1][-1][1].count(told) == 1
+    it.ask_and_wait("Sure?")
+    assert "stale-outputs" not in sent_messages[2][-1][1]
+    it.run("largest = max(prices); print(largest)", "prices.clear()")
+    it.ask_and_wait("And now?")
+    question = sent_messages[3][-1][1]
+    assert "In 4 uses `prices` from In 3, changed by In 5" in question
+    assert "In 2 uses" not in question, "it has run again as In 4"

@@ -12,12 +12,11 @@ import pytest
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.llm import providers
+from mahtab_tui.llm import local_servers
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session import Session
-from mahtab_tui.session.components import change_setting
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests import tags
@@ -42,7 +41,7 @@ def test_the_model_changes_and_the_conversation_stays(
     it = open_session("One.")
     it.session.submit("ask", "first?")
     it.store.wait(tags.ASSISTANT_CHAT, turn=1)
-    assert change_setting(it.session, "model", "claude")
+    assert it.session.change_setting("model", "claude")
     assert (it.session.model, it.session.settings.model) == ("claude", "claude")
     agent = it.session.agent.agent
     wait_for(lambda: "claude" in type(agent._nodes.llm).__name__.lower())
@@ -54,20 +53,25 @@ def test_the_model_changes_and_the_conversation_stays(
 
 def test_unavailable_model_changes_nothing(open_session: OpenSession) -> None:
     it = open_session()
-    before = it.session.model
+    previous_model = it.session.model
     for key in ("model", "sub_model", "reflection_model"):
         with pytest.raises(ModelError):
-            change_setting(it.session, key, "nonsense")
+            it.session.change_setting(key, "nonsense")
     settings = it.session.settings
-    assert (it.session.model, settings.sub_model, settings.reflection_model) == (before, None, None)
+    assert (it.session.model, settings.sub_model, settings.reflection_model) == (
+        previous_model,
+        None,
+        None,
+    )
 
 
 def test_turn_limit_and_reflection_change_during_a_session(open_session: OpenSession) -> None:
-    check, end = {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}
+    check = {"text": "x", "match": "is_complete"}
+    end = {"text": "The end.", "repeat": True}
     it = open_session(*CODE, check, end, approval="auto")
     _ = it.session.agent.agent
-    assert change_setting(it.session, "reflection", "never")
-    assert change_setting(it.session, "max_turns", 2)
+    assert it.session.change_setting("reflection", "never")
+    assert it.session.change_setting("max_turns", 2)
     wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
     it.session.submit("ask", "go")
     it.store.wait(tags.ASSISTANT_CHAT, step=2)
@@ -105,14 +109,14 @@ def test_cost_limit_and_history_length_change_during_a_session(open_session: Ope
     it = open_session(summary, {"text": "Yes.", **cost})
     for question in ("first?", "second?", "third?"):
         it.ask_and_wait(question)
-    assert change_setting(it.session, "max_history", 2)
+    assert it.session.change_setting("max_history", 2)
     wait_for(lambda: it.session.agent.agent._history.max_history == 2)
     it.ask_and_wait("fourth?")
     assert "Little." in it.store.wait(tags.SUMMARY, turn=3).text
-    assert change_setting(it.session, "max_usd", 1.0)
+    assert it.session.change_setting("max_usd", 1.0)
     it.session.submit("ask", "fifth?")
     assert "(max_usd)" in it.store.wait(tags.NOTICE, level="error").text
-    assert change_setting(it.session, "max_usd", None)
+    assert it.session.change_setting("max_usd", None)
     it.ask_and_wait("sixth?")
 
 
@@ -121,9 +125,10 @@ def test_both_models_are_recreated(open_session: OpenSession, key: str, value: f
     it = open_session(reflection_model="demo")
     agent = it.session.agent.agent
     nodes = agent._nodes
-    answering, checking = nodes.llm, nodes.reflection_llm
+    answering = nodes.llm
+    checking = nodes.reflection_llm
     assert checking is not None
-    assert change_setting(it.session, key, value)
+    assert it.session.change_setting(key, value)
     wait_for(lambda: nodes.llm is not answering and nodes.reflection_llm is not checking)
     assert nodes.reflection_llm is not None
 
@@ -132,22 +137,25 @@ def test_newest_of_two_pending_changes_wins(open_session: OpenSession) -> None:
     it = open_session()
     thread = it.session.agent
     _ = thread.agent
-    wanted, holding = 2, []
-    began, turn_over, second_came = threading.Event(), threading.Event(), threading.Event()
+    setting = 2
+    holding = []
+    began = threading.Event()
+    turn_over = threading.Event()
+    second_came = threading.Event()
 
     def first(agent: ReplAgent) -> None:
-        seen = wanted
+        setting_at_start = setting
         began.set()
         turn_over.wait(60)
-        holding.append(seen)
+        holding.append(setting_at_start)
 
     def second(agent: ReplAgent) -> None:
-        holding.append(wanted)
+        holding.append(setting)
         second_came.set()
 
     thread.change(first)
     began.wait(60)
-    wanted = 3
+    setting = 3
     thread.change(second)
     second_came.wait(0.5)  # it must not come before the first one
     turn_over.set()
@@ -162,11 +170,11 @@ def test_model_without_a_provider_uses_the_current_one(
     it = open_session()
     with pytest.raises(ModelError, match="There is no model 'gpt-4o'"):
         it.session.set_model("gpt-4o")
-    assert change_setting(it.session, "provider", "openai")
+    assert it.session.change_setting("provider", "openai")
     it.session.set_model("gpt-4o")
     assert it.session.model == "openai:gpt-4o"
     assert it.session.agent.party == "gpt-4o"
-    assert change_setting(it.session, "provider", None)
+    assert it.session.change_setting("provider", None)
     it.session.renew_model()
     assert accepts_pictures(it.session.models.make()), "the chosen model stays"
 
@@ -179,7 +187,7 @@ def test_model_of_a_local_server_answers_and_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
-    monkeypatch.setattr(providers, "_LIMIT", 30.0)
+    monkeypatch.setattr(local_servers, "_DISCOVERY_TIMEOUT_S", 30.0)
     service.documents = {"/v1/models": {"data": [{"id": "qwen"}]}}
     service.replies = [OPENAI.reply("A model.")]
     store = Watched()
@@ -232,8 +240,8 @@ class Windows(logging.Handler):
         it.session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if isinstance(found := records.get_record(record), records.Window):
-            self.reported.append(found)
+        if isinstance(typed_record := records.get_record(record), records.Window):
+            self.reported.append(typed_record)
 
 
 def test_token_count_of_the_provider_is_used(

@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.export.entries import Conversation, select
+from mahtab_tui.export.entries import ExportedConversation, select
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.export.writing import new_notebook as new_file
@@ -27,7 +27,6 @@ from mahtab_tui.session.notebooks import (
     CellNotFound,
     ExportError,
     Notebook,
-    export,
     export_session,
     parse_export,
 )
@@ -52,10 +51,22 @@ CELLS = (
     "class Point:\n    def __repr__(self): return 'Point!'\nPoint()",
 )
 
+NOTEBOOK_CELLS = [
+    new_markdown_cell("# Title"),
+    new_code_cell(
+        "x = 41\nprint('made')", execution_count=9, outputs=[new_output("stream", text="stored\n")]
+    ),
+    new_code_cell("x + 1"),
+    new_code_cell(""),
+    new_code_cell("1 / 0"),
+    new_code_cell("never = True"),
+    new_code_cell("never_either = True"),
+]
+
 
 def exported(it: Opened, typed: str, folder: Path) -> Path:
     file = parse_export(typed, "demo")
-    export(it.session, file, folder)
+    it.session.export(file, folder)
     wait_for(lambda: any(str(file) in record.text for record in it.store.of(tags.NOTICE)))
     return folder / file
 
@@ -76,10 +87,12 @@ def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(
 ) -> None:
     it = open_session()
     it.run(*CELLS)
-    before = nbformat.read(exported(it, "it.ipynb", project), as_version=4)
-    after = NotebookClient(nbformat.from_dict(before), kernel_name="python3", timeout=60).execute()
-    assert texts(after) == texts(before)
-    assert texts(before)[4] == "0\n1\n[0, 1, 4, 9, 16]"
+    notebook_before = nbformat.read(exported(it, "it.ipynb", project), as_version=4)
+    notebook_after = NotebookClient(
+        nbformat.from_dict(notebook_before), kernel_name="python3", timeout=60
+    ).execute()
+    assert texts(notebook_after) == texts(notebook_before)
+    assert texts(notebook_before)[4] == "0\n1\n[0, 1, 4, 9, 16]"
 
 
 def test_private_texts_and_secrets_are_not_exported(
@@ -122,7 +135,7 @@ def test_export_command_takes_names_with_spaces_and_known_extensions() -> None:
 def test_impossible_name_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
     it = open_session()
     it.run("x = 1")
-    export(it.session, parse_export("nowhere/x.md", "demo"), project)
+    it.session.export(parse_export("nowhere/x.md", "demo"), project)
     it.store.wait(tags.NOTICE, "nowhere/x.md cannot be written: No such file or directory.")
 
 
@@ -173,7 +186,7 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
 
 def test_stored_session_exports_all_its_records(home: Path, project: Path) -> None:
     cells = (records.UserReplIn(f"x{n}", cell=n, party="you") for n in range(1, 6_001))
-    assert len(Conversation(save_session(project, *cells).everything()).entries) == 6_000
+    assert len(ExportedConversation(save_session(project, *cells).everything()).entries) == 6_000
 
 
 @pytest.fixture
@@ -210,7 +223,7 @@ def test_page_in_a_real_browser_runs_and_loads_nothing(
         ),
     ]
     file = tmp_path / "page.html"
-    write(select(Conversation(past)), file)
+    write(select(ExportedConversation(past)), file)
     options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync --dump-dom"
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = ["chromium", *options.split(), profile, f"file://{file}"]
@@ -222,28 +235,16 @@ def test_page_in_a_real_browser_runs_and_loads_nothing(
 
 # A notebook in a session: its cells run on the real kernel, and the model reads which have not run.
 
-NOTEBOOK_CELLS = [
-    new_markdown_cell("# Title"),
-    new_code_cell(
-        "x = 41\nprint('made')", execution_count=9, outputs=[new_output("stream", text="stored\n")]
-    ),
-    new_code_cell("x + 1"),
-    new_code_cell(""),
-    new_code_cell("1 / 0"),
-    new_code_cell("never = True"),
-    new_code_cell("never_either = True"),
-]
-
 
 def opened(
     open_session: OpenSession,
     project: Path,
     *lines: str,
     cells: list[Any] = NOTEBOOK_CELLS,
-    **more: Any,
+    **options: Any,
 ) -> tuple[Opened, Notebook, Path]:
     path = write_notebook(new_notebook(cells=cells), project / "it.ipynb")
-    it = open_session(*lines, notebook=read_notebook(path), **more)
+    it = open_session(*lines, notebook=read_notebook(path), **options)
     assert it.session.notebook is not None
     it.store.wait(tags.NOTEBOOK_CELL, position=len(cells))
     return it, it.session.notebook, path
@@ -255,19 +256,19 @@ def test_opening_runs_nothing_and_running_replaces_stored_outputs(
     it, notebook, path = opened(open_session, project)
     assert it.value("'x' in globals()") == "False"
     notebook.run(2)
-    ended = it.store.wait(tags.USER_REPL_OUT, cell=2)
-    assert (ended.text, ended.position) == ("made\n", 2)
+    output = it.store.wait(tags.USER_REPL_OUT, cell=2)
+    assert (output.text, output.position) == ("made\n", 2)
     notebook.run(3, "x + 2")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "43\n"
     assert notebook.save()
-    made = nbformat.read(path, as_version=4)
-    assert [(cell.execution_count, cell.source) for cell in made.cells[1:3]] == [
+    written_notebook = nbformat.read(path, as_version=4)
+    assert [(cell.execution_count, cell.source) for cell in written_notebook.cells[1:3]] == [
         (2, "x = 41\nprint('made')"),
         (3, "x + 2"),
     ]
-    assert made.cells[1].outputs[0].text == "made\n"
-    assert made.cells[2].outputs[0].data == {"text/plain": "43"}
-    assert [cell.source for cell in made.cells[7:]] == ["'x' in globals()"]
+    assert written_notebook.cells[1].outputs[0].text == "made\n"
+    assert written_notebook.cells[2].outputs[0].data == {"text/plain": "43"}
+    assert [cell.source for cell in written_notebook.cells[7:]] == ["'x' in globals()"]
 
 
 def test_run_all_stops_at_the_first_error_with_a_notice(
@@ -366,10 +367,12 @@ def test_autosaved_notebook_runs_from_scratch_with_the_same_outputs(
     )
     it.ask_and_wait("What is x?")
     wait_for(lambda: path.exists() and len(nbformat.read(path, as_version=4).cells) == 6)
-    before = nbformat.read(path, as_version=4)
-    nbformat.validate(before)
-    after = NotebookClient(nbformat.from_dict(before), kernel_name="python3", timeout=60).execute()
-    assert texts(after) == texts(before) == ["", "made\n", "6", "0\n1\n7", "", ""]
+    notebook_before = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook_before)
+    notebook_after = NotebookClient(
+        nbformat.from_dict(notebook_before), kernel_name="python3", timeout=60
+    ).execute()
+    assert texts(notebook_after) == texts(notebook_before) == ["", "made\n", "6", "0\n1\n7", "", ""]
     it.run("last = 1")
     it.session.close()
     assert nbformat.read(path, as_version=4).cells[-1].source == "last = 1"
@@ -388,5 +391,5 @@ def test_concurrent_saving_and_running_lose_nothing(
     for saver in savers:
         saver.join()
     notebook.save()
-    made = json.loads(path.read_bytes())["cells"]
-    assert [cell["outputs"][0]["text"] for cell in made] == [[f"{n}\n"] for n in range(30)]
+    written_cells = json.loads(path.read_bytes())["cells"]
+    assert [cell["outputs"][0]["text"] for cell in written_cells] == [[f"{n}\n"] for n in range(30)]

@@ -26,14 +26,39 @@ PART = {"match": "Count them here", "text": "five"}
 
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 
+FORM = """
+from dataclasses import dataclass
+@dataclass
+class Needle:
+    line: int
+"""
+
+DEFINED = """
+import os, time
+found = []
+def note(line: str) -> int:
+    "Keep a line, and return how many there are."
+    found.append(line)
+    print("noted", line[:7])
+    return len(found)
+def kernel() -> int:
+    return os.getpid()
+def hang() -> None:
+    print("hangs", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+
+OVER = "while any({!r} in thread.name for thread in __import__('threading').enumerate()): time.sleep(0.01)"
+
 
 def ask(it: Opened, code: str) -> str:
     return str(it.run(LOG, code).text)
 
 
-def search_endlessly(it: Opened, first: str = LOG) -> str:
+def search_endlessly(it: Opened, first_code: str = LOG) -> str:
     """Start a search whose code never ends, and return the id of its tree."""
-    it.run(first)
+    it.run(first_code)
     it.session.submit("python", "rlm('Find the needles', log)")
     return str(it.store.wait(tags.RLM_REPL_IN).tree)
 
@@ -43,17 +68,17 @@ def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
 ) -> None:
     it = open_session(PART, HAND_DOWN)
     assert ask(it, "rlm('Find the needles', log)") == "five and five and five and five\n"
-    begun = it.store.of(tags.RLM_CALL, event="begin")
-    assert [call.node for call in begun] == ["1", "1.1", "1.2", "1.3", "1.4"]
-    assert begun[0].cell == 2
-    ends = [call.spans[0][1] for call in begun[1:]]
-    assert ends[-1] == begun[0].chars
-    assert [call.spans[0][0] for call in begun[1:]] == [0, *ends[:-1]], (
+    begin_events = it.store.of(tags.RLM_CALL, event="begin")
+    assert [call.node for call in begin_events] == ["1", "1.1", "1.2", "1.3", "1.4"]
+    assert begin_events[0].cell == 2
+    ends = [call.spans[0][1] for call in begin_events[1:]]
+    assert ends[-1] == begin_events[0].chars
+    assert [call.spans[0][0] for call in begin_events[1:]] == [0, *ends[:-1]], (
         "the parts are the whole text, in order"
     )
     assert it.store.of(tags.RLM_FINAL)[-1].state == "done"
     assert it.session.spending.total.calls == 5
-    assert len({call.seq for call in begun}) == 5
+    assert len({call.seq for call in begin_events}) == 5
 
 
 def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> None:
@@ -68,14 +93,6 @@ def test_answer_in_a_cell_is_clean_unless_requested_raw(open_session: OpenSessio
     it = open_session("```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```")
     assert "27" not in ask(it, "[ord(letter) for letter in rlm('Find it', log)]")
     assert "27" in it.run("[ord(letter) for letter in rlm('Find it', log, raw=True)]").text
-
-
-FORM = """
-from dataclasses import dataclass
-@dataclass
-class Needle:
-    line: int
-"""
 
 
 def test_answer_has_the_type_requested_by_the_cell(open_session: OpenSession) -> None:
@@ -170,12 +187,12 @@ def test_search_tree_and_log_are_data(open_session: OpenSession) -> None:
         )
         == 4
     )
-    shown = it.run(
+    output = it.run(
         "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls"
     )
     chars = [call.chars for call in it.store.of(tags.RLM_CALL, event="begin")[1:]]
     logged = len([record for record in it.store.records if record.attrs.get("tree")])
-    assert shown.text == f"({chars}, {logged}, 5)\n"
+    assert output.text == f"({chars}, {logged}, 5)\n"
 
 
 def test_several_contexts_have_names_in_a_cell(open_session: OpenSession) -> None:
@@ -251,25 +268,6 @@ def test_model_code_can_search_too(open_session: OpenSession) -> None:
 
 # Functions of a cell that its search calls: they run in the kernel.
 
-DEFINED = """
-import os, time
-found = []
-def note(line: str) -> int:
-    "Keep a line, and return how many there are."
-    found.append(line)
-    print("noted", line[:7])
-    return len(found)
-def kernel() -> int:
-    return os.getpid()
-def hang() -> None:
-    print("hangs", flush=True)
-    while True:
-        time.sleep(0.01)
-"""
-
-
-OVER = "while any({!r} in thread.name for thread in __import__('threading').enumerate()): time.sleep(0.01)"
-
 
 def opened(open_session: OpenSession, code: str) -> Opened:
     it = open_session(f"```python\n{code}\n```")
@@ -310,10 +308,12 @@ def test_interrupting_the_cell_ends_a_hanging_tool(open_session: OpenSession) ->
 
 def test_kernel_killed_meanwhile_leaves_no_waiting_calls(open_session: OpenSession) -> None:
     it = opened(open_session, "while True:\n    pass")
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
 
     def calls() -> int:
-        return sum(thread.name == "mahtab-call" for thread in set(threading.enumerate()) - before)
+        return sum(
+            thread.name == "mahtab-call" for thread in set(threading.enumerate()) - threads_before
+        )
 
     it.session.submit("python", "rlm('Wait', log, tools=[kernel])")
     it.store.wait(tags.RLM_REPL_IN)

@@ -14,13 +14,16 @@ from mahtab_tui.bus.conversation import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
+from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import COMPLETE
 from tests.integration.sessions import Opened, OpenSession
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
+
+ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
 def restored_names(it: Opened) -> list[tuple[str | None, int | None, list[str]]]:
@@ -47,7 +50,8 @@ def test_undo_is_reported_to_the_panes_the_model_and_the_store(open_session: Ope
     assert (undone.cells, undone.undone) == ((2,), True)
     assert restored_names(it) == [("you", 1, ["items"]), ("you", 0, ["new"])]
     assert author_cell(it, "items") == 1
-    transcript, prompt = Transcript(0.0), PromptHandler()
+    transcript = Transcript(0.0)
+    prompt = PromptHandler()
     transcript.fold(it.store.records)
     prompt.resume(it.store.records)
     undone_cells = [entry.undone for entry in transcript.entries if isinstance(entry, Cell)]
@@ -98,9 +102,6 @@ def test_nothing_is_undone_during_a_cell_or_before_any_cell(open_session: OpenSe
     it.store.wait(tags.USER_REPL_OUT, cell=2)
 
 
-ENDLESS = "```python\nwhile True:\n    pass\n```"
-
-
 def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
     open_session: OpenSession,
 ) -> None:
@@ -129,10 +130,10 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession)
     call = AgentCall(agent, lambda message: None)
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(serve, call, "evaluate", {"code": "items.append(9); items"})
-        asked = it.store.wait(tags.APPROVAL, state="waiting")
-        assert isinstance(asked, records.Approval)
+        approval = it.store.wait(tags.APPROVAL, state="waiting")
+        assert isinstance(approval, records.Approval)
         it.session.undo.undo(2)
-        it.session.approvals.answer(asked.request, Decision("run"))
+        it.session.approvals.answer(approval.request, Decision("run"))
         assert answer.result(60)["result"]["output"].strip() == "[1, 9]"
     assert it.session.undo.last_step() == 3
     it.session.undo.undo(3)

@@ -88,14 +88,16 @@ def test_passphrase_is_requested_hidden(server: SshServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    "host_options",
     ["ProxyJump near\n", "ControlMaster auto\nControlPath {folder}/c\nControlPersist 2\n"],
     ids=["jump host", "shared connection"],
 )
-def test_users_ssh_configuration_applies(server: SshServer, more: str) -> None:
+def test_users_ssh_configuration_applies(server: SshServer, host_options: str) -> None:
     config = server.folder / "config"
     names = f"Host near far\nHostName 127.0.0.1\nPort {server.port}\nStrictHostKeyChecking no\n"
-    config.write_text(config.read_text() + names + "Host far\n" + more.format(folder=server.folder))
+    config.write_text(
+        config.read_text() + names + "Host far\n" + host_options.format(folder=server.folder)
+    )
     for _ in range(2):
         cells = cells_of(RemoteLauncher(parse(f"ssh://far{sys.executable}"), 0.01))
         cells.expect("6 * 7", "42\n")
@@ -109,19 +111,19 @@ def test_unreachable_host_gives_one_sentence(server: SshServer) -> None:
 
 
 def test_ssh_kernel_is_reattached_by_another_host(server: SshServer, project: Path) -> None:
-    first = started(server, session="far", authenticity="yes")
-    first.expect("import os; kept = os.getpid(); kept > 0", "True\n")
-    first.kernel.close(leave=True)
-    asked: list[str] = []
+    first_cells = started(server, session="far", authenticity="yes")
+    first_cells.expect("import os; kept = os.getpid(); kept > 0", "True\n")
+    first_cells.kernel.close(leave=True)
+    prompts: list[str] = []
 
     def ask(prompt: str, hidden: bool) -> None:
-        asked.append(prompt)
+        prompts.append(prompt)
 
     (noted,) = noted_kernels("far")
     assert noted.station.label == f"{getpass.getuser()}@127.0.0.1"
     attached = attach_remote(noted, ask)
     second = cells_of(RemoteLauncher(parse(noted.station.address), 0.01, "far", attached))
-    assert asked == []
+    assert prompts == []
     assert second.kernel.was_reattached
     second.expect("os.getpid() == kept", "True\n")
     second.kernel.close()

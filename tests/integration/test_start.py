@@ -19,7 +19,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.knowledge.code import CodeSearcher
 from mahtab_tui.mcp.packages import plan_commands
-from mahtab_tui.worker.magic_commands import PIP
+from mahtab_tui.worker.magic.programs import PIP
 from tests.integration.kernels import Cells, executable
 from tests.waiting import alive, descendants, run_python, ticks, wait_for
 
@@ -29,6 +29,10 @@ from tests.waiting import alive, descendants, run_python, ticks, wait_for
 OTHERS = (
     "anyio click dotenv langchain_core mcp mahtab_worker PIL pathspec pip pydantic pydantic_settings pygments rich sitecustomize textual tomlkit typer"
 ).split()
+
+ASK = "ask --model demo 'which variables are there?'"
+
+SEARCH = "from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code').search('(a|a)+$', seconds=1000)"
 
 
 @pytest.fixture
@@ -40,9 +44,6 @@ def poisoned(project: Path) -> Path:
             f"open({str(imported)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n"
         )
     return imported
-
-
-ASK = "ask --model demo 'which variables are there?'"
 
 
 @pytest.mark.parametrize("words", ["config", "doctor", ASK, "skills list", "mcp install --print"])
@@ -110,10 +111,10 @@ def test_interpreter_name_never_means_a_file_of_the_folder(
         executable(directory / name, "#!/bin/sh\n")
     if path is not None:
         monkeypatch.setenv("PATH", path)
-    found = ""
+    interpreter = ""
     with suppress(KernelError):
-        found = find_interpreter(name)
-    assert not found.startswith(str(project))
+        interpreter = find_interpreter(name)
+    assert not interpreter.startswith(str(project))
     assert find_interpreter(f"./{name}") == str(project / name)
 
 
@@ -136,9 +137,6 @@ def test_slow_imports_on_several_threads_succeed() -> None:
     assert not report["of_two"], "two threads import a library at the same time"
     assert {*report["early"]} <= {"yaml"}, "others do not wait until the screen has its libraries"
     assert report["others"] > 20, "other threads import the model's libraries"
-
-
-SEARCH = "from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code').search('(a|a)+$', seconds=1000)"
 
 
 def is_searching(pid: int) -> bool:

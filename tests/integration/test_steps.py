@@ -1,4 +1,5 @@
-"""Work of several steps, replayed from what a capable model answered."""
+"""Work of several steps, replayed from what a capable model answered. The recordings name no times
+that a block took, because each run measures others, and the check of figures compares them."""
 
 from __future__ import annotations
 

@@ -11,21 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import KernelState
 from tests.integration.kernels import Cells, interpreters, running
 from tests.integration.undo import assert_undone, kinds, undone
 from tests.tables import rows
 from tests.waiting import alive, descendants, wait_for
-
-
-def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:
-    done = undone(cells, "a = 1\nb = [1]\nkept = b", "a = 2\ndel b\nc = 3")
-    assert kinds(done) == {"a": "rebound", "b": "added", "c": "deleted"}
-    assert done.exact
-    assert cells.text("a, b, b is kept, 'c' in globals()") == "(1, [1], True, False)\n"
-
 
 CHANGES = r"""
 v = [1, [2], 'x'] | v[1].append(3); v.pop(0) | v
@@ -70,12 +63,34 @@ import gc; called = lambda *a: None | gc.callbacks.append(called) | called in gc
 import linecache | linecache.cache['made'] = (1, None, ['a'], 'made') | linecache.getline('made', 1)
 import signal | signal.setitimer(signal.ITIMER_REAL, 1000); signal.pthread_sigmask(signal.SIG_BLOCK, {10}) | signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.pthread_sigmask(signal.SIG_BLOCK, [])
 import csv | csv.field_size_limit(5) | csv.field_size_limit()
+import csv; csv.register_dialect('mine', delimiter=';') | csv.register_dialect('mine', delimiter='|'); csv.register_dialect('new'); csv.unregister_dialect('unix') | csv.get_dialect('mine').delimiter, csv.list_dialects()
+import mimetypes; mimetypes.init() | import mimetypes; mimetypes.add_type('a/b', '.zzz') | mimetypes.guess_type('x.zzz'), mimetypes.guess_extension('a/b')
+import reprlib, json, calendar | reprlib.aRepr.maxlist = 2; json._default_encoder.item_separator = ';'; calendar.setfirstweekday(6) | reprlib.repr([1, 2, 3]), json.dumps([1, 2]), calendar.firstweekday()
+import xml.etree.ElementTree as ET, xml.dom | ET.register_namespace('zz', 'http://zz'); xml.dom.registerDOMImplementation('zz', len) | ET._namespace_map.get('http://zz'), 'zz' in xml.dom.domreg.registered
+import faulthandler, tracemalloc, sys, threading | faulthandler.enable(); tracemalloc.start(); threading.setprofile(print); threading.settrace(print) | faulthandler.is_enabled(), tracemalloc.is_tracing(), threading._profile_hook, threading._trace_hook
+import sys; profile = lambda *a: None | sys.setprofile(profile); sys.set_coroutine_origin_tracking_depth(3) | sys.getprofile() is None, sys.get_coroutine_origin_tracking_depth()
+import logging\nclass L(logging.Logger): pass | logging.addLevelName(7, 'SEVEN'); logging.setLoggerClass(L); logging.setLogRecordFactory(dict) | logging.getLevelName(7), logging.getLoggerClass() is L, logging.getLogRecordFactory() is dict
+import logging; logger = logging.getLogger('mine') | logging.getLogger('mine').setLevel(10); logger.addHandler(logging.NullHandler()); logging.getLogger('asyncio').setLevel(10) | logger.level, logger.handlers, logging.getLogger('asyncio').level
+import shutil, encodings.aliases, http.client, urllib.parse | shutil.unregister_archive_format('zip'); shutil.register_unpack_format('zz', ['.zz'], len); encodings.aliases.aliases['zz'] = 'utf_8'; http.client.responses.clear(); urllib.parse.uses_netloc.append('zz') | dict(shutil.get_archive_formats()).keys(), len(shutil.get_unpack_formats()), 'zz' in encodings.aliases.aliases, len(http.client.responses), urllib.parse.uses_netloc[-1]
+import email.charset, doctest, gettext, zoneinfo | email.charset.add_charset('zz'); doctest.register_optionflag('ZZ'); gettext.textdomain('zz'); gettext.bindtextdomain('zz', '/zz'); zoneinfo.reset_tzpath(['/zz']) | 'zz' in email.charset.CHARSETS, 'ZZ' in doctest.OPTIONFLAGS_BY_NAME, gettext.textdomain(), gettext._localedirs, zoneinfo.TZPATH == ('/zz',)
+import sqlite3, multiprocessing, asyncio\nclass P: pass | sqlite3.register_adapter(P, len); sqlite3.register_converter('ZZ', len); multiprocessing.set_start_method('spawn', force=True) | (P, sqlite3.PrepareProtocol) in sqlite3.adapters, 'ZZ' in sqlite3.converters, multiprocessing.get_start_method()
+import textwrap, keyword | textwrap.fill.__defaults__ = (5,); textwrap.fill.tag = 1; keyword.kwlist[:] = [] | textwrap.fill.__defaults__, hasattr(textwrap.fill, 'tag'), len(keyword.kwlist)
+import logging, warnings; logger = 5; logging.getLogger('apart') | logging.getLogger('apart').setLevel(10); logging.getLogger('new').addHandler(logging.NullHandler()); logging.basicConfig(level=10); logging.captureWarnings(True); logging.disable(10) | logging.getLogger('apart').level, logging.getLogger('new').handlers, logging.root.level, warnings.showwarning.__module__, logging.root.manager.disable
+import sys, json | sys.modules['other'] = json | 'other' in sys.modules
+import urllib.request as request, webbrowser, copyreg | request.install_opener(request.build_opener()); webbrowser.register('zz', None); copyreg.add_extension('zz', 'zz', 99) | request._opener, 'zz' in webbrowser._browsers, ('zz', 'zz') in copyreg._extension_registry
 def f(x: int): pass | f.__annotations__['y'] = str | f.__annotations__
 def f(x: int): pass | f.__annotations__ = {} | f.__annotations__
 import sys, builtins | sys.excepthook = print; sys.setrecursionlimit(900); builtins.hi = 1 | sys.excepthook is print, hasattr(builtins, 'hi')
 globals()[6] = [1]; v = [1] | globals()[6].append(2); globals()[5] = 1; v.append(2) | globals()[6], 5 in globals(), v
 """
 """Rows: set-up, change, and the expression whose value the undo restores."""
+
+
+def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:
+    done = undone(cells, "a = 1\nb = [1]\nkept = b", "a = 2\ndel b\nc = 3")
+    assert kinds(done) == {"a": "rebound", "b": "added", "c": "deleted"}
+    assert done.exact
+    assert cells.text("a, b, b is kept, 'c' in globals()") == "(1, [1], True, False)\n"
 
 
 @pytest.mark.parametrize(("setup", "change", "look"), rows(CHANGES))
@@ -85,11 +100,11 @@ def test_changes_are_undone(cells: Cells, setup: str, change: str, look: str) ->
 
 def test_undo_of_an_earlier_cell_undoes_the_later_ones_too(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
-    first = cells.number + 1
+    first_cell = cells.number + 1
     for number in (2, 3, 4):
         cells.text(f"v.append({number}); n = {number}")
         cells.text("n + 1")
-    assert kinds(cells.kernel.undo(first)) == {"v": "changed", "n": "rebound"}
+    assert kinds(cells.kernel.undo(first_cell)) == {"v": "changed", "n": "rebound"}
     assert cells.text("v, n") == "([1], 1)\n"
 
 
@@ -97,16 +112,20 @@ def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")
     cells.text("v.append(3); n = 3")
-    last = cells.number
-    cells.kernel.undo(last)
-    cells.kernel.undo(last - 1)
-    assert [step.cell for step in cells.kernel.undo_steps()] == [last - 2]
+    last_cell = cells.number
+    cells.kernel.undo(last_cell)
+    cells.kernel.undo(last_cell - 1)
+    assert [step.cell for step in cells.kernel.undo_steps()] == [last_cell - 2]
     cells.kernel.redo()
     cells.kernel.redo()
-    assert [step.cell for step in cells.kernel.undo_steps()] == [last - 2, last - 1, last]
+    assert [step.cell for step in cells.kernel.undo_steps()] == [
+        last_cell - 2,
+        last_cell - 1,
+        last_cell,
+    ]
     with pytest.raises(KernelError, match="nothing to redo"):
         cells.kernel.redo()
-    cells.kernel.undo(last)
+    cells.kernel.undo(last_cell)
     assert cells.text("v, n") == "([1, 2], 2)\n"
     with pytest.raises(KernelError, match="nothing to redo"):
         cells.kernel.redo()
@@ -115,8 +134,8 @@ def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
 def test_preview_changes_nothing_and_matches_the_undo(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2; m = 3")
-    before = cells.kernel.preview_undo(cells.number)
-    change = before.changes[0]
+    preview = cells.kernel.preview_undo(cells.number)
+    change = preview.changes[0]
     assert change.before is not None
     assert change.variable is not None
     summaries = change.before.summary, change.variable.summary
@@ -126,7 +145,7 @@ def test_preview_changes_nothing_and_matches_the_undo(cells: Cells) -> None:
         ("n", "2"),
         ("m", "3"),
     ]
-    assert cells.kernel.undo(cells.number) == before
+    assert cells.kernel.undo(cells.number) == preview
 
 
 def test_impossible_undo_gives_one_sentence(cells: Cells) -> None:
@@ -166,16 +185,16 @@ def small(project: Path) -> Iterator[Cells]:
 def test_killed_checkpoint_is_reported_and_the_rest_can_be_undone(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")
-    last = cells.number
+    last_cell = cells.number
     for pid in descendants(cells.kernel.info().pid):
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(KernelError, match="Nothing was changed"):
-        cells.kernel.undo(last)
-    preview = cells.kernel.preview_undo(last)
+        cells.kernel.undo(last_cell)
+    preview = cells.kernel.preview_undo(last_cell)
     assert [change.name for change in preview.changes] == ["n"]
     assert not preview.exact
     assert "Changes inside objects stay" in preview.not_restored[0].reason
-    cells.kernel.undo(last)
+    cells.kernel.undo(last_cell)
     assert cells.text("v, n") == "([1, 2], 1)\n"
 
 
@@ -251,8 +270,8 @@ def test_checkpoints_use_no_descriptors_that_a_cell_might_close_and_open(cells: 
 
 
 def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
-    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
-    cells.text(f"import resource\n{few}\nv = [1]; n = 1")
+    limit_descriptors = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    cells.text(f"import resource\n{limit_descriptors}\nv = [1]; n = 1")
     done = undone(cells, "n = 1", "v.append(2); n = 2")
     assert kinds(done) == {"n": "rebound"}
     assert "could not be forked" in done.not_restored[0].reason
@@ -303,7 +322,7 @@ def test_embedded_kernel_restores_names_and_explains_the_rest() -> None:
         cells.text("v.append(2); n = 2; m = 3")
         done = cells.kernel.undo(1)
         assert kinds(done) == {"n": "rebound", "m": "deleted"}
-        assert [each.reason for each in done.not_restored] == [
+        assert [entry.reason for entry in done.not_restored] == [
             "Changes inside objects stay: the kernel cannot be forked, because it runs inside the program that opened this session."
         ]
         assert namespace["v"] == [1, 2]
@@ -318,10 +337,10 @@ def test_every_python_version_supports_undo(python: str) -> None:
         cells.text(
             "import os, random\nclass C:\n    def __init__(self): self.x = [1]\nc = C(); d = {'c': c}; random.seed(1); g = (i for i in [1, 2]); it = iter([1, 2]); next(it)"
         )
-        before = cells.text(look)
+        output_before = cells.text(look)
         cells.text(
             "c.x.append(2); c.y = 1; d['e'] = 1; C.new = 5; os.environ['A'] = 'b'; random.random(); next(g); next(it)"
         )
         done = cells.kernel.undo(cells.number)
-        assert [each.name for each in done.not_restored] == ["g", "it"]
-        assert cells.text(look) == before
+        assert [entry.name for entry in done.not_restored] == ["g", "it"]
+        assert cells.text(look) == output_before

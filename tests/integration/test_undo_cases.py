@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -36,12 +35,29 @@ weak: a weak reference does not come back | p2 = P(); weak = weakref.ref(p2) | d
 descriptor 100: what was read from this pipe | pipe = os.pipe(); moved = os.write(pipe[1], b'abc'), os.dup2(pipe[0], 100), os.close(pipe[0]) | os.read(100, 2)
 descriptor 101 (pos.txt): its position stays | made = os.open('pos.txt', 66); moved2 = os.dup2(made, 101), os.close(made) | os.write(101, b'abc')
 task slow: this task was started and still runs | import asyncio | slow = asyncio.create_task(asyncio.sleep(1000), name='slow')
+priority: this setting cannot be restored | import os | os.nice(1)
+sys.addaudithook, os.register_at_fork, codecs.register, codecs.register_error: stays | import sys, os, codecs | sys.addaudithook(lambda *a: None); os.register_at_fork(before=int); codecs.register(lambda name: None); codecs.register_error('zz', len)
+sqlite3.create_function: what it registers stays | import sqlite3; functions = sqlite3.connect(':memory:') | functions.create_function('zz', 0, int)
+ctypes.prctl: not compared | import ctypes | ctypes.CDLL(None).prctl(15, b'renamed')
+fcntl.flock: not compared | import fcntl; locked = open('lock.txt', 'w') | fcntl.flock(locked, fcntl.LOCK_EX)
 event loop: a callback was scheduled | one = 1 | asyncio.get_event_loop().call_later(1000, print); None
+"""
+
+ENDED = r"""
+f = open('out.txt', 'w'); n = f.write('hello') | del f | open('out.txt').read() | 'hello'
+f = open('out.txt', 'w'); n = f.write('hello') | f = 5 | open('out.txt').read() | 'hello'
+ended = []\nclass D:\n    def __del__(self): ended.append(1)\nbox = [D()] | del box | ended | [1]
+import weakref\nclass P: pass\np = P(); r = weakref.ref(p) | del p | r() is None | True
+ended = []\nclass D:\n    def __del__(self): ended.append(1)\ndeep = [[[i] for i in range(100)] for _ in range(50)]; deep[-1][-1].append(D()) | del deep | ended | [1]
+import tempfile, os; t = tempfile.NamedTemporaryFile(); name = t.name | del t | os.path.exists(name) | False
+import socket; s = socket.create_server(('127.0.0.1', 0)); p = s.getsockname() | del s | socket.create_server(p).close(), 1 | (None, 1)
 """
 
 
 def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
-    expected, setups, changes = {}, [], []
+    expected = {}
+    setups = []
+    changes = []
     for words, setup, change in rows(UNRESTORABLE):
         names, _, reason = words.partition(": ")
         expected.update(dict.fromkeys(names.split(", "), reason))
@@ -52,7 +68,7 @@ def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
     preview = cells.kernel.preview_undo(cells.number)
     done = cells.kernel.undo(cells.number)
     assert not done.exact
-    reasons = {each.name: each.reason for each in done.not_restored}
+    reasons = {entry.name: entry.reason for entry in done.not_restored}
     assert reasons.keys() ^ expected.keys() == set()
     assert [name for name, reason in expected.items() if reason not in reasons[name]] == []
     assert preview.not_restored == done.not_restored
@@ -117,7 +133,7 @@ def test_object_with_a_hostile_reduce_is_named_or_never_called(cells: Cells, red
         "many.clear(); w[0].clear(); w.append(many); v.append(2); import gc; gc.collect(); junk = [[i] for i in range(20_000)]"
     )
     try:
-        named = [each.name for each in cells.kernel.undo(cells.number).not_restored]
+        named = [entry.name for entry in cells.kernel.undo(cells.number).not_restored]
     except KernelError:
         assert cells.text("v, len(many), len(w)") == "([1, 2], 0, 2)\n"
     else:
@@ -147,17 +163,6 @@ def test_attribute_hooks_of_classes_are_not_run(cells: Cells) -> None:
     assert cells.text("ran, object.__getattribute__(c, '__dict__')") == "([], {'x': [1]})\n"
 
 
-ENDED = r"""
-f = open('out.txt', 'w'); n = f.write('hello') | del f | open('out.txt').read() | 'hello'
-f = open('out.txt', 'w'); n = f.write('hello') | f = 5 | open('out.txt').read() | 'hello'
-ended = []\nclass D:\n    def __del__(self): ended.append(1)\nbox = [D()] | del box | ended | [1]
-import weakref\nclass P: pass\np = P(); r = weakref.ref(p) | del p | r() is None | True
-ended = []\nclass D:\n    def __del__(self): ended.append(1)\ndeep = [[[i] for i in range(100)] for _ in range(50)]; deep[-1][-1].append(D()) | del deep | ended | [1]
-import tempfile, os; t = tempfile.NamedTemporaryFile(); name = t.name | del t | os.path.exists(name) | False
-import socket; s = socket.create_server(('127.0.0.1', 0)); p = s.getsockname() | del s | socket.create_server(p).close(), 1 | (None, 1)
-"""
-
-
 @pytest.mark.parametrize(("setup", "change", "look", "expected"), rows(ENDED))
 def test_deleted_objects_are_finalised(
     cells: Cells, setup: str, change: str, look: str, expected: str
@@ -183,7 +188,7 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
         "f = open('out.txt', 'w')\nclass D:\n    def __del__(self): pass\nd = D(); d.x = [1]",
         "del f, d",
     )
-    assert [each.name for each in done.not_restored] == ["f"]
+    assert [entry.name for entry in done.not_restored] == ["f"]
     assert cells.text("type(d) is D, d.x, 'f' in globals()") == "(True, [1], False)\n"
 
 
@@ -194,7 +199,7 @@ def test_redo_names_objects_that_end_once_more(cells: Cells) -> None:
     cells.text("del d; box = 5; x = 2")
     assert cells.kernel.undo(cells.number).exact
     redone = cells.kernel.redo()
-    assert {(each.name, each.reason) for each in redone.not_restored} == {
+    assert {(entry.name, entry.reason) for entry in redone.not_restored} == {
         (name, "its __del__ runs once more") for name in ("d", "box")
     }
 
@@ -205,7 +210,7 @@ def test_record_array_of_objects_is_named_with_its_reason(cells: Cells) -> None:
         "import numpy as np; r = np.zeros(1, [('a', object)]); s = np.zeros(1, [('a', int)])",
         "r['a'] = 1; s['a'] = 1",
     )
-    assert [tuple(dataclasses.astuple(each)) for each in done.not_restored] == [
+    assert list(done.not_restored) == [
         ("r", "not compared: undo does not handle arrays of records that contain objects")
     ]
     assert cells.text("s.tolist()") == "[(0,)]\n"
@@ -220,7 +225,7 @@ def test_unsupported_types_are_named(cells: Cells) -> None:
         "m = array.array('i', [1]); s = io.StringIO(); e = OSError(1, 'a')",
         "q[0] = 5; z['z'].compress(b'a'); x = next(i); a[0] = 5; t.text = 'b'; h.update(b'a'); c.prec = 3; r['a'] = 1; m[0] = 2; s.write('a'); e.errno = 5",
     )
-    assert {(each.name, each.reason.partition(":")[0]) for each in done.not_restored} == {
+    assert {(entry.name, entry.reason.partition(":")[0]) for entry in done.not_restored} == {
         (name, "not compared") for name in "qziathcrmse"
     }
 

@@ -21,8 +21,8 @@ def told(it: Opened, question: str) -> str:
     it.ask_and_wait(question)
     wait_for(lambda: not it.session.agent.in_turn)
     texts = [str(message.text) for message in it.session.agent.agent.messages]
-    asked = next(text for text in reversed(texts) if f"Question: {question}" in text)
-    return asked.rpartition(f"{VARIABLES}\n\n")[2].partition("\n\nQuestion: ")[0]
+    request_text = next(text for text in reversed(texts) if f"Question: {question}" in text)
+    return request_text.rpartition(f"{VARIABLES}\n\n")[2].partition("\n\nQuestion: ")[0]
 
 
 def code(*lines: str) -> str:
@@ -35,7 +35,29 @@ def test_table_is_described_once_and_then_named_with_its_columns(open_session: O
     assert told(it, "how heavy are the cars?").startswith(WHOLE)
     assert told(it, "and now?").split("\n")[0] == LINE
     it.run("cars.loc[0, 'weight'] = 1")
-    assert "weight    int64  1 to 950" in told(it, "and with that?")
+    assert "weight int64: 1 to 950" in told(it, "and with that?")
+
+
+def test_small_model_is_told_which_values_a_question_names(open_session: OpenSession) -> None:
+    it = open_session({"text": "So.", "repeat": True}, loop="single")
+    it.run(CARS)
+    lines = told(it, "how many are made by Fiat?").split("\n")
+    assert lines[-1] == "Values in the data: cars['maker'] has the value 'fiat'."
+    assert told(it, "and a bmw?").split("\n")[-1] == (
+        "Values in the data: cars['maker'] has the value 'bmw'."
+    )
+    assert "Values in the data" not in told(it, "and the others?")
+    it.run("private('cars')")
+    assert "fiat" not in told(it, "how many Fiats?")
+
+
+def test_capable_model_looks_for_values_itself(open_session: OpenSession) -> None:
+    summary = {"text": "They counted cars.", "match": "keep the memory", "repeat": True}
+    it = open_session(summary, {"text": "So.", "repeat": True}, loop="steps", max_history=2)
+    it.run(CARS)
+    for question in ("how many Fiats?", "how many BMWs?", "which Fiat is heavy?"):
+        assert "Values in the data" not in told(it, question)
+    assert it.store.of(tags.SUMMARY)
 
 
 def test_table_is_described_anew_after_an_undo(open_session: OpenSession) -> None:
@@ -89,8 +111,10 @@ def test_own_helpers_of_the_model_share_a_line_after_the_users_variables(
 
 
 def test_block_names_all_that_it_changed(open_session: OpenSession) -> None:
-    made = "; ".join(f"n{number} = {number}" for number in range(12))
-    block = code("cars['heavy'] = True", "del gone", made, "def f(x): return x", "print('so')")
+    assignments = "; ".join(f"n{number} = {number}" for number in range(12))
+    block = code(
+        "cars['heavy'] = True", "del gone", assignments, "def f(x): return x", "print('so')"
+    )
     it = open_session(block, "Done.", approval="auto", reflection="never")
     it.run(CARS, "gone = 1")
     it.ask_and_wait("change it")
@@ -125,4 +149,6 @@ def test_variable_stays_the_users_when_the_model_changes_it(open_session: OpenSe
     is_made_by = it.session.cells.provenance.is_made_by
     assert is_made_by("mine", "you")
     assert not is_made_by("other", "you")
-    assert [each.party for each in it.store.records if isinstance(each, Namespace)][-1] != "you"
+    assert [record.party for record in it.store.records if isinstance(record, Namespace)][
+        -1
+    ] != "you"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.kernel.base import Restoration
+from mahtab_tui.kernel.values import Restoration
 from tests.integration.kernels import Cells
 
 
@@ -15,7 +15,7 @@ def undone(cells: Cells, setup: str, change: str) -> Restoration:
 def assert_undone(cells: Cells, setup: str, change: str, look: str) -> Restoration:
     """Undo the change as previewed, redo it, undo it again; `look` shows the state before it."""
     cells.text(setup)
-    before = cells.text(look)
+    output_before = cells.text(look)
     cells.text(change)
     number = cells.number
     preview = cells.kernel.preview_undo(number)
@@ -23,9 +23,9 @@ def assert_undone(cells: Cells, setup: str, change: str, look: str) -> Restorati
     assert preview == done
     assert done.exact, done.not_restored
     cells.kernel.redo()
-    assert cells.run(look).output != before
+    assert cells.run(look).output != output_before
     cells.kernel.undo(number)
-    assert cells.text(look) == before
+    assert cells.text(look) == output_before
     return done
 
 

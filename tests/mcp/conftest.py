@@ -53,6 +53,6 @@ def share(project: Path) -> Iterator[Share]:
         return shared
 
     yield open_it
-    for each in opened:
-        each.server.close()
-        each.session.close()
+    for opened_share in opened:
+        opened_share.server.close()
+        opened_share.session.close()

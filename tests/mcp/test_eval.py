@@ -92,19 +92,19 @@ async def test_end_of_a_cell_after_its_interrupt_is_reported(
 async def test_unresponsive_cell_is_killed() -> None:
     stubborn = "print('so far')\nimport signal\nsignal.signal(signal.SIGINT, lambda *signal: None)\nwhile True: pass"
     async with agent() as a:
-        before = await a.value(PID)
+        pid_before = await a.value(PID)
         result = await a.call("eval", code=stubborn, timeout_s=0.3)
         ending = "the code did not end within 2 s after its interrupt, so the worker was killed."
         assert result.is_error
         assert text_of(result).startswith(f"Timed out after 0.3 s: {ending}")
         assert text_of(result).endswith("\nso far")
         assert "NameError" in await a.eval("os")
-        assert await a.value(PID) != before
+        assert await a.value(PID) != pid_before
 
 
 async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: Path) -> None:
     async with agent() as a:
-        before = await a.value(PID)
+        pid_before = await a.value(PID)
         await a.eval("rows = [1, 2, 3]")
         files = ".mahtab/namespaces/session-*/index.json"
         await until(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files)))
@@ -113,9 +113,9 @@ async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: P
         assert result.is_error
         assert "SIGSEGV" in text_of(result)
         assert "Only saved variables come back" in text_of(result)
-        after = await a.value(PID)
-        assert after != before
-        assert f"worker {after} ·" in await a.text("info")
+        pid_after = await a.value(PID)
+        assert pid_after != pid_before
+        assert f"worker {pid_after} ·" in await a.text("info")
         assert await a.value("rows") == "[1, 2, 3]"
 
 

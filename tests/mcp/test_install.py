@@ -36,10 +36,10 @@ def test_configuration_is_merged_into_the_existing_one(project: Path, home: Path
     assert run("install", "--client", "codex").returncode == 0
     assert tomllib.loads(codex.read_text())["mcp_servers"]["mahtab"]["args"][-1] == "mcp"
     for client, path in (("codex", codex), ("claude-code", file)):
-        before = path.read_text()
+        text_before = path.read_text()
         again = run("install", "--client", client)
         assert (again.returncode, "already" in again.stderr) == (2, True)
-        assert path.read_text() == before
+        assert path.read_text() == text_before
 
 
 @pytest.mark.parametrize(

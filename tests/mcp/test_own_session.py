@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.base import KernelInfo
+from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp import connection
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
 from mahtab_tui.mcp.handlers import (
@@ -33,7 +33,7 @@ from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
-from mahtab_tui.worker.frames import encode
+from mahtab_tui.worker.link.frames import encode
 from tests.mcp.clients import agent, requests
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, run_python, wait_for
@@ -45,68 +45,85 @@ ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\n
 
 pytestmark = pytest.mark.usefixtures("project")
 
+SERVER = """
+import os
+from mahtab_tui.mcp.server import take_stdio
+streams = take_stdio()
+print("printed", flush=True)
+os.system("echo child; cat")
+os.write(streams.stdout, b"read " + os.read(streams.stdin, 100))
+"""
+
+CODES = {
+    "waits": "time.sleep(1000)",
+    "computes": "while True: pass",
+    "ignores interrupts": "import signal; signal.signal(signal.SIGINT, lambda *_: None)\nwhile True: pass",
+}
+
 
 async def report(seconds: float, sentence: str) -> None: ...
 
 
 @asynccontextmanager
 async def own_session(**settings: Any) -> AsyncIterator[OwnSession]:
-    own = OwnSession(load_settings(**settings), Journal(Secrets()))
+    agent_sessions = OwnSession(load_settings(**settings), Journal(Secrets()))
     try:
-        yield own
+        yield agent_sessions
     finally:
-        await own.close()
+        await agent_sessions.close()
 
 
 async def test_concurrent_calls_share_one_session() -> None:
-    async with own_session() as own:
-        first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
-        assert first is second
-        await first.evaluate("total = 1", None, report)
-        assert (await first.call("contents", SessionContents, seen=True)).cells == 1
+    async with own_session() as agent_sessions:
+        first_session, second_session = await asyncio.gather(
+            agent_sessions.connection("codex"), agent_sessions.connection("codex")
+        )
+        assert first_session is second_session
+        await first_session.evaluate("total = 1", None, report)
+        assert (await first_session.call("contents", SessionContents, seen=True)).cells == 1
     assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
 
 
 async def test_call_cancelled_during_startup_leaves_one_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with own_session() as own:
+    async with own_session() as agent_sessions:
         starts: list[object] = []
-        start = own._start
+        start = agent_sessions._start
 
         def counted() -> socket.socket:
-            starts.append(own)
+            starts.append(agent_sessions)
             return start()
 
-        monkeypatch.setattr(own, "_start", counted)
+        monkeypatch.setattr(agent_sessions, "_start", counted)
         async with anyio.create_task_group() as group:
-            group.start_soon(own.connection, "codex")
+            group.start_soon(agent_sessions.connection, "codex")
             while not starts:
                 await anyio.sleep(0)
             group.cancel_scope.cancel()
-        done = await (await own.connection("codex")).evaluate("2", None, report)
+        done = await (await agent_sessions.connection("codex")).evaluate("2", None, report)
     assert (len(starts), done.result.output) == (1, "2\n")
 
 
 async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
-    async with own_session() as own:
-        session = await own.connection("codex")
-        before = (await session.call("kernel", KernelInfo)).pid
+    async with own_session() as agent_sessions:
+        session = await agent_sessions.connection("codex")
+        pid_before = (await session.call("kernel", KernelInfo)).pid
         done = await session.evaluate(ENDLESS, 0.2, report)
-        after = await session.evaluate(PID, None, report)
+        pid_result = await session.evaluate(PID, None, report)
     assert (done.result.status, done.timed_out, done.result.displays) == ("interrupted", True, ())
-    assert after.result.output == f"{before}\n"
+    assert pid_result.result.output == f"{pid_before}\n"
 
 
 async def test_thread_output_between_cells_comes_with_the_next_answer(project: Path) -> None:
     code = "import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late words')\n"
-    async with own_session() as own:
-        session = await own.connection("codex")
+    async with own_session() as agent_sessions:
+        session = await agent_sessions.connection("codex")
         await session.evaluate(f"{code}threading.Thread(target=late).start()", None, report)
         (project / "go").touch()
         late = ""
         while "late words\n" not in late:
-            late += own.take_late_output()
+            late += agent_sessions.take_late_output()
             await anyio.sleep(0.01)
         done = replace(await session.evaluate("0", None, report), late=late)
     result = format_answer(done, EvalArguments(code="0", timeout_s=None, max_output=1_000))
@@ -114,11 +131,13 @@ async def test_thread_output_between_cells_comes_with_the_next_answer(project: P
 
 
 async def test_ask_rule_refuses_when_nobody_can_be_asked() -> None:
-    async with own_session(approval_rules=("ask: os.remove(*)", "deny: os.rmdir(*)")) as own:
-        session = await own.connection("codex")
-        asked = await session.evaluate("import os; os.remove('x')", None, report)
+    async with own_session(
+        approval_rules=("ask: os.remove(*)", "deny: os.rmdir(*)")
+    ) as agent_sessions:
+        session = await agent_sessions.connection("codex")
+        evaluation = await session.evaluate("import os; os.remove('x')", None, report)
         denied = await session.evaluate("import os; os.rmdir('x')", None, report)
-    assert "no one is here to approve it" in asked.declined
+    assert "no one is here to approve it" in evaluation.declined
     assert "forbids it" in denied.declined
 
 
@@ -129,7 +148,10 @@ async def test_two_concurrent_calls_join_a_session_once(
     joins: list[str | None] = []
 
     class Joined:
-        name, session, pid, has_ended = "codex", "moon", 1, False
+        name = "codex"
+        session = "moon"
+        pid = 1
+        has_ended = False
 
         async def close(self) -> None: ...
 
@@ -147,10 +169,10 @@ async def test_two_concurrent_calls_join_a_session_once(
 
 
 async def test_unstartable_worker_is_reported_to_each_call() -> None:
-    async with own_session(python="/nowhere/python") as own:
+    async with own_session(python="/nowhere/python") as agent_sessions:
         for _ in range(2):
             with pytest.raises(McpToolError, match="There is no program /nowhere/python"):
-                await own.connection("codex")
+                await agent_sessions.connection("codex")
 
 
 @pytest.mark.parametrize("answer", [b"", b"no frame at all"])
@@ -191,27 +213,9 @@ async def test_agents_answers_do_not_contain_the_key(project: Path, home: Path) 
     assert_masked((home / ".mahtab" / "logs" / "repl.log").read_text())
 
 
-SERVER = """
-import os
-from mahtab_tui.mcp.server import take_stdio
-streams = take_stdio()
-print("printed", flush=True)
-os.system("echo child; cat")
-streams.stdout.write(f"read {streams.stdin.readline()}")
-streams.stdout.flush()
-"""
-
-
 def test_nothing_but_the_protocol_reaches_its_streams() -> None:
     done = run_python("-c", SERVER, input="a line\n")
     assert (done.stdout, done.stderr) == ("read a line\n", "printed\nchild\n")
-
-
-CODES = {
-    "waits": "time.sleep(1000)",
-    "computes": "while True: pass",
-    "ignores interrupts": "import signal; signal.signal(signal.SIGINT, lambda *_: None)\nwhile True: pass",
-}
 
 
 @pytest.mark.parametrize(
@@ -230,9 +234,9 @@ def worker_of(server: Piped, code: str) -> int:
     code = f"import os, time, pathlib; pathlib.Path('pid.new').write_text(str(os.getpid())); os.replace('pid.new', 'pid')\n{code}"
     server.stdin.write(requests(code))
     server.stdin.flush()
-    found = Path("pid")
-    wait_for(found.exists)
-    return int(found.read_text())
+    pid_file = Path("pid")
+    wait_for(pid_file.exists)
+    return int(pid_file.read_text())
 
 
 async def test_answer_in_another_form_gives_one_sentence() -> None:
@@ -253,7 +257,7 @@ async def test_answer_in_another_form_gives_one_sentence() -> None:
 async def test_exit_ends_an_agents_own_session_and_the_next_call_starts_another() -> None:
     async with agent() as a:
         pid = await a.eval(PID)
-        ended = await a.eval("x = 1; exit()")
-        assert "Your session has ended, and its variables are gone." in ended
+        reply = await a.eval("x = 1; exit()")
+        assert "Your session has ended, and its variables are gone." in reply
         assert await a.eval("'x' in globals()") == "False"
         assert await a.eval(PID) != pid

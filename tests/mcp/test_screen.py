@@ -50,7 +50,9 @@ async def test_two_agents_work_visibly_and_under_approval(start: Start) -> None:
             assert not re.search(r"second\s+22", screen.text)
             screen.press("f7")
             await anyio.to_thread.run_sync(
-                lambda: screen.press_until("y", r"second\s+22\s+int", asked="run all from now on")
+                lambda: screen.press_until(
+                    "y", r"second\s+22\s+int", prompt_pattern="run all from now on"
+                )
             )
         assert b.answers == ["22\n[+second int 22]"]
         screen.press("f2")

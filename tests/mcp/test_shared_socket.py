@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from mahtab_tui.session.sharing import running_sessions, share_folder
-from mahtab_tui.worker.frames import FrameReader, encode
+from mahtab_tui.worker.link.frames import FrameReader, encode
 from tests import tags
 from tests.mcp.clients import agent, requests
 from tests.mcp.conftest import Share, waited
@@ -53,9 +53,9 @@ def test_agent_disconnected_while_sending_still_reads_the_reason(share: Share) -
         reader = FrameReader(100_000)
         assert reader.feed(client.recv(65536))[0]["op"] == "session"
         it.session.joined_agents.disconnect()
-        ended = select.poll()
-        ended.register(client, select.POLLRDHUP)
-        assert ended.poll(60_000)
+        hangup_poll = select.poll()
+        hangup_poll.register(client, select.POLLRDHUP)
+        assert hangup_poll.poll(60_000)
         arguments = {"code": "1", "timeout": None}
         client.sendall(encode({"op": "call", "id": 1, "what": "evaluate", "args": arguments}))
         (frame,) = reader.feed(client.recv(65536))
@@ -88,12 +88,12 @@ def test_connections_not_speaking_the_protocol_do_no_harm(share: Share) -> None:
 
 
 def test_socket_left_by_a_crash_is_removed(project: Path) -> None:
-    left = share_folder() / "999999.sock"
+    stale_socket = share_folder() / "999999.sock"
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(left))
-    assert left.exists()
+        dead.bind(str(stale_socket))
+    assert stale_socket.exists()
     assert running_sessions() == []
-    assert not left.exists()
+    assert not stale_socket.exists()
 
 
 async def test_private_server_joins_no_session(share: Share) -> None:
@@ -131,8 +131,8 @@ async def test_dying_agent_leaves_its_cell_running(share: Share, project: Path) 
     while it.session.joined_agents.names:
         await anyio.sleep(0.01)
     Path("go").touch()
-    ended = await waited(it, tags.ASSISTANT_REPL_OUT)
-    assert ended.attrs["status"] == "ok"
+    output = await waited(it, tags.ASSISTANT_REPL_OUT)
+    assert output.attrs["status"] == "ok"
     await waited(it, tags.NOTICE, text="plain has left the session. Its cell keeps running.")
 
 

@@ -23,6 +23,19 @@ from tests.waiting import run_python
 SCHEMAS = Path(__file__).with_name("schemas.json")
 PROJECT = "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
 
+BACKEND = """
+import os, zipfile
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    name = "tiny-9-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("tiny.pth", os.getcwd() + "\\n")
+        wheel.writestr("tiny-9.dist-info/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 9\\n")
+        wheel.writestr("tiny-9.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("tiny-9.dist-info/RECORD", "tiny.pth,,\\ntiny-9.dist-info/METADATA,,\\ntiny-9.dist-info/WHEEL,,\\ntiny-9.dist-info/RECORD,,\\n")
+    return name
+build_wheel = build_editable
+"""
+
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
@@ -117,7 +130,7 @@ async def test_info_lists_the_session_contents(tmp_path: Path) -> None:
 async def test_activate_moves_to_a_project_environment_or_interpreter(tmp_path: Path) -> None:
     project = tmp_path / "project"
     virtual_environment(project / ".venv")
-    other = virtual_environment(tmp_path / "other")
+    other_environment = virtual_environment(tmp_path / "other")
     conda = tmp_path / "conda"
     (conda / "conda-meta").mkdir(parents=True)
     (conda / "bin").mkdir()
@@ -128,7 +141,7 @@ async def test_activate_moves_to_a_project_environment_or_interpreter(tmp_path: 
         assert message.endswith(f", in {project}.")
         assert await a.value("import sys; sys.prefix") == repr(str(project / ".venv"))
         assert await a.value("import os; os.getcwd()") == repr(str(project))
-        assert f", {other}, worker " in await a.text("activate", path="../other")
+        assert f", {other_environment}, worker " in await a.text("activate", path="../other")
         assert "Activated the conda environment" in await a.text("activate", path=str(conda))
         assert "Activated the interpreter" in await a.text("activate", path=sys.executable)
         await a.eval("kept = 1")
@@ -220,20 +233,6 @@ async def test_package_can_be_made_editable_and_back(
         (tmp_path / "gone").rename(wheels)
         await packaged(a, "free", "tiny")
         assert await version(a) == "'1.0'"
-
-
-BACKEND = """
-import os, zipfile
-def build_editable(folder, config_settings=None, metadata_directory=None):
-    name = "tiny-9-py3-none-any.whl"
-    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
-        wheel.writestr("tiny.pth", os.getcwd() + "\\n")
-        wheel.writestr("tiny-9.dist-info/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 9\\n")
-        wheel.writestr("tiny-9.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        wheel.writestr("tiny-9.dist-info/RECORD", "tiny.pth,,\\ntiny-9.dist-info/METADATA,,\\ntiny-9.dist-info/WHEEL,,\\ntiny-9.dist-info/RECORD,,\\n")
-    return name
-build_wheel = build_editable
-"""
 
 
 async def test_log_contains_the_evaluated_code(home: Path) -> None:

@@ -23,7 +23,11 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp_types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
-PORT, REFUSES, SECONDS = int(sys.argv[1]), sys.argv[2:] == ["refuse"], 3600
+PORT = int(sys.argv[1])
+REFUSES = sys.argv[2:] == ["refuse"]
+SECONDS = 3600
+
+URL = f"http://127.0.0.1:{PORT}"
 
 
 class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
@@ -82,13 +86,18 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         return self._token(client.client_id, scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        found = self.access.get(token)
-        return found if found is not None and (found.expires_at or 0) > time.time() else None
+        access_token = self.access.get(token)
+        return (
+            access_token
+            if access_token is not None and (access_token.expires_at or 0) > time.time()
+            else None
+        )
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None: ...
 
     def _token(self, client: str, scopes: list[str]) -> OAuthToken:
-        access, refresh = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        access = secrets.token_urlsafe(24)
+        refresh = secrets.token_urlsafe(24)
         self.access[access] = AccessToken(
             token=access, client_id=client, scopes=scopes, expires_at=int(time.time()) + SECONDS
         )
@@ -98,7 +107,6 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         )
 
 
-URL = f"http://127.0.0.1:{PORT}"
 server = MCPServer(
     "locked",
     auth_server_provider=Provider(),

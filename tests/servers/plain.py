@@ -37,11 +37,11 @@ def send(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def text(result: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": result}], **more}
+def text(result: str, **fields: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": result}], **fields}
 
 
-def call(name: str, given: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, Any]:
+def call(name: str, arguments: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, Any]:
     if name == "parts":
         blob = {"uri": "file:///a", "mimeType": "application/x-thing", "blob": "AAEC"}
         return {
@@ -60,15 +60,16 @@ def call(name: str, given: dict[str, Any], tools: list[dict[str, Any]]) -> dict[
         for _ in range(1024):
             sys.stdout.write("x" * 1024 * 1024)
     if name == "add":
-        return text("", structuredContent={"result": given["a"] + given.get("b", 1)})
+        return text("", structuredContent={"result": arguments["a"] + arguments.get("b", 1)})
     if name == "change":
         tools.append({**tools[0], "name": "new"})
         send({"method": "notifications/tools/list_changed"})
-    return text(given.get("text", "done"))
+    return text(arguments.get("text", "done"))
 
 
 def main() -> None:
-    behaviour, tools = sys.argv[1], json.loads(sys.argv[2]) or TOOLS
+    behaviour = sys.argv[1]
+    tools = json.loads(sys.argv[2]) or TOOLS
     print("the server writes to stderr", file=sys.stderr, flush=True)
     if behaviour == "hang":
         time.sleep(1000)
@@ -81,7 +82,8 @@ def main() -> None:
     listed = False
     for line in sys.stdin:
         message = json.loads(line)
-        method, number = message["method"], message.get("id")
+        method = message["method"]
+        number = message.get("id")
         if method == "initialize":
             info = {"name": "plain", "version": "1", "title": "A plain \x1b[31mserver"}
             capabilities = {"tools": {"listChanged": True}}
@@ -95,13 +97,14 @@ def main() -> None:
             listed = True
             send({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":
-            name, given = message["params"]["name"], message["params"].get("arguments", {})
+            name = message["params"]["name"]
+            arguments = message["params"].get("arguments", {})
             if behaviour == "raw":
-                print(given["text"].replace("ID", str(number)), flush=True)
+                print(arguments["text"].replace("ID", str(number)), flush=True)
             elif behaviour == "show":
-                send({"id": number, "result": text(json.dumps(given))})
+                send({"id": number, "result": text(json.dumps(arguments))})
             elif name != "sleep":
-                send({"id": number, "result": call(name, given, tools)})
+                send({"id": number, "result": call(name, arguments, tools)})
         elif method == "notifications/cancelled":
             print(f"cancelled {message['params']['requestId']}", file=sys.stderr, flush=True)
         elif number is not None:

@@ -59,13 +59,13 @@ def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
 def sheets_parsed_once() -> Iterator[None]:
     """Parse each style sheet once for all applications, and hash rules by identity."""
     parse = Stylesheet._parse_rules
-    known: dict[object, list[RuleSet]] = {}
+    parsed_sheets: dict[object, list[RuleSet]] = {}
 
     def once(sheet: Stylesheet, *arguments: Any, **named: Any) -> list[RuleSet]:
         key = arguments, *named.items(), *sheet._variables.items()
-        if key not in known:
-            known[key] = parse(sheet, *arguments, **named)
-        return known[key]
+        if key not in parsed_sheets:
+            parsed_sheets[key] = parse(sheet, *arguments, **named)
+        return parsed_sheets[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "_parse_rules", once)
@@ -93,7 +93,8 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     marked `terminal`."""
     if request.node.get_closest_marker("terminal"):
         return
-    update, filters = Compositor.render_update, Widget.get_line_filters
+    update = Compositor.render_update
+    filters = Widget.get_line_filters
     unseen = False
 
     def render_update(compositor: Compositor, full: bool = False, **options: Any) -> Any:
@@ -101,7 +102,8 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         if full:
             return update(compositor, full, **options)
         visible_screen_stack.set(options.get("screen_stack") or [])
-        changed, unseen = list(compositor._dirty_regions), True
+        changed = list(compositor._dirty_regions)
+        unseen = True
         compositor._dirty_regions.clear()
         try:
             if changed:
@@ -112,8 +114,10 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         return None
 
     def get_line_filters(widget: Widget) -> Sequence[LineFilter]:
-        found = filters(widget)
-        return [each for each in found if isinstance(each, TextOnly)] if unseen else found
+        line_filters = filters(widget)
+        if not unseen:
+            return line_filters
+        return [line_filter for line_filter in line_filters if isinstance(line_filter, TextOnly)]
 
     monkeypatch.setattr(Compositor, "render_update", render_update)
     monkeypatch.setattr(Widget, "get_line_filters", get_line_filters)
@@ -164,7 +168,7 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSess
 @pytest.fixture
 def inspect(inspected: ScriptedSession) -> Inspect:
     """Open the inspector, given code, a name and a size, over a shared session."""
-    return lambda *given: looking_at(SessionScreensApp(inspected), *given)
+    return lambda *arguments: looking_at(SessionScreensApp(inspected), *arguments)
 
 
 @pytest.fixture
@@ -179,7 +183,8 @@ def mine(home: Path) -> Path:
 
 @pytest.fixture
 def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    allowed, fsync = threading.Event(), os.fsync
+    allowed = threading.Event()
+    fsync = os.fsync
 
     def slow(handle: int) -> None:
         allowed.wait(60)
@@ -191,13 +196,14 @@ def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 @pytest.fixture
 def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shown, programs = tmp_path / "shown", tmp_path / "bin"
+    opened_log = tmp_path / "shown"
+    programs = tmp_path / "bin"
     programs.mkdir()
     program = programs / ("open" if sys.platform == "darwin" else "xdg-open")
-    program.write_text(f'#!/bin/sh\necho "$1" >> {shown}\n')
+    program.write_text(f'#!/bin/sh\necho "$1" >> {opened_log}\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.delenv("WSL_DISTRO_NAME", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return shown
+    return opened_log

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -17,12 +18,15 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
+from mahtab_tui.kernel.values import Completions, Explanation
+from mahtab_tui.session.attachments import MentionChip
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import History
+from mahtab_tui.tui.commands import complete_slash
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.editor.completion import Complete, Explain
-from mahtab_tui.tui.editor.pane import FindChips
 from mahtab_tui.tui.editor.prompt_area import PromptArea
+from mahtab_tui.tui.messages import OpenMenu
+from mahtab_tui.tui.screens.dialog import ActionMenu, ask
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow, ReviewRow
@@ -39,15 +43,38 @@ class Clock:
         return self.now
 
 
+def no_completions(text: str, cursor: int) -> Completions:
+    return Completions(0, (), 0)
+
+
 class ThemedApp(App[None]):
     def __init__(self, theme: str = MAHTAB.name, css_path: Sequence[Path] | None = None) -> None:
         super().__init__(css_path=None if css_path is None else list(css_path))
-        for each in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(each)
+        for own_theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(own_theme)
         self.theme = theme
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
+
+    @on(OpenMenu)
+    def show_menu(self, message: OpenMenu) -> None:
+        owner = message.owner
+        menu = ActionMenu(message.title, message.commands, self._keymap)
+        ask(self, menu, lambda action: owner.call_later(owner.run_action, action))
+
+
+@dataclass
+class HelpWith:
+    """An `InputHelp` made of functions; what it has none for is answered by nothing."""
+
+    complete: Callable[[str, int], Completions] = no_completions
+    complete_question: Callable[[str, int], Completions] = no_completions
+    explain: Callable[[str, int], Explanation | None] = lambda code, cursor: None
+    mention_chips: Callable[[str], Sequence[MentionChip]] = lambda question: ()
+
+    def complete_command(self, text: str, cursor: int) -> Completions | None:
+        return complete_slash(text, cursor)
 
 
 class EditorApp(ThemedApp):
@@ -62,18 +89,12 @@ class EditorApp(ThemedApp):
         self,
         home: Path,
         theme: str = MAHTAB.name,
-        complete: Complete | None = None,
-        explain: Explain | None = None,
-        complete_question: Complete | None = None,
-        chips: FindChips | None = None,
+        input_help: HelpWith | None = None,
     ) -> None:
         folder = resource_folder("styles")
         names = ("app", "dialogs", "editor", "history_search")
         super().__init__(theme, [folder / f"{name}.tcss" for name in names])
-        self.complete = complete
-        self.explain = explain
-        self.complete_question = complete_question
-        self.chips = chips
+        self.input_help = input_help
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.in_sight = True
@@ -84,21 +105,23 @@ class EditorApp(ThemedApp):
     def compose(self) -> ComposeResult:
         with Vertical(id="main"):
             yield Static(id="transcript")
-            yield ApprovalRow(
-                lambda: self.editor.is_empty,
-                lambda code: self.in_sight,
-                self.clock,
-                lambda code: self.rules,
-            )
-            yield ReviewRow(lambda: self.editor.is_empty, self.clock)
+            yield ApprovalRow(self.clock)
+            yield ReviewRow(self.clock)
             yield InputRow()
             yield QueueRow()
-            helpers = (self.complete, self.explain, self.complete_question, self.chips)
-            yield EditorPane(self.history, *helpers, id="editor")
+            yield EditorPane(self.history, self.input_help, id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True
         self.editor.focus()
+        row = self.query_one(ApprovalRow)
+        self.screen.screen_layout_refresh_signal.subscribe(
+            row, lambda _: row.call_after_refresh(self._show_hidden_code, row)
+        )
+
+    def _show_hidden_code(self, row: ApprovalRow) -> None:
+        if row.code_to_show and not self.in_sight:
+            row.show_code()
 
     @property
     def editor(self) -> EditorPane:
@@ -130,6 +153,10 @@ class EditorApp(ThemedApp):
     def _decided(self, message: ApprovalRow.Decided) -> None:
         decision = (message.action, message.code, message.reason, message.rules)
         self.actions.append(("decided", message.request, *decision))
+
+    @on(ApprovalRow.RulesWanted)
+    def _rules_wanted(self, message: ApprovalRow.RulesWanted) -> None:
+        message.row.show_rules(message.request, self.rules)
 
     @on(ReviewRow.Decided)
     def _reviewed(self, message: ReviewRow.Decided) -> None:

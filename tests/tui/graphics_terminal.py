@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.geometry import Region
 
-from mahtab_tui.tui.terminal_driver import Protocol, TerminalAnswers
+from mahtab_tui.tui.terminal_driver import GraphicsProtocol, TerminalAnswers
 
 CELL = (10, 20)
 
@@ -21,10 +21,10 @@ _SENT = re.compile(
 class GraphicsTerminal:
     """It reports its protocol only after a query."""
 
-    def __init__(self, protocol: Protocol = "kitty") -> None:
+    def __init__(self, protocol: GraphicsProtocol = "kitty") -> None:
         self.answers = TerminalAnswers()
         self.protocol = protocol
-        self.graphics: Protocol | None = None
+        self.graphics: GraphicsProtocol | None = None
         self.cell_size: tuple[int, int] | None = CELL
         self.stops = 0
         self.asked = 0
@@ -49,19 +49,18 @@ class GraphicsTerminal:
         self.sent.append(data)
         x = y = offset = 0
         while offset < len(data):
-            found = _SENT.match(data, offset)
-            assert found, repr(data[offset : offset + 80])
-            offset = found.end()
-            if found["y"]:
-                x, y = int(found["x"]) - 1, int(found["y"]) - 1
-            elif found["width"]:
-                columns, rows = (
-                    -(-int(found["width"]) // CELL[0]),
-                    -(-int(found["height"]) // CELL[1]),
-                )
+            match = _SENT.match(data, offset)
+            assert match, repr(data[offset : offset + 80])
+            offset = match.end()
+            if match["y"]:
+                x = int(match["x"]) - 1
+                y = int(match["y"]) - 1
+            elif match["width"]:
+                columns = -(-int(match["width"]) // CELL[0])
+                rows = -(-int(match["height"]) // CELL[1])
                 self.drawn.append(Region(x, y, columns, rows))
-            elif found["keys"]:
-                self._kitty(dict(key.split("=") for key in found["keys"].split(",")), x, y)
+            elif match["keys"]:
+                self._kitty(dict(key.split("=") for key in match["keys"].split(",")), x, y)
 
     def _kitty(self, keys: dict[str, str], x: int, y: int) -> None:
         name = keys.get("i", ""), keys.get("p", "")
@@ -76,8 +75,10 @@ class GraphicsTerminal:
                 del self.standing[name]
             case "d":
                 self.stored.discard(keys["i"])
-                for each in [each for each in self.standing if each[0] == keys["i"]]:
-                    del self.standing[each]
+                for placement in [
+                    placement for placement in self.standing if placement[0] == keys["i"]
+                ]:
+                    del self.standing[placement]
 
     def misplaced(self, app: App[Any]) -> list[Region]:
         """Return the regions of pictures over cells that show none."""

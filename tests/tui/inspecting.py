@@ -23,8 +23,8 @@ def inspector(pilot: Pilot[int]) -> InspectorScreen:
     return pilot.app.screen
 
 
-def shown(pilot: Pilot[int], part: str) -> str:
-    widget = f"#{'viewing' if part == 'status' else 'inspector'}-{part}"
+def shown(pilot: Pilot[int], area: str) -> str:
+    widget = f"#{'viewing' if area == 'status' else 'inspector'}-{area}"
     return str(inspector(pilot).query_one(widget, Static).content)
 
 
@@ -33,9 +33,9 @@ def lines(pilot: Pilot[int]) -> list[str]:
 
 
 def ran(pilot: Pilot[int]) -> list[str]:
-    """Cells that the inspector has run."""
-    cells: list[str] = pilot.app.__dict__.setdefault("cells_of_inspector", [])
-    return cells
+    """Cells that the inspector has asked to run."""
+    assert isinstance(pilot.app, SessionScreensApp)
+    return pilot.app.requested_cells
 
 
 async def cell(pilot: Pilot[int], code: str) -> str:
@@ -44,11 +44,11 @@ async def cell(pilot: Pilot[int], code: str) -> str:
     return (await asyncio.to_thread(pilot.app.session.cells.run, code)).output
 
 
-async def exported(pilot: Pilot[int], then: str) -> str:
+async def exported(pilot: Pilot[int], following_code: str) -> str:
     """Wait for the cell that the inspector runs, and run it with more code."""
     await until(pilot, lambda: bool(ran(pilot)))
     (export,) = ran(pilot)
-    return await cell(pilot, f"{export}\n{then}")
+    return await cell(pilot, f"{export}\n{following_code}")
 
 
 async def look(pilot: Pilot[int], code: str, name: str) -> None:
@@ -58,7 +58,7 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
         await asyncio.to_thread(app.session.start_kernel)
     await cell(pilot, code)
     assert isinstance(app, MahtabApp | SessionScreensApp)
-    await app.push_screen(InspectorScreen(name, app.session.open_inspector(), ran(pilot).append))
+    await app.push_screen(InspectorScreen(name, app.session.open_inspector()))
     await until(pilot, lambda: bool(shown(pilot, "status")))
 
 
@@ -71,8 +71,8 @@ async def looking_at(
         yield pilot
 
 
-async def reads(pilot: Pilot[int], *wanted: str) -> None:
+async def reads(pilot: Pilot[int], *expected_texts: str) -> None:
     try:
-        await until(pilot, lambda: all(part in screen_text(pilot) for part in wanted))
+        await until(pilot, lambda: all(part in screen_text(pilot) for part in expected_texts))
     except AssertionError:
-        raise AssertionError(f"{wanted} not shown in time: {screen_text(pilot)}") from None
+        raise AssertionError(f"{expected_texts} not shown in time: {screen_text(pilot)}") from None

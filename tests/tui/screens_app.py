@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mahtab_tui.session import Session
 from mahtab_tui.tui.app import style_sheets
+from mahtab_tui.tui.messages import RunCode
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
@@ -23,3 +24,8 @@ class SessionScreensApp(ScreensApp):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self.requested_cells: list[str] = []
+        """Code that screens have asked to run."""
+
+    def on_run_code(self, message: RunCode) -> None:
+        self.requested_cells.append(message.code)

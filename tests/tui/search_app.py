@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
-from mahtab_tui.tui.search.pane import SearchTreePane
+from mahtab_tui.tui.messages import OpenSearchNode
+from mahtab_tui.tui.search.call_screen import NodeScreen
+from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
 from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp
 from tests.tui.search_story import START
+
+LINE = 64
+"""Characters of a line of the text, with its end."""
 
 
 class RecordingControl:
@@ -34,14 +40,10 @@ class RecordingControl:
         self.calls.append(("answer", request, run))
 
 
-LINE = 64
-"""Characters of a line of the text, with its end."""
-
-
 def text_of(start: int, end: int) -> str:
-    first = start // LINE
-    lines = [line_of(number) for number in range(first, -(-end // LINE))]
-    return "".join(lines)[start - first * LINE : end - first * LINE]
+    first_line = start // LINE
+    lines = [line_of(number) for number in range(first_line, -(-end // LINE))]
+    return "".join(lines)[start - first_line * LINE : end - first_line * LINE]
 
 
 def line_of(number: int) -> str:
@@ -71,6 +73,11 @@ class SearchApp(ThemedApp):
     def on_mount(self) -> None:
         self.pane.focus()
         self.pane.fold(self.records)
+
+    @on(OpenSearchNode)
+    def _open_node(self, message: OpenSearchNode) -> None:
+        chosen = CallSelection(message.tree, message.node)
+        self.push_screen(NodeScreen(chosen, self.control, lambda: self.now))
 
     @property
     def pane(self) -> SearchTreePane:

@@ -95,8 +95,8 @@ class Scribe:
         **attrs: Any,
     ) -> Iterator[Record]:
         yield self.event(tags.RLM_CHAT, node, words, turn=turn, **attrs)
-        used = {"input_tokens": tokens, "output_tokens": tokens // 8, "cost": cost}
-        yield self.event(tags.USAGE, node, turn=turn, model="haiku", source="rlm", **used)
+        usage = {"input_tokens": tokens, "output_tokens": tokens // 8, "cost": cost}
+        yield self.event(tags.USAGE, node, turn=turn, model="haiku", source="rlm", **usage)
 
     def runs(self, node: str, turn: int, code: str) -> Record:
         return self.event(tags.RLM_REPL_IN, node, code, turn=turn)
@@ -110,7 +110,8 @@ class Scribe:
     def turn(
         self, node: str, turn: int, words: str, code: str, output: str, *, status: str = "ok"
     ) -> Iterator[Record]:
-        half, end = len(words) // 2, f"\n\n{_fence(code)}"
+        half = len(words) // 2
+        end = f"\n\n{_fence(code)}"
         yield from self.thinks(node, turn, words[:half], words[half:], end)
         yield from self.answers(node, turn, words + end, cut=turn == 1)
         yield self.runs(node, turn, code)
@@ -155,8 +156,8 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
     yield from scribe.turn("1.6", 1, words, BROKEN, TRACEBACK, status="error")
     reason = "The model could not be reached: overloaded after 5 tries."
     yield scribe.final("1.6", reason, "error", duration=6.2)
-    found = "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n"
-    yield from scribe.turn("1.5", 1, _SEARCHES, PART, found)
+    output = "311\n2026-03-29T02:58:11Z ERROR db.pool  checkout timed out\n"
+    yield from scribe.turn("1.5", 1, _SEARCHES, PART, output)
     question = "What held the connections? I'll ask about the 40 lines before."
     yield from scribe.thinks("1.5", 2, "All of them are in `db.pool`.\n", question)
     code = (
@@ -201,7 +202,8 @@ def fanned_out(scribe: Scribe) -> Iterator[Record]:
         about |= {"kind": "llm", "spans": [span_of(part, 200, start, end)], "wait": 0.0}
         yield scribe.begin(f"1.7.{part + 1}", query, **about)
     for part in range(192):
-        node, words = f"1.7.{part + 1}", f"No, it took {41 * part % 977} s"
+        node = f"1.7.{part + 1}"
+        words = f"No, it took {41 * part % 977} s"
         yield from scribe.thinks(node, 1, words, turns=1)
         if part < 180:
             yield from scribe.answers(node, 1, words, tokens=3300, cost=0.0034)
@@ -215,20 +217,22 @@ def ending(scribe: Scribe) -> Iterator[Record]:
         node = f"1.7.{part + 1}"
         yield from scribe.answers(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)
         yield scribe.final(node, "Yes, 12 s", duration=0.8)
-    cause, first, second = [13_460_000, 13_700_000], [8_801_000, 8_803_400], [9_310_000, 9_318_000]
-    found = "64 transactions of `job=monthly-close` were open until 03:55:40"
-    yield scribe.final("1.7", found, "partial", spans=[cause])
+    cause = [13_460_000, 13_700_000]
+    first_span = [8_801_000, 8_803_400]
+    second_span = [9_310_000, 9_318_000]
+    answer = "64 transactions of `job=monthly-close` were open until 03:55:40"
+    yield scribe.final("1.7", answer, "partial", spans=[cause])
     yield scribe.final("1.5.2", "stopped", "stopped", duration=3.3)
     yield scribe.prints("1.5", 2, "The job never committed.\n", 3.9)
-    seen = "errors from 02:58 to 04:41; before the first one `job=monthly-close` begins"
-    yield scribe.final("1.5", seen, spans=[first, second], duration=14.2)
+    summary = "errors from 02:58 to 04:41; before the first one `job=monthly-close` begins"
+    yield scribe.final("1.5", summary, spans=[first_span, second_span], duration=14.2)
     for part in (4, 9):
         yield from scribe.turn(f"1.{part}", 1, _SEARCHES, PART, "0\n")
         yield scribe.final(f"1.{part}", _NOTHING, duration=2.0)
     yield scribe.final("1.10", _NOTHING, duration=0.0)
     yield scribe.prints("1", 2, "0 no failure in this part\n…", 31.0, chars=1180)
     yield from scribe.turn("1", 3, "Now I know enough.", "FINAL(report)", "")
-    yield scribe.final("1", ANSWER, spans=[first, second, cause])
+    yield scribe.final("1", ANSWER, spans=[first_span, second_span, cause])
 
 
 def _search(parts: int, tree: str = "t1") -> list[Record]:

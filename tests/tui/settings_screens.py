@@ -25,8 +25,8 @@ def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f12")
-    shown = await wait_for_screen(pilot, SettingsScreen)
-    await until(pilot, lambda: bool(shown.rows))
+    settings_screen = await wait_for_screen(pilot, SettingsScreen)
+    await until(pilot, lambda: bool(settings_screen.rows))
     await pilot.pause()
 
 

@@ -32,9 +32,25 @@ CODE = 'daily = df.groupby("day").revenue.sum()\nz = (daily - daily.median()) / 
 OUTPUT = "day\n2026-03-14    48211.50\n2026-03-29      112.00\nName: revenue, dtype: float64\n"
 SEARCH = 'print(grep(log, "2026-03-29.*(ERROR|timeout)", context=1))'
 
+_BLOCK = {"turn": 1, "step": 1, "block": 0, "blocks": 1, "party": "claude"}
+WAITING = made(tags.APPROVAL, SEARCH, {"request": "1", "state": "waiting", **_BLOCK}, 1.0)
 
-def change(name: str, type: str, summary: str, what: str = "added", **more: str) -> dict[str, Any]:
-    return {"name": name, "change": what, "type": type, "summary": summary, "kind": "data", **more}
+QUEUED = made(
+    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
+)
+
+
+def change(
+    name: str, type: str, summary: str, change_kind: str = "added", **fields: str
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "change": change_kind,
+        "type": type,
+        "summary": summary,
+        "kind": "data",
+        **fields,
+    }
 
 
 def story() -> Iterator[Record]:
@@ -54,8 +70,8 @@ def story() -> Iterator[Record]:
     yield record(tags.NAMESPACE, cell=1, party="you", fresh=False, changes=early)
     you = {"cell": 3, "party": "you"}
     yield record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', **you)
-    ended = {"status": "ok", "duration": 0.08, "kinds": [["value", 11]]}
-    yield record(tags.USER_REPL_OUT, "(10000, 5)\n", **you, **ended)
+    end = {"status": "ok", "duration": 0.08, "kinds": [["value", 11]]}
+    yield record(tags.USER_REPL_OUT, "(10000, 5)\n", **you, **end)
     frame = [change("df", "DataFrame", "10000 × 5")]
     yield record(tags.NAMESPACE, **you, fresh=False, changes=frame)
     yield record(tags.USER_CHAT, "which days are outliers, and why?", turn=1)
@@ -63,24 +79,15 @@ def story() -> Iterator[Record]:
     yield record(tags.ASSISTANT_CHAT, answer, **turn, step=0, stopped=False)
     block = {**turn, "cell": 4, "step": 0, "block": 0}
     yield record(tags.ASSISTANT_REPL_IN, CODE, **block)
-    ended = {"status": "ok", "duration": 0.21, "kinds": [["value", len(OUTPUT)]]}
-    yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, **block, **ended)
+    end = {"status": "ok", "duration": 0.21, "kinds": [["value", len(OUTPUT)]]}
+    yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, **block, **end)
     lengths = {"daily": 31, "z": 31, "outliers": 2}
     changes = [change(name, "Series", f"float64 ({n},)") for name, n in lengths.items()]
     yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=changes)
-    used = {"input_tokens": 11_900, "output_tokens": 512, "cost": 0.031}
-    yield record(tags.USAGE, model="sonnet", source="agent", **used)
+    usage_fields = {"input_tokens": 11_900, "output_tokens": 512, "cost": 0.031}
+    yield record(tags.USAGE, model="sonnet", source="agent", **usage_fields)
     second = f"Two days stand out. To see what happened on the 29th I'd search the log:\n\n```python\n{SEARCH}\n```\n"
     yield record(tags.ASSISTANT_CHAT, second, **turn, step=1, stopped=False)
-
-
-_BLOCK = {"turn": 1, "step": 1, "block": 0, "blocks": 1, "party": "claude"}
-WAITING = made(tags.APPROVAL, SEARCH, {"request": "1", "state": "waiting", **_BLOCK}, 1.0)
-
-
-QUEUED = made(
-    tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
-)
 
 
 class ScriptedSession(Session):
@@ -135,11 +142,11 @@ async def log(pilot: Pilot[int], *records: Record, when: float | None = None) ->
 
 
 def notices(pilot: Pilot[Any]) -> list[str]:
-    return [each.message for each in pilot.app._notifications]
+    return [notice.message for notice in pilot.app._notifications]
 
 
 async def wait_for_notice(pilot: Pilot[Any], words: str) -> None:
-    await until(pilot, lambda: any(words in each for each in notices(pilot)))
+    await until(pilot, lambda: any(words in notice for notice in notices(pilot)))
 
 
 @asynccontextmanager

@@ -11,8 +11,10 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.values import Change, Variable
+from mahtab_tui.session import Session
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.open import MIN_SIZE
+from mahtab_tui.tui.open import MIN_SCREEN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
@@ -63,13 +65,13 @@ def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -
 
 
 async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app: MakeApp) -> None:
-    first = records.Session(name="sales", model="demo", approval="ask", time=1.0)
+    session_record = records.Session(name="sales", model="demo", approval="ask", time=1.0)
     idle = made(tags.KERNEL, "", IDLE, 1.0)
-    async with make_app(first, idle).run_test(size=(120, 40)) as pilot:
+    async with make_app(session_record, idle).run_test(size=(120, 40)) as pilot:
         await pressing()(pilot)
-        shown = screen_text(pilot)
-    assert shown.startswith(" ◐ mahtab  sales  demo  ask first  ")
-    assert "● kernel 3.12 .venv  idle" in shown
+        text = screen_text(pilot)
+    assert text.startswith(" ◐ mahtab  sales  demo  ask first  ")
+    assert "● kernel 3.12 .venv  idle" in text
     for line in (
         "One Python namespace, shared by you and a language model.",
         "│ Variables appear here as they are\n",
@@ -77,7 +79,7 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app
         "Python · Enter runs · ` asks the model",
         " f2 Python / Ask  esc Stop  f8 Approval",
     ):
-        assert line in shown
+        assert line in text
 
 
 async def test_unknown_command_is_reported_in_ask_mode_and_code_in_python_mode(
@@ -129,7 +131,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
 
 async def test_input_is_visible_in_the_smallest_terminal(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=MIN_SIZE) as pilot:
+    async with app.run_test(size=MIN_SCREEN_SIZE) as pilot:
         await pilot.press("4", "2")
         code = app.query_one("#code")
         await until(
@@ -236,7 +238,7 @@ async def test_exit_as_a_variable_is_shown(
 ) -> None:
     sent: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
-    change = records.Change("exit", "added", "int", "data", "1", "")
+    change = Change("exit", "added", Variable("exit", "int", "1", "data"))
     await log(pilot, records.Namespace(changes=(change,), cell=9, party="you"))
     await until(pilot, lambda: "exit" in app.panes.namespace.variables)
     await pilot.press(*"exit", "enter")
@@ -280,3 +282,18 @@ async def test_input_that_cannot_be_written_for_the_editor_stays(
     await pilot.press("f4")
     await wait_for_notice(pilot, "cannot be written to a file")
     assert app.editor.text == "kept"
+
+
+async def test_draft_is_removed_as_soon_as_the_editor_is_empty(
+    make_app: MakeApp, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "saved_id", property(lambda session: "7"))
+    monkeypatch.setattr("mahtab_tui.tui.app.DRAFT_DELAY_S", 0.01)
+    app = make_app()
+    drafts = home / ".mahtab" / "drafts"
+    async with showing(app) as pilot:
+        await pilot.press("x")
+        await until(pilot, lambda: bool(list(drafts.glob("*"))))
+        monkeypatch.setattr("mahtab_tui.tui.app.DRAFT_DELAY_S", 1_000.0)
+        await pilot.press("backspace")
+        await until(pilot, lambda: not list(drafts.glob("*")))

@@ -9,16 +9,19 @@ import pytest
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Decision
+from mahtab_tui.bus.masking import MASK
+from mahtab_tui.bus.records import Decision, Record
+from mahtab_tui.bus.values import Change, ChangeKind, TracebackFrame, Variable
 from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.screens.listing import CommandPalette
@@ -51,20 +54,23 @@ def test_no_two_commands_have_the_same_id_or_slash_name() -> None:
 
 
 def test_no_alt_letter_key_is_mistaken_for_another() -> None:
-    keys = [each.keys for each in (*COMMANDS, *PANE_COMMANDS)] + [row.keys for row in PANE_KEYS]
+    keys = [command.keys for command in (*COMMANDS, *PANE_COMMANDS)] + [
+        row.keys for row in PANE_KEYS
+    ]
     letters = re.findall(r"\balt\+(\w)\b", " ".join(keys))
     assert letters
     # Textual takes for Ctrl+Right what most terminals send for Alt+F; both go a word right.
-    others = {f"\x1b{letter}" for letter in letters} - {"\x1bb", "\x1bf"}
-    assert not others & ANSI_SEQUENCES_KEYS.keys()
+    other_sequences = {f"\x1b{letter}" for letter in letters} - {"\x1bb", "\x1bf"}
+    assert not other_sequences & ANSI_SEQUENCES_KEYS.keys()
 
 
 async def test_help_and_palette_list_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
     async with showing(app, (120, 40)) as pilot:
-        shown = await help_text(pilot)
-        lines, words = shown.splitlines(), " ".join(shown.split())
+        text = await help_text(pilot)
+        lines = text.splitlines()
+        words = " ".join(text.split())
         for command in COMMANDS:
             assert f"{command.title}: {command.help}" in words
             (row,) = [line for line in lines if f" {command.title}: {command.help[:10]}" in line]
@@ -78,8 +84,8 @@ async def test_help_and_palette_list_every_command_with_its_key(make_app: MakeAp
         await until(pilot, lambda: len(palette_rows(pilot)) >= len(COMMANDS))
         for command in COMMANDS:
             key = "f12" if command.id == "toggle-mode" else command.keys
-            found = any(command.title in row and key in row for row in palette_rows(pilot))
-            assert found, command.id
+            is_listed = any(command.title in row and key in row for row in palette_rows(pilot))
+            assert is_listed, command.id
         await pilot.press(*"namespace recursion", "enter")
         await until(pilot, lambda: not app.query_one("#side").display)
 
@@ -101,6 +107,15 @@ async def test_chosen_theme_is_saved_for_the_next_start(
         assert again.current_theme.dark == (theme == "nord")
 
 
+async def test_unknown_theme_is_refused(make_app: MakeApp) -> None:
+    app = make_app(theme="")
+    async with showing(app) as pilot:
+        await pilot.press("f2", *"/theme nrod", "enter")
+        await wait_for_notice(pilot, "There is no theme nrod")
+        assert app.theme != "nrod"
+        assert app.editor.text == "/theme nrod"
+
+
 async def test_users_key_overrides_another_commands(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"reset": "ctrl+r", "history-search": "f12"}
@@ -114,7 +129,7 @@ async def test_users_key_overrides_another_commands(make_app: MakeApp) -> None:
 async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.app.REACTION_S", 0.01)
+    monkeypatch.setattr("mahtab_tui.tui.leaving.KILL_OFFER_DELAY_S", 0.01)
     app = make_app(*story())
     runs = True
     monkeypatch.setattr(Cells, "running", property(lambda cells: runs))
@@ -135,7 +150,7 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
 
 @pytest.mark.parametrize("width", [50, 74, 120])
 def test_no_row_is_wider_than_its_space(width: int) -> None:
-    rows = HelpScreen(help_rows({}))._keys("", width).plain.split("\n")
+    rows = HelpScreen(help_rows(COMMANDS, {}))._keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
 
 
@@ -166,10 +181,10 @@ async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
         app.screen.query_one(Input).value = "ollama"
         await until(pilot, lambda: set(topics(pilot)) == {"start", "models", "configuration"})
         assert "Ollama" in seen(pilot)
-        first = page(topics(pilot)[0]).summary
-        assert first not in seen(pilot)
+        first_summary = page(topics(pilot)[0]).summary
+        assert first_summary not in seen(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: first in seen(pilot))
+        await until(pilot, lambda: first_summary in seen(pilot))
         assert topics(pilot) == TOPICS
         app.screen.query_one(Input).value = "no such word anywhere"
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
@@ -192,11 +207,11 @@ async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
-    shown = page(topic)
-    assert shown.title
-    assert shown.summary.endswith(".")
-    assert "\n" not in shown.summary
-    assert "<!--" not in shown.text
+    topic_page = page(topic)
+    assert topic_page.title
+    assert topic_page.summary.endswith(".")
+    assert "\n" not in topic_page.summary
+    assert "<!--" not in topic_page.text
 
 
 class Keys(App[None]):
@@ -215,8 +230,8 @@ class Keys(App[None]):
     def compose(self) -> ComposeResult:
         yield KeyLine()
 
-    def action_note(self, what: str) -> None:
-        self.noted.append(what)
+    def action_note(self, note: str) -> None:
+        self.noted.append(note)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return None if action == "off" else True
@@ -233,6 +248,36 @@ async def test_a_click_presses_the_key_under_the_mouse() -> None:
         assert app.noted == ["a"]
         await pilot.click(line, offset=(22, 0))
         assert app.noted == ["a", "-"]
+
+
+async def test_narrow_footer_shows_whole_keys_and_always_help(make_app: MakeApp) -> None:
+    failed = [
+        records.UserReplIn("1/0", cell=9, party="you"),
+        records.UserReplOut(
+            "ZeroDivisionError",
+            cell=9,
+            status="error",
+            frames=(TracebackFrame("In [9]", 1, "<module>", 1),),
+        ),
+    ]
+    async with showing(make_app(*story(), *failed), size=(80, 24)) as pilot:
+        line = pilot.app.screen.query_one(KeyLine)
+        await until(pilot, lambda: "f6 Frames" in line.render_line(0).text)
+        text = line.render_line(0).text.rstrip()
+        assert text.endswith("f3 Side  f1 Help")
+        await pilot.click(line, offset=(text.index("Help"), 0))
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+
+
+async def test_a_character_behind_escape_reaches_the_editor(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with showing(app) as pilot:
+        await pilot.press("f1")
+        await wait_for_screen(pilot, HelpScreen)
+        # Most terminals send the same for Escape and a letter as for Alt and this letter.
+        app.post_message(Key("alt+x", None))
+        app.post_message(Key("y", "y"))
+        await until(pilot, lambda: app.editor.text == "xy")
 
 
 def keys(pilot: Pilot[int]) -> list[str]:
@@ -276,7 +321,8 @@ def asking_app(
 ) -> tuple[MahtabApp, list[Decision]]:
     """Make an application in which code waits, and the list of decisions about it."""
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
-    app, decisions = make_app(*story(), WAITING), list[Decision]()
+    app = make_app(*story(), WAITING)
+    decisions = list[Decision]()
     approvals = app.session.approvals
     monkeypatch.setattr(approvals, "answer", lambda request, decision: decisions.append(decision))
     return app, decisions
@@ -290,7 +336,9 @@ async def test_maximise_key_runs_code_being_edited(
     async with showing(app) as pilot:
         await pilot.press("f7", "e", "f5")
         await until(pilot, lambda: bool(decisions))
-        assert [(each.action, each.code) for each in decisions] == [("run", WAITING.text)]
+        assert [(decision.action, decision.code) for decision in decisions] == [
+            ("run", WAITING.text)
+        ]
         await pilot.press("f5")
         assert (len(decisions), app.screen.maximized is not None) == (1, True)
 
@@ -308,3 +356,39 @@ async def test_key_answers_nothing_where_the_answers_do_not_fit(
         await drawn(pilot)
         await pilot.press("f7", "y")
         await until(pilot, lambda: bool(decisions))
+
+
+def ran(number: int, code: str, change: ChangeKind | None = None) -> list[Record]:
+    """A cell that has run. change: what it did to the variable x."""
+    x = Variable("x", "int", "1", "data")
+    changes = () if change is None else (Change("x", change, x),)
+    return [
+        records.UserReplIn(code, cell=number, party="you"),
+        records.Namespace(cell=number, party="you", changes=changes),
+        records.UserReplOut("1\n", cell=number, status="ok", duration=0.1),
+    ]
+
+
+async def test_stale_cells_are_named_and_run_again_in_order(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = [*ran(1, "x = 1", "added"), *ran(2, "print(x)"), *ran(3, "x + 1")]
+    app = make_app(*story)
+    submitted: list[str] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, code: submitted.append(code))
+    async with showing(app) as pilot:
+        await pilot.press("f2", *"/rerun 3", "enter")
+        await wait_for_notice(pilot, "/rerun stale runs stale cells again")
+        app.editor.clear()
+        await pilot.press(*"/rerun", "enter")
+        await wait_for_notice(pilot, "Nothing is stale")
+        await log(pilot, *ran(4, "x = 2", "rebound"))
+        await pilot.press(*"/rerun stale", "enter")
+        await wait_for_screen(pilot, Confirm)
+        assert static_text(pilot, "#question") == "Run again, in this order: In 2, In 3?"
+        await pilot.press("y")
+        await until(pilot, lambda: bool(submitted))
+        assert submitted == ["print(x)", "x + 1"]
+        await log(pilot, *ran(5, f"use('{MASK}', x)"), *ran(6, "x = 3", "rebound"))
+        await pilot.press(*"/rerun stale", "enter")
+        await wait_for_notice(pilot, "Run In 5 yourself: a secret in it was masked.")

@@ -9,11 +9,21 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.kernel.base import Completion, Completions, Explanation, KernelError
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
-from tests.tui.editor_app import SIZE, EditorApp, actions, app_of, text_of, until, write
+from tests.tui.editor_app import (
+    SIZE,
+    EditorApp,
+    HelpWith,
+    actions,
+    app_of,
+    text_of,
+    until,
+    write,
+)
 
 NAMESPACE = {
     "price": 3,
@@ -51,8 +61,10 @@ class Kernel:
         assert self.free.wait(30)
         if "dead" in code:
             raise KernelError("The kernel has ended.")
-        found = explain_at({"mean": mean}, code, cursor)
-        return Explanation(**{**found, "where": "/home/ada/stats.py:12"}) if found else None
+        explanation = explain_at({"mean": mean}, code, cursor)
+        if not explanation:
+            return None
+        return Explanation(**{**explanation, "where": "/home/ada/stats.py:12"})
 
 
 @pytest.fixture
@@ -62,7 +74,7 @@ def kernel() -> Kernel:
 
 @pytest.fixture
 async def pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home, complete=kernel.complete, explain=kernel.explain)
+    app = EditorApp(home, input_help=HelpWith(kernel.complete, explain=kernel.explain))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
@@ -73,8 +85,8 @@ def shown(pilot: Pilot[None]) -> CompletionList:
     return pilot.app.query_one(CompletionList)
 
 
-async def opened(pilot: Pilot[None], first: str = "price") -> None:
-    await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first)
+async def opened(pilot: Pilot[None], first_label: str = "price") -> None:
+    await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first_label)
 
 
 async def write_pri(pilot: Pilot[None]) -> None:
@@ -253,7 +265,7 @@ async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> Non
 
 
 def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: Kernel) -> None:
-    app = EditorApp(home, complete=kernel.complete)
+    app = EditorApp(home, input_help=HelpWith(kernel.complete))
 
     async def before(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: app.focused is app.area)
@@ -274,7 +286,7 @@ async def test_completions_for_a_former_text_open_nothing(
     await pilot.press("escape")
     kernel.free.set()
     fetcher = app_of(pilot).area.completer._fetcher
-    await until(pilot, lambda: not fetcher._open["completion"])
+    await until(pilot, lambda: not fetcher._running_jobs["completion"])
     await pilot.pause()
     assert not shown(pilot).is_open
 
@@ -332,6 +344,6 @@ async def test_explanation_for_a_former_text_opens_nothing(
     app_of(pilot).editor.explain()
     await write(pilot, "x")
     kernel.free.set()
-    await until(pilot, lambda: not card_of(pilot)._fetcher._open["help"])
+    await until(pilot, lambda: not card_of(pilot)._fetcher._running_jobs["help"])
     await pilot.pause()
     assert not card_of(pilot).display

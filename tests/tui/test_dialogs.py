@@ -24,14 +24,18 @@ from textual.worker import WorkerFailed
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
-from mahtab_tui.tui.screens.dialog import Confirm, Dialog, JumpScreen, Prompt
+from mahtab_tui.tui.screens.dialog import Confirm, JumpScreen, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, CommandPalette, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
 from tests.tui.editor_app import ThemedApp, press_at_once, until, wait_for_close, wait_for_screen
+
+MANY = 10_000_000
+HEIGHT = 20
 
 
 @pytest.mark.parametrize(
@@ -180,7 +184,8 @@ async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
     app = OptionsApp()
     async with app.run_test() as pilot:
         await pilot.press("down")
-        options, muted = app.query_one(Options), get_palette(app).muted.color
+        options = app.query_one(Options)
+        muted = get_palette(app).muted.color
         options.highlighted = 1
         await pilot.pause()
         segments = [
@@ -190,10 +195,6 @@ async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
             if "quiet" in text and style
         ]
         assert segments == [(0, True), (1, False)]
-
-
-MANY = 10_000_000
-HEIGHT = 20
 
 
 class Numbers:

@@ -23,6 +23,8 @@ from tests.tui.editor_app import (
     write,
 )
 
+LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
+
 
 @pytest.fixture
 async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
@@ -219,8 +221,6 @@ async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
 
 # Large pasted texts, each of which the editor shows as one word.
 
-LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
-
 
 async def test_large_paste_is_one_word_expanded_by_a_key_and_submitted_whole(
     pilot: Pilot[None],
@@ -268,12 +268,13 @@ async def test_paste_containing_a_fold_word_stays_unchanged(pilot: Pilot[None]) 
 
 
 async def test_replaced_text_is_freed(pilot: Pilot[None]) -> None:
-    area, seen = app_of(pilot).area, []
+    area = app_of(pilot).area
+    document_refs = []
     for number in range(5):
         await write(pilot, f"x = {number}")
-        seen.append(weakref.ref(area.document))
+        document_refs.append(weakref.ref(area.document))
         area.text = f"y = {number}"
     await pilot.pause()
     gc.collect()
-    assert [document() for document in seen] == [None] * 5
+    assert [document() for document in document_refs] == [None] * 5
     assert area.text == "y = 4"

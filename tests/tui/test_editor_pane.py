@@ -14,7 +14,8 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Completion, Completions
 from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.database import History, HistoryEntry
@@ -25,6 +26,7 @@ from mahtab_tui.tui.screens.listing import HistorySearch
 from tests.tui.editor_app import (
     SIZE,
     EditorApp,
+    HelpWith,
     actions,
     app_of,
     editing,
@@ -37,6 +39,14 @@ from tests.tui.editor_app import (
 )
 
 BLOCK = "for a in b:\n    print(a)"
+
+MEDIAN = "def median(day):\n    return day.median()"
+INPUTS = [
+    ("import pandas as pd", "python"),
+    (MEDIAN, "python"),
+    ("which days [/x] are far off?", "ask"),
+    ("x\x1b]0;t\x07 = [1]", "python"),
+]
 
 
 @pytest.fixture
@@ -77,7 +87,9 @@ async def test_the_cursor_redraws_one_cell_and_stops_blinking_without_keys(
     area = app_of(pilot).area
     await write(pilot, "x = 1")
     regions: list[Region] = []
-    monkeypatch.setattr(area, "refresh", lambda *parts, **_: regions.extend(parts))
+    monkeypatch.setattr(
+        area, "refresh", lambda *refreshed_regions, **_: regions.extend(refreshed_regions)
+    )
     for _ in range(MAX_BLINKS * 2):
         area._toggle_cursor_blink_visible()
     assert regions
@@ -197,8 +209,8 @@ async def test_key_after_up_in_a_bunch_acts_on_the_recalled_input(pilot: Pilot[N
 
 async def test_locked_history_does_not_block_keys(pilot: Pilot[None], home: Path) -> None:
     app = app_of(pilot)
-    with sqlite3.connect(home / "history.db") as other:
-        other.execute("begin immediate")
+    with sqlite3.connect(home / "history.db") as connection:
+        connection.execute("begin immediate")
         await write(pilot, "w = 4\nw")
         assert app.actions == [("submitted", "python", "w = 4")]
         assert app.editor.text == "w"
@@ -214,25 +226,17 @@ async def test_inserted_text_is_clean(pilot: Pilot[None]) -> None:
 
 async def test_quitting_waits_briefly_for_the_last_input_to_be_written(home: Path) -> None:
     app = EditorApp(home)
-    other = sqlite3.connect(home / "history.db", check_same_thread=False)
-    other.execute("begin immediate")
+    connection = sqlite3.connect(home / "history.db", check_same_thread=False)
+    connection.execute("begin immediate")
     async with app.run_test() as pilot:
         await write(pilot, "last = 1\n")
-        threading.Timer(0.3, other.rollback).start()
+        threading.Timer(0.3, connection.rollback).start()
     assert [entry.text for entry in History(home / "history.db", "a project").entries()] == [
         "last = 1"
     ]
 
 
 # Search over the input history.
-
-MEDIAN = "def median(day):\n    return day.median()"
-INPUTS = [
-    ("import pandas as pd", "python"),
-    (MEDIAN, "python"),
-    ("which days [/x] are far off?", "ask"),
-    ("x\x1b]0;t\x07 = [1]", "python"),
-]
 
 
 @pytest.fixture
@@ -319,7 +323,8 @@ class Finder:
 
     def __init__(self) -> None:
         self.busy = False
-        self.begun, self.free = threading.Event(), threading.Event()
+        self.begun = threading.Event()
+        self.free = threading.Event()
         self.free.set()
 
     def complete(self, question: str, cursor: int) -> Completions:
@@ -328,8 +333,8 @@ class Finder:
         stem = question[:cursor].rpartition("@")[2].rpartition("/")[2]
         file = Completion("notes.txt", "notes.txt", "file", "")
         items = [file, Completion("src/", "src/", "folder", "")]
-        found = tuple(item for item in items if item.text.startswith(stem))
-        return Completions(cursor - len(stem), found, 0)
+        matches = tuple(item for item in items if item.text.startswith(stem))
+        return Completions(cursor - len(stem), matches, 0)
 
     def chips(self, question: str) -> Sequence[MentionChip]:
         self.begun.set()
@@ -347,7 +352,9 @@ def finder() -> Finder:
 
 @pytest.fixture
 async def mentions(home: Path, finder: Finder) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home, complete_question=finder.complete, chips=finder.chips)
+    app = EditorApp(
+        home, input_help=HelpWith(complete_question=finder.complete, mention_chips=finder.chips)
+    )
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
@@ -362,11 +369,11 @@ async def test_files_are_offered_while_typing_and_folders_continue(mentions: Pil
     await write(mentions, "`see @")
     await until(mentions, lambda: completion_list(mentions).is_open)
     await mentions.press("s")
-    shown = completion_list(mentions)
-    await until(mentions, lambda: shown.is_open and shown.items[0].label == "src/")
+    completions = completion_list(mentions)
+    await until(mentions, lambda: completions.is_open and completions.items[0].label == "src/")
     await mentions.press("tab")
     assert text_of(mentions) == "see @src/"
-    await until(mentions, lambda: shown.is_open and len(shown.items) == 2)
+    await until(mentions, lambda: completions.is_open and len(completions.items) == 2)
     await mentions.press("down", "tab", "escape")
     assert text_of(mentions) == "see @src/src/"
 
@@ -395,7 +402,7 @@ async def test_unresponsive_kernel_offers_nothing(mentions: Pilot[None], finder:
 
 
 async def test_attachments_are_shown_with_their_size(mentions: Pilot[None]) -> None:
-    before = hint(mentions)
+    old_hint = hint(mentions)
     await write(mentions, "`see @notes.txt ")
     await until(mentions, lambda: "@notes.txt" in hint(mentions))
     assert hint(mentions) == " @notes.txt [b]3 B[/b] "
@@ -404,7 +411,7 @@ async def test_attachments_are_shown_with_their_size(mentions: Pilot[None]) -> N
     await mentions.press(*["backspace"] * len(text_of(mentions)))
     assert "Ask" in hint(mentions)
     await mentions.press("backspace")
-    assert hint(mentions) == before
+    assert hint(mentions) == old_hint
 
 
 async def test_reply_for_an_older_text_is_dropped(
@@ -427,7 +434,7 @@ async def test_reply_for_an_older_text_is_dropped(
     await write(mentions, "$df ")
     await until(mentions, lambda: "$df" in hint(mentions))
     assert actions(mentions)[-1] == ("submitted", "ask", "@notes.txt")
-    assert not any("@notes.txt" in each for each in hints)
+    assert not any("@notes.txt" in text for text in hints)
 
 
 async def test_long_question_is_scanned_off_the_main_thread(
@@ -460,18 +467,19 @@ async def test_mention_joins_the_question_being_written(mentions: Pilot[None]) -
 
 
 async def test_slash_at_the_start_of_a_question_completes_commands(mentions: Pilot[None]) -> None:
-    app, shown = app_of(mentions), completion_list(mentions)
+    app = app_of(mentions)
+    completions = completion_list(mentions)
     await write(mentions, "`/")
-    await until(mentions, lambda: shown.is_open)
-    assert [item.label for item in shown.items] == sorted(
-        f"/{each.slash} {each.argument}".rstrip() for each in COMMANDS if each.slash
+    await until(mentions, lambda: completions.is_open)
+    assert [item.label for item in completions.items] == sorted(
+        f"/{command.slash} {command.argument}".rstrip() for command in COMMANDS if command.slash
     )
     await write(mentions, "mo")
-    await until(mentions, lambda: [item.label for item in shown.items] == ["/model NAME"])
-    assert shown.items[0].doc
+    await until(mentions, lambda: [item.label for item in completions.items] == ["/model NAME"])
+    assert completions.items[0].doc
     await mentions.press("tab")
     assert app.area.text == "/model "
-    assert not shown.is_open
+    assert not completions.is_open
     await write(mentions, "demo")
     await mentions.press("enter")
     assert app.actions[-1] == ("submitted", "ask", "/model demo")

@@ -31,6 +31,15 @@ WIDE = (160, 40)
 
 Compare = Callable[..., bool]
 
+EDIT = """ ▌ 1/3  def outliers(day, limit=3):     \"""Days  · Enter at the end runs what
+ ▌ you wrote, F5 from anywhere · Ctrl+J new line · Esc back
+ ▌ def outliers(day, limit=3):
+"""
+SKIP = """ ▌ 1/3  def outliers(day, limit=3):     \"""Days  · say why, or nothing · Enter
+ ▌ skips · Esc back
+ ▌ why not?
+"""
+
 
 async def ready(pilot: Pilot[None]) -> None:
     """Wait for the focus, which Textual sets late."""
@@ -77,18 +86,8 @@ def test_approval(snap_compare: Compare, home: Path) -> None:
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-EDIT = """ ▌ 1/3  def outliers(day, limit=3):     \"""Days  · Enter at the end runs what
- ▌ you wrote, F5 from anywhere · Ctrl+J new line · Esc back
- ▌ def outliers(day, limit=3):
-"""
-SKIP = """ ▌ 1/3  def outliers(day, limit=3):     \"""Days  · say why, or nothing · Enter
- ▌ skips · Esc back
- ▌ why not?
-"""
-
-
-@pytest.mark.parametrize(("key", "wanted"), [("e", EDIT), ("n", SKIP)], ids=["edit", "skip"])
-async def test_approval_edit_and_reason(home: Path, key: str, wanted: str) -> None:
+@pytest.mark.parametrize(("key", "expected_text"), [("e", EDIT), ("n", SKIP)], ids=["edit", "skip"])
+async def test_approval_edit_and_reason(home: Path, key: str, expected_text: str) -> None:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
@@ -97,7 +96,7 @@ async def test_approval_edit_and_reason(home: Path, key: str, wanted: str) -> No
         app.query_one(ApprovalRow).focus()  # a letter acts at once there
         await press_later(pilot, key)
         await pilot.pause()
-        assert wanted in screen_text(pilot)
+        assert expected_text in screen_text(pilot)
 
 
 def test_rows_next_to_a_draft(snap_compare: Compare, home: Path) -> None:

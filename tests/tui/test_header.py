@@ -102,7 +102,7 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "name", "shown"),
+    ("size", "name", "expected_text"),
     [
         ((80, 24), "shop", "openrouter:"),
         ((120, 40), "n" * 60, "nnnn"),
@@ -110,12 +110,12 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
     ],
 )
 async def test_a_long_name_hides_neither_approval_nor_cost(
-    make_app: MakeApp, size: tuple[int, int], name: str, shown: str
+    make_app: MakeApp, size: tuple[int, int], name: str, expected_text: str
 ) -> None:
     model = "openrouter:somebody/" + "m" * 60
     session = records.Session(name=name, model=model, approval="auto")
     async with showing(make_app(session, usage(cost=12.5), kernel("busy")), size) as pilot:
-        assert shown in line(pilot)
+        assert expected_text in line(pilot)
         assert "…  auto-run  " in line(pilot)
         assert "$12.50 " in line(pilot)
 
@@ -127,6 +127,10 @@ async def test_model_activity_replaces_an_idle_kernel(make_app: MakeApp, clock: 
         await log(pilot, kernel("idle"), records.Agent(**turn, state="thinking"))
         clock.now += 2.5
         await until(pilot, lambda: "thinking    2 s" in line(pilot))
+        assert line(pilot).endswith("kernel  thinking    2 s")
+        await log(pilot, records.AssistantReading(**turn, share=0.4))
+        assert line(pilot).endswith("kernel  reading 40%    2 s")
+        await log(pilot, records.AssistantReading(**turn, share=1.0))
         assert line(pilot).endswith("kernel  thinking    2 s")
         words = made(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0})
         await log(pilot, words)

@@ -13,7 +13,8 @@ from textual.screen import Screen
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.base import Completion
+from mahtab_tui.bus.values import Change, NotRestored, Variable
+from mahtab_tui.kernel.values import Completion
 from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
@@ -32,12 +33,12 @@ from tests.tui.story import IDLE, MakeApp, drawn, log, showing
 @pytest.fixture(autouse=True)
 def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     changed: list[str] = []
-    seen = False
+    removal_seen = False
     clean = TextOnly.apply
 
     def apply(gate: TextOnly, segments: list[Segment], background: Color) -> list[Segment]:
-        nonlocal seen
-        seen = True
+        nonlocal removal_seen
+        removal_seen = True
         cleaned = clean(gate, segments, background)
         texts = [segment.text for segment in segments]
         if [segment.text for segment in cleaned] != texts:
@@ -47,7 +48,7 @@ def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(TextOnly, "apply", apply)
     yield changed
     assert changed == []
-    assert seen
+    assert removal_seen
 
 
 def one_of_each(text: str, number: int) -> Iterator[Record]:
@@ -56,11 +57,12 @@ def one_of_each(text: str, number: int) -> Iterator[Record]:
     where = f"/home/{text}/.venv{text}/bin/python"
     yield records.Session(name=text, model=text, approval="ask")
     yield kernel_at(where).changed(python=f"3.{text}", cwd=f"/{text}")
-    added = records.Change(f"v{number}{text}", "added", text, text, "data")
+    name = f"v{number}{text}"
+    added = Change(name, "added", Variable(name, text, text, "data"))
     yield records.Namespace(**cell, changes=(added,))
     yield records.UserReplIn(text, **cell)
-    ended: dict[str, Any] = {"duration": 0.1, "kinds": (("stdout", len(text)),)}
-    yield records.UserReplOut(text, **cell, status="error", **ended)
+    end_fields: dict[str, Any] = {"duration": 0.1, "kinds": (("stdout", len(text)),)}
+    yield records.UserReplOut(text, **cell, status="error", **end_fields)
     yield records.UserChat(text, turn=number)
     words = f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n"
     yield records.AssistantChat(words, **turn)
@@ -70,8 +72,8 @@ def one_of_each(text: str, number: int) -> Iterator[Record]:
     yield records.Notice(text, level="warning")
     cell = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
     yield records.AssistantReplIn(text, **cell)
-    ended["kinds"] = (("value", len(text)),)
-    yield records.AssistantReplOut(text, **cell, status="ok", **ended)
+    end_fields["kinds"] = (("value", len(text)),)
+    yield records.AssistantReplOut(text, **cell, status="ok", **end_fields)
     yield records.Queue(items=(records.QueueItem(number, text, "python", text),))
     call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}
     yield made(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
@@ -93,21 +95,28 @@ def search(text: str, number: int) -> Iterator[Record]:
 
 # Every run draws a tenth of the texts, with some of each kind.
 tenths = [
-    pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n else [])
-    for n in range(10)
+    pytest.param(HOSTILE[0::10], id="0"),
+    pytest.param(HOSTILE[1::10], id="1", marks=pytest.mark.slow),
+    *(pytest.param(HOSTILE[n::10], id=str(n), marks=pytest.mark.thorough) for n in range(2, 10)),
 ]
 every_text = pytest.mark.parametrize("texts", tenths)
 
 
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
-    story = [each for number, text in enumerate(texts, 1) for each in one_of_each(text, number)]
+    story = [record for number, text in enumerate(texts, 1) for record in one_of_each(text, number)]
     changes = tuple(
-        records.Change(text, "changed", text, text, "data", text, text) for text in texts
+        Change(
+            text,
+            "changed",
+            Variable(text, text, text, "data"),
+            Variable(text, text, f"{text} before", "data"),
+        )
+        for text in texts
     )
-    left = tuple(records.NotRestored(text, text) for text in texts)
+    not_restored = tuple(NotRestored(text, text) for text in texts)
     review = records.Review(request="1", cells=(1,), party=texts[0], state="waiting")
-    story.append(review.changed(changes=changes, not_restored=left))
+    story.append(review.changed(changes=changes, not_restored=not_restored))
     async with showing(make_app(*story), (120, 60 + 20 * len(texts))):
         """The fixture checks what is drawn."""
 
@@ -133,10 +142,10 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
 async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
     app = make_app()
     async with showing(app, (160, 60)) as pilot:
-        shown = app.query_one(CompletionList)
+        completions = app.query_one(CompletionList)
         for text in texts:
             at = app.query_one(PromptArea).cursor_screen_offset
-            shown.open((Completion(text, text, "data", text),), 0, at, requested=True)
+            completions.open((Completion(text, text, "data", text),), 0, at, requested=True)
             await drawn(pilot)
 
 

@@ -17,8 +17,8 @@ from tests.tui.story import MakeApp
 FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
 
 
-async def wait_for_status(pilot: Pilot[int], wanted: str) -> None:
-    await until(pilot, lambda: wanted in shown(pilot, "status"))
+async def wait_for_status(pilot: Pilot[int], expected_text: str) -> None:
+    await until(pilot, lambda: expected_text in shown(pilot, "status"))
 
 
 async def test_rebound_variable_is_reported_and_shown_after_a_reload(inspect: Inspect) -> None:
@@ -101,7 +101,7 @@ async def test_type_and_key_names_are_plain_text(inspect: Inspect) -> None:
 async def test_long_paths_and_wide_letters_stay_on_their_line(inspect: Inspect) -> None:
     code = "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}"
     async with inspect(code, "d") as pilot:
-        for inside, way, facts in (
+        for inside, path_start, facts in (
             ("'key'", "◐ d › '数数", "dict  1 item"),
             ("'very long", "◐ d › ", "dict  1 item"),
             ("'t", "◐ d › … › 'key' › 'very long", "dict  1 item"),
@@ -112,7 +112,7 @@ async def test_long_paths_and_wide_letters_stay_on_their_line(inspect: Inspect) 
             await until(pilot, lambda facts=facts: lines(pilot)[0].rstrip().endswith(facts))  # type: ignore[misc]
             top = lines(pilot)[0]
             assert cell_len(top) <= 80
-            assert top.strip().startswith(way)
+            assert top.strip().startswith(path_start)
 
 
 async def test_all_characters_of_long_lines_with_high_numbers_are_visible(inspect: Inspect) -> None:
@@ -131,9 +131,9 @@ async def test_changed_theme_and_size_redraw_the_open_view(inspect: Inspect) -> 
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "999")
         table = pilot.app.screen.query_one(TableView)
-        before = table.palette
+        old_palette = table.palette
         pilot.app.theme = "mahtab-day"
-        await until(pilot, lambda: table.palette != before)
+        await until(pilot, lambda: table.palette != old_palette)
         for size in ((20, 5), (200, 50), (1, 1), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
@@ -141,7 +141,7 @@ async def test_changed_theme_and_size_redraw_the_open_view(inspect: Inspect) -> 
 
 
 def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.inspector.text.SECONDS", 0.0)
+    monkeypatch.setattr("mahtab_tui.tui.inspector.text.LEXER_TIMEOUT_S", 0.0)
     assert colour_text("<!--" * 50_000, "xml") is None
 
 

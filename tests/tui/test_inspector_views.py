@@ -25,6 +25,50 @@ from tests.tui.story import MakeApp, notices
 
 SIZE = (100, 30)
 
+FRAME = """
+import pandas as pd
+df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": [n / 2 for n in range(1000)]})
+"""
+
+SEEN = """
+import pandas as pd
+df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
+"""
+
+SMALL = (80, 24)
+MIDDLE = (120, 36)
+PICTURED_FRAME = """
+import pandas as pd
+df = pd.DataFrame({
+    "day": pd.date_range("2026-03-01", periods=500, freq="h"),
+    "shop": [n * 7919 % 13 for n in range(500)],
+    "revenue": [None if n % 50 == 7 else (n * 7919 % 1000) ** 2 / 250 for n in range(500)],
+    "city": [("Bonn", "Ulm", "Aachen", None)[n % 4] for n in range(500)],
+    "[bold]": [n % 3 == 0 for n in range(500)],
+})
+"""
+CUBE = "import numpy as np; cube = np.add.outer(np.arange(3.0), np.add.outer(np.sin(np.arange(60) / 6), np.cos(np.arange(80) / 9)))"
+WAVE = "import numpy as np; wave = np.sin(np.arange(10_000) / 700)"
+TREE = """
+conf = {"name": "mahtab", "list": [1, 2.5, None, b"x"], "nested": {"a": (1, "two"), "[/b]": {3}}, 7: range(9)}
+conf["self"] = conf
+"""
+PICTURE = """
+import numpy as np
+rgb = np.zeros((60, 100, 3), dtype="uint8")
+rgb[:, :, 0] = np.arange(100) * 2
+rgb[:, :, 2] = np.arange(60)[:, None] * 4
+"""
+
+VIEWS = {
+    "table": (PICTURED_FRAME, "df", SMALL, (), ("row 1 of 500", "2026-03-21 19:00, mean")),
+    "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "mean ")),
+    "heat": (CUBE, "cube", SMALL, ("tab",), ("heat map",)),
+    "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
+    "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),
+    "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),
+}
+
 
 async def test_tree_expands_marks_cycles_and_opens_children(inspect: Inspect) -> None:
     code = "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d"
@@ -191,18 +235,21 @@ async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
         await until(pilot, lambda: bool(colours()) and not colours() & night)
 
 
-FRAME = """
-import pandas as pd
-df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": [n / 2 for n in range(1000)]})
-"""
-
-
 async def test_frame_is_shown_sorted_filtered_and_walked_into(inspect: Inspect) -> None:
     async with inspect(FRAME, "df") as pilot:
-        seen = "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
-        await reads(pilot, *seen)
+        expected_texts = (
+            "[bold]",
+            "city",
+            "half",
+            "0.0",
+            "Bonn",
+            "█",
+            "row 1 of 1,000",
+            "mean 499.5",
+        )
+        await reads(pilot, *expected_texts)
         assert shown(pilot, "crumbs") == "◐ df"
-        assert shown(pilot, "facts") == "DataFrame  1000 × 3"
+        assert shown(pilot, "facts") == "DataFrame  1,000 × 3"
         assert "—" in lines(pilot)[7]
         await pilot.press("slash", *"> many", "enter")
         message = "many cannot be compared with values of int64."
@@ -224,12 +271,6 @@ async def test_frame_is_shown_sorted_filtered_and_walked_into(inspect: Inspect) 
         await reads(pilot, "row 999 of 1,000")
         await pilot.press("escape")
         await wait_for_close(pilot, InspectorScreen)
-
-
-SEEN = """
-import pandas as pd
-df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
-"""
 
 
 async def test_visible_rows_of_a_sorted_filtered_table_are_exported(inspect: Inspect) -> None:
@@ -276,50 +317,16 @@ async def test_visible_slice_of_an_array_is_exported(inspect: Inspect) -> None:
         assert (await exported(pilot, "print(open('cube.csv').read())")).split() == ["4,5", "6,7"]
 
 
-SMALL, MIDDLE = (80, 24), (120, 36)
-PICTURED_FRAME = """
-import pandas as pd
-df = pd.DataFrame({
-    "day": pd.date_range("2026-03-01", periods=500, freq="h"),
-    "shop": [n * 7919 % 13 for n in range(500)],
-    "revenue": [None if n % 50 == 7 else (n * 7919 % 1000) ** 2 / 250 for n in range(500)],
-    "city": [("Bonn", "Ulm", "Aachen", None)[n % 4] for n in range(500)],
-    "[bold]": [n % 3 == 0 for n in range(500)],
-})
-"""
-CUBE = "import numpy as np; cube = np.add.outer(np.arange(3.0), np.add.outer(np.sin(np.arange(60) / 6), np.cos(np.arange(80) / 9)))"
-WAVE = "import numpy as np; wave = np.sin(np.arange(10_000) / 700)"
-TREE = """
-conf = {"name": "mahtab", "list": [1, 2.5, None, b"x"], "nested": {"a": (1, "two"), "[/b]": {3}}, 7: range(9)}
-conf["self"] = conf
-"""
-PICTURE = """
-import numpy as np
-rgb = np.zeros((60, 100, 3), dtype="uint8")
-rgb[:, :, 0] = np.arange(100) * 2
-rgb[:, :, 2] = np.arange(60)[:, None] * 4
-"""
-
-VIEWS = {
-    "table": (PICTURED_FRAME, "df", SMALL, (), ("row 1 of 500", "2026-03-21 19:00, mean")),
-    "array": (CUBE, "cube", MIDDLE, ("full_stop",), ("[ 1, :, : ]", "row 1 of 60", "mean ")),
-    "heat": (CUBE, "cube", SMALL, ("tab",), ("heat map",)),
-    "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
-    "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),
-    "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),
-}
-
-
 @pytest.mark.parametrize("view", VIEWS)
 def test_snapshot_of_each_view(
     snap_compare: Callable[..., bool], make_app: MakeApp, view: str
 ) -> None:
-    code, name, size, keys, wanted = VIEWS[view]
+    code, name, size, keys, expected_texts = VIEWS[view]
 
     async def run(pilot: Pilot[int]) -> None:
         await look(pilot, code, name)
         await pilot.press(*keys)
-        await reads(pilot, *wanted)
+        await reads(pilot, *expected_texts)
         await pilot.pause()
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 from textual.widget import Widget
-from textual.widgets import Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.search.pane import SearchTreePane
+from mahtab_tui.tui.search_example import SearchExample
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from tests import tags
@@ -21,6 +21,8 @@ from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
 from tests.tui.story import WAITING, MakeApp, drawn, showing, story
 from tests.tui.transcript_app import cell, cells, record, shown
+
+SHORT_EXAMPLE = 'RECURSION rlm("question", text) searches a long text'
 
 
 def focus_is_seen(app: MahtabApp) -> bool:
@@ -58,11 +60,8 @@ async def test_focus_moves_off_a_hidden_pane(
     assert app.focused is app.query_one("#code")
 
 
-SHORT_EXAMPLE = 'RECURSION rlm("question", text) searches a long text'
-
-
 @pytest.mark.parametrize(
-    ("size", "height", "shown"),
+    ("size", "height", "expected_text"),
     [
         ((110, 35), 5, f"{SHORT_EXAMPLE}; each call shows here"),
         ((140, 35), 2, SHORT_EXAMPLE),
@@ -70,17 +69,17 @@ SHORT_EXAMPLE = 'RECURSION rlm("question", text) searches a long text'
     ],
 )
 async def test_example_occupies_few_rows_until_a_search_needs_more(
-    make_app: MakeApp, size: tuple[int, int], height: int, shown: str
+    make_app: MakeApp, size: tuple[int, int], height: int, expected_text: str
 ) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         side = app.query_one("#side")
-        example = app.query_one("#search-example", Static)
+        example = app.query_one(SearchExample)
         assert example.region.bottom == side.region.bottom
         assert example.region.height == height
         words = " ".join(strip.text for strip in example.render_lines(example.size.region)).split()
-        assert " ".join(words) == shown
+        assert " ".join(words) == expected_text
         app.panes.fold_searches(running())
         await until(pilot, lambda: any(pane.region for pane in app.query(SearchTreePane)))
         recursion = app.query_one(SearchTreePane)
@@ -117,7 +116,7 @@ async def test_namespace_pane_gets_the_width_left_by_the_transcript(
 ) -> None:
     async with showing(app, (columns, 50)):
         assert app.query_one("#side").region.width == side
-        assert app.query_one(TranscriptPane).room[0] == min(120, columns - side - 6)
+        assert app.query_one(TranscriptPane).visible_size[0] == min(120, columns - side - 6)
 
 
 async def test_drawer_state_does_not_survive_a_resize_or_restart(
@@ -143,8 +142,12 @@ async def test_editor_works_next_to_an_open_drawer(app: MahtabApp) -> None:
         await pilot.press("f3", *"total = 1")
         await pilot.pause()
         assert app.editor.text == "total = 1"
-        editor, side = app.query_one("#editor").region, app.query_one("#side").region
+        editor = app.query_one("#editor").region
+        side = app.query_one("#side").region
         assert not editor.overlaps(side)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not app.query_one("#side").display, "the output of the cell is shown"
 
 
 @pytest.mark.parametrize("columns", [80, 109])
@@ -169,14 +172,14 @@ async def test_pane_can_be_maximised_and_restored(
     await drawn(pilot)
     app.query_one(pane).focus()
     await pilot.pause()
-    before = app.query_one(pane).region
+    old_region = app.query_one(pane).region
     await pilot.press("f5")
     await pilot.pause()
     assert app.query_one(pane).region.width >= 118
     assert focus_is_seen(app)
     await pilot.press("f5")
     await pilot.pause()
-    assert app.query_one(pane).region == before
+    assert app.query_one(pane).region == old_region
 
 
 @pytest.mark.parametrize("key", ["f2", "f7", "f3"])
@@ -195,8 +198,10 @@ async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key:
 async def test_keys_move_the_splitters(app: MahtabApp, pilot: Pilot[int]) -> None:
     app.panes.fold_searches(running())
     await until(pilot, lambda: bool(app.query_one(SearchTreePane).region))
-    side, namespace = app.query_one("#side"), app.query_one("#namespace")
-    width, height = side.region.width, namespace.region.height
+    side = app.query_one("#side")
+    namespace = app.query_one("#namespace")
+    width = side.region.width
+    height = namespace.region.height
     await pilot.press("alt+left", "alt+down")
     await pilot.pause()
     assert side.region.width > width
@@ -254,7 +259,8 @@ async def test_answers_appear_right_under_the_waiting_code(
     app = make_app(WAITING)
     async with showing(app, size) as pilot:
         await pilot.pause()
-        transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
+        transcript = app.query_one("#transcript")
+        editor = app.query_one("#editor")
         assert (
             app.query_one("ApprovalRow").region.y
             == transcript.region.bottom
@@ -339,5 +345,5 @@ async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
 ) -> None:
     await pilot.press("f2", *"/clear me", "enter")
     await pilot.pause()
-    assert any("/clear" in each.message for each in app._notifications)
+    assert any("/clear" in notice.message for notice in app._notifications)
     assert app.editor.text == "/clear me"

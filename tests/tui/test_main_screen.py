@@ -15,21 +15,25 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.values import Mode
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.messages import RunInput
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import HeaderBar
 from mahtab_tui.tui.widgets.question_rows import LeaveRow
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until
+from tests.tui.editor_app import until, wait_for_screen
 from tests.tui.story import QUEUED, MakeApp, change, drawn, press_up_to, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
+
+QUESTION = "which days are outliers, and why?"
+
+ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
 
 
 def namespace(cell: int, *changes: dict[str, Any], fresh: bool = False) -> Record:
@@ -82,7 +86,7 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
     lost: str,
     key: str,
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 0)
+    monkeypatch.setattr("mahtab_tui.tui.leaving.KEY_REPEAT_S", 0)
     app = make_app(*records)
     async with showing(app) as pilot:
         await pilot.press(key)
@@ -96,7 +100,7 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
 async def test_key_repeat_asks_and_does_not_quit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 60)
+    monkeypatch.setattr("mahtab_tui.tui.leaving.KEY_REPEAT_S", 60)
     async with showing(make_app(MADE)) as pilot:
         await pilot.press(key, key, key, key)
         assert not await left(pilot)
@@ -150,9 +154,6 @@ async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) ->
         assert await left(pilot)
 
 
-QUESTION = "which days are outliers, and why?"
-
-
 @pytest.fixture
 async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
     """A screen on which the question of the story is marked."""
@@ -181,7 +182,7 @@ def hint(app: MahtabApp) -> str:
 async def test_escape_cancels_a_replacement_and_restores_the_draft(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    before = hint(app)
+    old_hint = hint(app)
     app.editor.text = "a draft"
     await pilot.press("enter", "R", "enter")
     await pilot.pause()
@@ -189,7 +190,7 @@ async def test_escape_cancels_a_replacement_and_restores_the_draft(
     assert "Enter replaces" in hint(app)
     assert str(app.editor.query_one("#glyph", Static).content) == "↻"
     await pilot.press("escape")
-    assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
+    assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", old_hint)
 
 
 async def test_replacing_submits_the_question_and_greys_its_old_answers(
@@ -235,8 +236,8 @@ async def test_text_stays_in_the_editor_while_work_is_running(
 async def test_model_entries_cannot_be_replaced(app: MahtabApp, pilot: Pilot[int]) -> None:
     for _ in range(2):
         await pilot.press("down", "enter")
-        assert isinstance(app.screen, ActionMenu)
-        assert all(command.id != "entry-replace" for command in app.screen.commands)
+        menu = await wait_for_screen(pilot, ActionMenu)
+        assert all(command.id != "entry-replace" for command in menu.commands)
         await pilot.press("escape")
     assert app.editor.is_empty
 
@@ -244,39 +245,45 @@ async def test_model_entries_cannot_be_replaced(app: MahtabApp, pilot: Pilot[int
 async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
     app: MahtabApp, pilot: Pilot[int], entered: list[tuple[Mode, str]]
 ) -> None:
-    port, code = SessionPort(app, app.session), f"x = '{MASK}'"
-    port.enter("python", code)
+    pane = app.panes.transcript
+    code = f"x = '{MASK}'"
+    pane.post_message(RunInput("python", code))
     await until(pilot, lambda: app.editor.text == code)
-    await until(pilot, lambda: any("secret" in each.message for each in app._notifications))
-    port.enter("python", "x = 1")
+    await until(
+        pilot, lambda: any("secret" in notification.message for notification in app._notifications)
+    )
+    pane.post_message(RunInput("python", "x = 1"))
     await until(pilot, lambda: entered == [("python", "x = 1")])
 
 
 async def test_text_is_copied_to_terminal_and_system_with_a_notice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    written, copied = list[str](), list[str]()
+    written = list[str]()
+    copied = list[str]()
     monkeypatch.setattr(pyperclip, "copy", copied.append)
     async with App[None]().run_test() as pilot:
         app = pilot.app
         monkeypatch.setattr(app._driver, "write", written.append)
         external.copy(app, "straw \ud800 [bold]")
         notice = "Copied 14 characters."
-        await until(pilot, lambda: any(notice in each.message for each in app._notifications))
+        await until(
+            pilot,
+            lambda: any(notice in notification.message for notification in app._notifications),
+        )
         sequence = f"\x1b]52;c;{base64.b64encode(b'straw ? [bold]').decode()}\x07"
         await until(pilot, lambda: written.count(sequence) == 1 and copied == ["straw ? [bold]"])
 
 
-ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
-
-
 def greeted(app: PaneApp) -> list[int]:
     sentences = [sentence for _, sentence in GREETING]
-    return [y for y, row in enumerate(shown(app.pane)) if any(each in row for each in sentences)]
+    return [
+        y for y, row in enumerate(shown(app.pane)) if any(sentence in row for sentence in sentences)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("first", "stays"),
+    ("first_records", "stays"),
     [
         (cell(2), False),
         ([record(tags.USER_CHAT, "which days?", turn=1)], False),
@@ -286,7 +293,7 @@ def greeted(app: PaneApp) -> list[int]:
     ids=["cell", "question", "answer", "notice"],
 )
 async def test_greeting_stays_above_files_and_notices_until_the_first_input(
-    first: list[Record], stays: bool
+    first_records: list[Record], stays: bool
 ) -> None:
     app = PaneApp()
     async with app.run_test(size=(60, 30)) as pilot:
@@ -296,7 +303,7 @@ async def test_greeting_stays_above_files_and_notices_until_the_first_input(
         await pilot.pause()
         assert greeted(app) == [2, 3, 4]
         assert "Private servers wait." in shown(app.pane)[6]
-        app.pane.fold(first)
+        app.pane.fold(first_records)
         await pilot.pause()
         assert bool(greeted(app)) is stays
         app.pane.clear()
@@ -320,7 +327,8 @@ async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp
     app = make_app()
     async with showing(app) as pilot:
         await pilot.press("alt+l")
-        app.editor.text, app.editor.mode = "/plan run", "ask"
+        app.editor.text = "/plan run"
+        app.editor.mode = "ask"
         app.editor.focus()
         await pilot.press("enter")
         await until(pilot, lambda: not app.session.inbox.idle)

@@ -13,7 +13,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.screen import InspectorScreen
-from mahtab_tui.tui.namespace import NamespacePane
+from mahtab_tui.tui.namespace.pane import NamespacePane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until, wait_for_close, wait_for_screen
@@ -165,8 +165,8 @@ async def test_enter_opens_the_chosen_variable(keys: tuple[str, ...], pilot: Pil
 
 
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:
-    many = (change(f"v{number:05}", "int", str(number)) for number in range(10_000))
-    app = make_app(changes(1, *many))
+    added_variables = (change(f"v{number:05}", "int", str(number)) for number in range(10_000))
+    app = make_app(changes(1, *added_variables))
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         await pilot.press("ctrl+s", "end")
@@ -219,10 +219,10 @@ async def test_rename_and_delete_run_as_cells_of_the_user(
 ) -> None:
     run: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: run.append(text))
-    opening, *rest = keys.split()
+    opening, *later_keys = keys.split()
     await pilot.press(opening)
     await until(pilot, lambda: len(app.screen_stack) == 2)
-    await pilot.press(*rest)
+    await pilot.press(*later_keys)
     await wait_for_close(pilot)
     assert run == ([] if cell is None else [cell])
 
@@ -308,7 +308,8 @@ async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(
     app = make_app(made_sock, changes(2, change("sock", "socket", "")), *AWAY)
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
-        pane, editor = pane_of(pilot), app.panes.editor
+        pane = pane_of(pilot)
+        editor = app.panes.editor
 
         async def enter_on(name: str) -> list[str]:
             pane.focus()

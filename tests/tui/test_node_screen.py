@@ -33,9 +33,10 @@ async def opened(
 
 def shown(app: SearchApp) -> list[str]:
     pane = app.screen.query_one(CallPane)
-    before, pane.scroll_y = pane.scroll_y, 0
+    old_scroll = pane.scroll_y
+    pane.scroll_y = 0
     rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._rows))]
-    pane.scroll_y = before
+    pane.scroll_y = old_scroll
     return rows
 
 
@@ -104,15 +105,15 @@ async def test_text_has_the_roots_line_numbers_and_can_be_searched() -> None:
         field = app.screen.query_one("#find", Input)
         await until(pilot, lambda: field.has_focus)
         await pilot.press(*"error db", "enter")
-        await until(pilot, lambda: rows.found is not None)
-        first = rows.found
-        assert first is not None
-        assert (first[0] // LINE) % 37 == 0
+        await until(pilot, lambda: rows.hit is not None)
+        first_hit = rows.hit
+        assert first_hit is not None
+        assert (first_hit[0] // LINE) % 37 == 0
         assert any("ERROR db.pool" in row for row in text_rows(app))
         await pilot.press("n")
-        await until(pilot, lambda: rows.found is not None and rows.found[0] == first[0] + 37 * LINE)
+        await until(pilot, lambda: rows.hit is not None and rows.hit[0] == first_hit[0] + 37 * LINE)
         await pilot.press("N")
-        await until(pilot, lambda: rows.found == first)
+        await until(pilot, lambda: rows.hit == first_hit)
         await pilot.press("slash", "escape")
         assert isinstance(app.screen, NodeScreen)
         assert rows.has_focus
@@ -122,7 +123,8 @@ async def test_text_has_the_roots_line_numbers_and_can_be_searched() -> None:
 
 async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
     async with opened(running(), "1.5", size=(80, 24)) as (pilot, app):
-        call, side = app.screen.query_one(CallPane), app.screen.query_one("#node-side")
+        call = app.screen.query_one(CallPane)
+        side = app.screen.query_one("#node-side")
         assert call.display
         assert not side.display
         await pilot.press("t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,36 +28,39 @@ from tests.tui.transcript_app import SIZE, cell, shown
 HOSTILE = "\n".join(HOSTILE_TEXTS)
 TABLE = "<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>pear</td></tr></tbody></table><script>x</script>"
 
-
-def notebook(first: int = 1) -> list[Record]:
-    return [
-        records.NotebookFile(
-            "a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first, cells=4
-        ),
-        records.NotebookCell("# Title\n\nwith *words*", position=first, kind="markdown"),
-        records.NotebookCell("x = 1", position=first + 1, kind="code"),
-        records.NotebookOutput("stored\n", position=first + 1),
-        records.NotebookOutput(
-            "<table>\n", position=first + 1, kind="display", mime="text/html", data=TABLE
-        ),
-        records.NotebookCell("plot()", position=first + 2, kind="code"),
-        records.NotebookOutput(
-            "<Figure>\n", position=first + 2, kind="display", mime="image/png", data=PIXEL
-        ),
-        records.NotebookCell("raw ``` text", position=first + 3, kind="raw"),
-    ]
-
-
 MORE = [
     records.NotebookCell(f"cell_{number}", position=number, kind="code") for number in range(5, 80)
 ]
+
+TRACEBACK = (
+    "\x1b[31mTraceback (most recent call last)\x1b[0m\nZeroDivisionError: division by zero\n"
+)
+
+
+def notebook(first_position: int = 1) -> list[Record]:
+    return [
+        records.NotebookFile(
+            "a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first_position, cells=4
+        ),
+        records.NotebookCell("# Title\n\nwith *words*", position=first_position, kind="markdown"),
+        records.NotebookCell("x = 1", position=first_position + 1, kind="code"),
+        records.NotebookOutput("stored\n", position=first_position + 1),
+        records.NotebookOutput(
+            "<table>\n", position=first_position + 1, kind="display", mime="text/html", data=TABLE
+        ),
+        records.NotebookCell("plot()", position=first_position + 2, kind="code"),
+        records.NotebookOutput(
+            "<Figure>\n", position=first_position + 2, kind="display", mime="image/png", data=PIXEL
+        ),
+        records.NotebookCell("raw ``` text", position=first_position + 3, kind="raw"),
+    ]
 
 
 def executed(code: str, output: str = "", *, cell: int) -> list[Record]:
     """Records of the notebook's second cell, run as this cell."""
     about: dict[str, Any] = {"cell": cell, "party": "you", "position": 2, "time": 1.0}
-    ended = records.UserReplOut(output, status="ok", duration=0.5, **about)
-    return [records.UserReplIn(code, **about), ended]
+    output_record = records.UserReplOut(output, status="ok", duration=0.5, **about)
+    return [records.UserReplIn(code, **about), output_record]
 
 
 def text(app: KeysApp) -> str:
@@ -143,7 +147,7 @@ async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
 
 
 async def test_reloaded_file_replaces_the_shown_cells() -> None:
-    app = KeysApp([*notebook(), *cell(1), *notebook(first=5)])
+    app = KeysApp([*notebook(), *cell(1), *notebook(first_position=5)])
     async with app.run_test(size=SIZE):
         entries = [entry for entry in app.pane.viewport.transcript.entries if entry.key]
         assert [entry.removed for entry in entries] == ["replaced"] * 4 + [""] * 5
@@ -166,11 +170,6 @@ async def test_hostile_cells_are_plain_text() -> None:
             app.pane.focus()
             await press(pilot, key)
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(shown(app.pane)))
-
-
-TRACEBACK = (
-    "\x1b[31mTraceback (most recent call last)\x1b[0m\nZeroDivisionError: division by zero\n"
-)
 
 
 def opened() -> list[Record]:
@@ -198,17 +197,19 @@ def test_notebook_with_an_executed_cell_snapshot(
 
 
 async def test_notebook_of_another_language_runs_only_after_a_question(make_app: MakeApp) -> None:
-    app, ran = make_app(), list[str]()
+    app = make_app()
+    ran = list[str]()
     session: Any = SimpleNamespace(
         notebook=SimpleNamespace(language="julia", confirmed=False),
         kernel=SimpleNamespace(info=lambda: SimpleNamespace(language="")),
     )
     async with app.run_test() as pilot:
+        context = replace(app.command_context, session=session)
         for key in ("n", "y"):
-            run_notebook(app, session, lambda notebook: ran.append(notebook.language))
+            run_notebook(context, lambda notebook: ran.append(notebook.language))
             await wait_for_screen(pilot, Confirm)
             assert ran == []
             await pilot.press(key)
             await wait_for_close(pilot)
-        run_notebook(app, session, lambda notebook: ran.append("again"))
+        run_notebook(context, lambda notebook: ran.append("again"))
         assert ran == ["julia", "again"]

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.records import Record, UserReplIn
+from mahtab_tui.bus.records import Record, Undo, UserReplIn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
@@ -32,7 +32,7 @@ from mahtab_tui.tui.screens.output import (
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import KeyLine
-from tests.tui.editor_app import ThemedApp, static_text, until
+from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_screen
 from tests.tui.inspecting import lines, reads
 from tests.tui.story import MakeApp, log, showing
 from tests.tui.transcript_app import cell, display_cell, shown
@@ -78,7 +78,18 @@ async def pilot() -> AsyncIterator[Pilot[None]]:
 @pytest.fixture
 def pager(tmp_path: Path) -> Pager:
     client = InspectorClient(ProcessKernel())
-    return lambda read: PagerScreen("Output of cell 3", "cell-3.txt", read, client, tmp_path)
+
+    class PreparedOutput(PagerScreen):
+        """Shows what a function reads."""
+
+        def __init__(self, read: Callable[[], str | None]) -> None:
+            super().__init__("Output of cell 3", "cell-3.txt", client, tmp_path)
+            self._read = read
+
+        def read_text(self) -> str | None:
+            return self._read()
+
+    return PreparedOutput
 
 
 @pytest.fixture
@@ -236,8 +247,8 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
         pane = app.query_one(TranscriptPane)
         pane.focus()
         await pilot.press("enter")
-        assert isinstance(app.screen, ActionMenu)
-        assert all(command.id != "entry-open" for command in app.screen.commands)
+        menu = await wait_for_screen(pilot, ActionMenu)
+        assert all(command.id != "entry-open" for command in menu.commands)
         await pilot.press("escape")
         pane.marker.entry = pane.viewport.transcript._cells[2]
         await pilot.press("enter", "enter")
@@ -249,7 +260,7 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))
 
 
-def records(lib: Path, *, deep: int = 0, **more: Any) -> list[Record]:
+def records(lib: Path, *, deep: int = 0, **fields: Any) -> list[Record]:
     """A cell with a function, and one that fails in it. more: fields of its last record."""
     frames: list[tuple[str, int, str]] = [
         ("In [2]", 2, "<module>"),
@@ -262,15 +273,15 @@ def records(lib: Path, *, deep: int = 0, **more: Any) -> list[Record]:
         text += [f'  File "{file}", line {line}, in {function}', "    some source"]
     text.append('ZeroDivisionError: division by zero, as in\n  File "/etc/passwd", line 1, in root')
     output = "\n".join(text) + "\n"
-    last = output.count("\n") - 1
+    last_row = output.count("\n") - 1
     failed: dict[str, Any] = {
         "status": "error",
         "kinds": [["traceback", len(output)]],
-        "frames": [[*frame, last - 2 * number] for number, frame in enumerate(frames)],
+        "frames": [[*frame, last_row - 2 * number] for number, frame in enumerate(frames)],
     }
     return [
         *cell(1, "import lib\ndef f():\n    lib.divide(1, 0)", ""),
-        *cell(2, "x = 1\nf()", output, **failed | more),
+        *cell(2, "x = 1\nf()", output, **failed | fields),
     ]
 
 
@@ -355,6 +366,13 @@ async def test_one_key_in_the_footer_opens_the_frames_of_the_newest_error(
     await frames.press("escape")
     await log(frames, UserReplIn("later = 1", cell=99, party="you"))
     await until(frames, lambda: "Frames" not in footer())
+
+
+async def test_an_undone_error_offers_no_frames(frames: Pilot[int]) -> None:
+    line = frames.app.screen_stack[0].query_one(KeyLine)
+    await until(frames, lambda: "Frames" in line.render_line(0).text)
+    await log(frames, Undo(cells=(2,), undone=True))
+    await until(frames, lambda: "Frames" not in line.render_line(0).text)
 
 
 async def test_click_opens_only_real_frames(lib: Path, frames: Pilot[int]) -> None:

@@ -9,11 +9,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from mahtab_tui.llm import providers
+from mahtab_tui.kernel.values import KernelInfo, KernelState
+from mahtab_tui.llm import choices
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
+from mahtab_tui.tui.kernel_choices import KernelChoice
+from mahtab_tui.tui.screens import listing
+from mahtab_tui.tui.screens.listing import KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
 from tests.tui.editor_app import (
@@ -35,8 +38,15 @@ OTHERS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine has the kernels of the list."""
+    monkeypatch.setattr(listing, "other_kernels", lambda info, recent: OTHERS)
+
+
 async def open_kernels(pilot: Pilot[int], chosen: list[KernelChoice | None]) -> None:
-    picker = KernelPicker(HERE, lambda: OTHERS)
+    info = KernelInfo("3.12.1", "/usr/bin/python3", "/", 1, KernelState.IDLE)
+    picker = KernelPicker(info, ())
     pilot.app.push_screen(picker, chosen.append)
     await until(pilot, lambda: pilot.app.screen is picker and len(picker.rows) == len(OTHERS))
 
@@ -45,7 +55,7 @@ async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
     async with make_app().run_test() as pilot:
         await open_kernels(pilot, [])
         await pilot.pause()
-        shown = screen_text(pilot)
+        text = screen_text(pilot)
     for line in (
         "● here                               Python 3.12.1, /usr/bin/python3",
         ".venv                              an environment of this machine",
@@ -53,7 +63,7 @@ async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
         "ssh://me@[b]host                   used before",
         "Enter switches · or type ssh://host · Esc cancels",
     ):
-        assert line in shown
+        assert line in text
 
 
 async def test_kernel_can_be_chosen_typed_or_none(make_app: MakeApp) -> None:
@@ -116,10 +126,15 @@ async def enter(pilot: Pilot[int]) -> str:
     return pilot.app.session.model
 
 
+async def test_current_model_says_how_it_is_led_and_why(app: MahtabApp, pilot: Pilot[int]) -> None:
+    words = "chosen now · loop: steps, because its size is not known"
+    await until(pilot, lambda: words in static_text(pilot, ".listing-about"))
+
+
 async def test_models_are_listed_and_missing_ones_explained(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    shown = screen_text(pilot)
+    text = screen_text(pilot)
     for line in (
         "● demo                       chosen now",
         "claude:opus                the claude program, with your login",
@@ -128,7 +143,7 @@ async def test_models_are_listed_and_missing_ones_explained(
         "ollama:…                   type a model's name after it",
         "Enter chooses · any name can be typed · Esc cancels",
     ):
-        assert line in shown
+        assert line in text
     assert specs(pilot)[:2] == ["demo", "claude"]
     assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
     await write(pilot, "anthropic")
@@ -142,7 +157,7 @@ async def test_models_of_local_servers_are_listed(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving() as llama, serving() as ollama:
-        monkeypatch.setattr(providers, "_LISTING_S", 30.0)
+        monkeypatch.setattr(choices, "_MODEL_LIST_TIMEOUT_S", 30.0)
         monkeypatch.setenv("LLAMACPP_HOST", llama.url)
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}

@@ -120,7 +120,7 @@ async def test_text_of_a_cancelled_request_goes_to_the_editor_but_no_password(
 
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.LINGER", 1e6)
+    monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.CLOSE_DELAY_S", 1e6)
 
 
 @pytest.mark.usefixtures("lingering")
@@ -174,7 +174,7 @@ async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_prompt"),
     [
         ("one\ntwo: ", "two:"),
         ("sure?\n", "sure?"),
@@ -185,10 +185,10 @@ async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -
     ],
 )
 async def test_the_last_line_of_a_prompt_is_shown_clean(
-    pilot: Pilot[None], text: str, shown: str
+    pilot: Pilot[None], text: str, expected_prompt: str
 ) -> None:
     await ask(pilot, text)
-    assert prompt(pilot) == shown
+    assert prompt(pilot) == expected_prompt
 
 
 async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> None:

@@ -35,9 +35,9 @@ def lines(pane: SearchTreePane) -> list[str]:
 
 
 def line_with(pane: SearchTreePane, words: str) -> int:
-    found = [y for y, line in enumerate(lines(pane)) if words in line]
-    assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
-    return found[0]
+    rows = [y for y, line in enumerate(lines(pane)) if words in line]
+    assert rows, f"{words!r} is not in\n" + "\n".join(lines(pane))
+    return rows[0]
 
 
 @asynccontextmanager
@@ -67,9 +67,9 @@ def app_of(pilot: Pilot[None]) -> SearchApp:
 
 
 def chosen(pilot: Pilot[None]) -> str:
-    found = app_of(pilot).pane.chosen
-    assert found is not None
-    return found.node.id
+    chosen = app_of(pilot).pane.chosen
+    assert chosen is not None
+    return chosen.node.id
 
 
 async def go_to(pilot: Pilot[None], node: str) -> None:
@@ -88,7 +88,7 @@ async def test_keys_do_nothing_in_an_empty_pane() -> None:
 
 
 async def test_running_search_and_its_latest_lines_are_shown(app: SearchApp) -> None:
-    shown = "\n".join(lines(app.pane))
+    text = "\n".join(lines(app.pane))
     for words in (
         QUERY,
         "10 calls · 16.9k tok · $0.04 · depth 2",
@@ -96,7 +96,7 @@ async def test_running_search_and_its_latest_lines_are_shown(app: SearchApp) -> 
         "The model could not be reached",
         "overloaded, again in",
     ):
-        assert words in shown
+        assert words in text
     scribe = Scribe()
     scribe.seq = 10_000
     app.pane.fold(list(scribe.thinks("1.7", 1, "\nnow a new li", "ne")))
@@ -134,10 +134,10 @@ async def test_finished_calls_are_collapsed_unless_expanded_by_the_user() -> Non
 
 async def test_newest_search_is_first_and_expanded_and_older_ones_collapsed() -> None:
     async with searching([*done("a"), *running()], (100, 40)) as (app, _):
-        shown = lines(app.pane)
-        assert "2 searches" in shown[0]
-        assert shown[1].startswith(" ▾ ●")
-        older = shown[line_with(app.pane, "▸ ✓ " + QUERY)]
+        rows = lines(app.pane)
+        assert "2 searches" in rows[0]
+        assert rows[1].startswith(" ▾ ●")
+        older = rows[line_with(app.pane, "▸ ✓ " + QUERY)]
         assert older.split()[-3:] == ["$0.73", "55.2", "s"]
 
 
@@ -235,9 +235,9 @@ async def test_external_text_is_neither_markup_nor_control_codes() -> None:
         *scribe.thinks("1", 1, hostile),
     ]
     async with searching(records) as (app, pilot):
-        shown = "".join(lines(app.pane))
-        assert "[red]x[/red] [@click=app.quit]y[/] second" in shown
-        assert not {"\x1b", "\x07", "\u202e", "\n"} & set(shown)
+        text = "".join(lines(app.pane))
+        assert "[red]x[/red] [@click=app.quit]y[/] second" in text
+        assert not {"\x1b", "\x07", "\u202e", "\n"} & set(text)
         await pilot.press("enter", "enter")
         await wait_for_screen(pilot, NodeScreen)
 

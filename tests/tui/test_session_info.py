@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,25 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Button, Static
+from textual.widgets import Button, OptionList, Static
 
 from mahtab_tui.bus.conversation import Cell, Entry, Question
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.kernel.base import Change, KernelError, NotRestored, Restoration, Variable
+from mahtab_tui.bus.values import Change, NotRestored, Variable
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.knowledge.instructions import find_instructions
-from mahtab_tui.session.components import context_use
+from mahtab_tui.session import Session
+from mahtab_tui.session.context_use import ContextUse, context_use
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu, Confirm
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.screens.session_info import (
     OUTSIDE,
+    ContextScreen,
     InstructionsScreen,
-    ReportScreen,
     ServersScreen,
     UndoScreen,
-    context_lines,
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
@@ -43,17 +44,23 @@ from tests.tui.editor_app import (
 )
 from tests.tui.story import MakeApp, notices, showing, story, wait_for_notice
 
+LEFT = (NotRestored("numbers", "The generator has moved on."),)
+
 
 def shown(app: App[Any], selector: str) -> str:
-    return "\n".join(str(part.content) for part in app.screen.query(selector).results(Static))
+    return "\n".join(str(widget.content) for widget in app.screen.query(selector).results(Static))
 
 
 async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        many = 12_345_678
-        tokens = {"input_tokens": many, "cache_read_tokens": many, "output_tokens": many}
+        token_count = 12_345_678
+        tokens = {
+            "input_tokens": token_count,
+            "cache_read_tokens": token_count,
+            "output_tokens": token_count,
+        }
         for usage in (
             Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1),
             Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a"),
@@ -80,22 +87,27 @@ def app(make_app: MakeApp) -> MahtabApp:
     return make_app(*story())
 
 
-async def test_context_is_shown_and_a_failed_count_gives_one_sentence(app: MahtabApp) -> None:
+async def test_context_is_shown_and_a_failed_count_gives_one_sentence(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     use = context_use(10_000, {"program": 1_000, "outputs": 2_000})
 
-    def fail(width: int) -> str:
+    def fail() -> ContextUse:
         raise KernelError("The kernel [b]died[/b].\x1b[2J")
 
+    id = "#context-rows"
     async with showing(app) as pilot:
-        app.push_screen(ReportScreen("Context", partial(context_lines, use), id="rows"))
-        await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in shown(app, "#rows"))
-        assert "/compact, or m on it" in shown(app, "#rows")
-        rows = app.screen.query_one("#rows", Static)
-        await until(pilot, lambda: rows.size.height == len(shown(app, "#rows").splitlines()))
+        monkeypatch.setattr(app.session, "context_use", lambda: use)
+        app.push_screen(ContextScreen(app.session))
+        await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in shown(app, id))
+        assert "/compact, or m on it" in shown(app, id)
+        rows = app.screen.query_one(id, Static)
+        await until(pilot, lambda: rows.size.height == len(shown(app, id).splitlines()))
         await pilot.press("escape")
         await wait_for_close(pilot)
-        app.push_screen(ReportScreen("Context", fail, id="rows"))
-        await until(pilot, lambda: shown(app, "#rows") == "The kernel [b]died[/b].")
+        monkeypatch.setattr(app.session, "context_use", fail)
+        app.push_screen(ContextScreen(app.session))
+        await until(pilot, lambda: shown(app, id) == "The kernel [b]died[/b].")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
@@ -134,15 +146,32 @@ CHANGES = (
     Change("total", "added", variable("total", "int", "5"), None),
     Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
 )
-LEFT = (NotRestored("numbers", "The generator has moved on."),)
+
+
+Undo = Callable[[], Restoration]
+UndoableSession = Callable[[Undo, Undo], Session]
+
+
+@pytest.fixture
+def undoable(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> UndoableSession:
+    """Make a session whose undo is shown and done by the given functions."""
+
+    def prepare(preview: Undo, undo: Undo) -> Session:
+        monkeypatch.setattr(app.session.kernel, "preview_undo", lambda cell: preview())
+        monkeypatch.setattr(app.session.undo, "undo", lambda cell: undo())
+        return app.session
+
+    return prepare
 
 
 def can_undo(screen: Screen[Any]) -> bool:
-    return any(not found.disabled for found in screen.query("#yes").results(Button))
+    return any(not button.disabled for button in screen.query("#yes").results(Button))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-async def test_screen_shows_the_changes_and_what_cannot_be_undone(size: tuple[int, int]) -> None:
+async def test_screen_shows_the_changes_and_what_cannot_be_undone(
+    undoable: UndoableSession, size: tuple[int, int]
+) -> None:
     undone: list[Restoration] = []
     restoration = Restoration(CHANGES, LEFT, exact=False)
 
@@ -152,7 +181,7 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(size: tuple[in
 
     app = ThemedApp()
     async with app.run_test(size=size) as pilot:
-        app.push_screen(screen := UndoScreen((3, 4), lambda: restoration, undo))
+        app.push_screen(screen := UndoScreen((3, 4), undoable(lambda: restoration, undo)))
         await until(pilot, lambda: can_undo(screen))
         assert shown(app, "#question") == "Undo 2 cells, from cell 3 to cell 4?"
         rows = shown(app, "#undo-changes").split("\n")
@@ -168,10 +197,11 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(size: tuple[in
 
 
 @pytest.mark.parametrize("key", ["escape", "n", "enter"])
-async def test_cancelling_does_nothing(key: str) -> None:
+async def test_cancelling_does_nothing(undoable: UndoableSession, key: str) -> None:
     app = ThemedApp()
     nothing = Restoration((), (), exact=True)
-    screen = UndoScreen((3,), lambda: nothing, lambda: pytest.fail("undone"))
+    session = undoable(lambda: nothing, lambda: pytest.fail("undone"))
+    screen = UndoScreen((3,), session)
     async with app.run_test() as pilot:
         app.push_screen(screen)
         await until(pilot, lambda: "No variable changes." in shown(app, "#undo-changes"))
@@ -179,8 +209,11 @@ async def test_cancelling_does_nothing(key: str) -> None:
         await until(pilot, lambda: app.screen is not screen)
 
 
-async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() -> None:
-    may_show, undone = threading.Event(), threading.Event()
+async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported(
+    undoable: UndoableSession,
+) -> None:
+    may_show = threading.Event()
+    undone = threading.Event()
 
     def preview() -> Restoration:
         may_show.wait(60)
@@ -192,7 +225,7 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() 
 
     app = ThemedApp()
     async with app.run_test() as pilot:
-        app.push_screen(screen := UndoScreen((3,), preview, undo))
+        app.push_screen(screen := UndoScreen((3,), undoable(preview, undo)))
         await until(pilot, lambda: app.screen is screen)
         await pilot.press("y")
         may_show.set()
@@ -205,7 +238,7 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() 
 
 
 def first_entry(pane: TranscriptPane, kind: type[Entry]) -> Entry:
-    return next(each for each in pane.viewport.transcript.entries if isinstance(each, kind))
+    return next(entry for entry in pane.viewport.transcript.entries if isinstance(entry, kind))
 
 
 async def test_ctrl_z_on_an_entry_asks_about_its_cell(app: MahtabApp) -> None:
@@ -276,6 +309,18 @@ async def test_a_server_that_lists_its_tools_only_once_is_no_internal_error(
         await until(pilot, lambda: "could not answer" in static_text(pilot, ".listing-said"))
 
 
+@pytest.mark.parametrize("size", [(160, 40), (80, 24)])
+async def test_servers_have_no_spare_row_and_their_keys_are_visible(
+    make_app: MakeApp, home: Path, size: tuple[int, int]
+) -> None:
+    configure(home, echo=plain(), broken=plain("exit"))
+    async with listing_servers(make_app(), size) as (pilot, screen):
+        servers = screen.query_one(OptionList)
+        await until(pilot, lambda: servers.size.height == len(screen.rows))
+        keys = screen.query_one(".quiet")
+        assert screen.query_one(".dialog").region.contains_region(keys.region)
+
+
 @pytest.mark.parametrize("size", [(120, 30), (80, 24)])
 async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
     make_app: MakeApp, home: Path, size: tuple[int, int]
@@ -311,7 +356,7 @@ async def test_servers_are_listed_with_their_state_and_command(
     github = {"command": "github-mcp-server", "args": args}
     configure(home, github=github, weather={"url": "https://weather.example/mcp"})
     async with listing_servers(make_app(), (80, 24)) as (pilot, _):
-        shown = screen_text(pilot)
+        text = screen_text(pilot)
     for line in (
         "○ github            not started",
         "○ weather           not started",
@@ -319,7 +364,7 @@ async def test_servers_are_listed_with_their_state_and_command(
         "github-mcp-server stdio --toolsets issues,pull_requests",
         "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves",
     ):
-        assert line in shown
+        assert line in text
 
 
 async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, home: Path) -> None:

@@ -16,10 +16,10 @@ from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.session_index import Found, find_sessions
+from mahtab_tui.store.session_index import SessionHits, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
-from mahtab_tui.tui.screens.listing import PAUSE
+from mahtab_tui.tui.screens.listing import SEARCH_DELAY_S
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen
 from tests.tui.editor_app import until, wait_for_screen, write
 from tests.tui.screens_app import ScreensApp
@@ -28,7 +28,7 @@ NOON = 1_750_000_000.0
 HERE = "/data/shop"
 
 
-def save(session: str, asked: str, at: float, project: str = HERE) -> None:
+def save(session: str, question: str, at: float, project: str = HERE) -> None:
     code = "import pandas as pd\norders = pd.read_csv('orders.csv')"
     answer = "Most come in **May**.\n\n```python\nprint(best)\n```\n"
     you: dict[str, Any] = {"cell": 1, "party": "you"}
@@ -37,7 +37,7 @@ def save(session: str, asked: str, at: float, project: str = HERE) -> None:
     saved: list[Record] = [
         records.UserReplIn(code, **you),
         records.UserReplOut("", **you, status="ok", duration=0.25),
-        records.UserChat(asked, turn=1),
+        records.UserChat(question, turn=1),
         records.AssistantChat(answer, **model),
         records.AssistantReplIn("print(best)", **block),
         records.AssistantReplOut("May    412\n", **block, status="ok", duration=0.5),
@@ -61,8 +61,8 @@ def shown(screen: SessionsScreen) -> list[str]:
     return [hit.session.id[0] for hit in screen.rows]
 
 
-def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
-    return "".join(str(found.content) for found in screen.query(part).results(Static))
+def text(screen: SessionsScreen, selector: str = ".listing-said") -> str:
+    return "".join(str(widget.content) for widget in screen.query(selector).results(Static))
 
 
 def read(screen: SessionsScreen) -> str:
@@ -164,9 +164,9 @@ async def test_key_waits_until_the_list_shows_the_typed_search(
 ) -> None:
     pressed = threading.Event()
 
-    def find_later(*asked: Any, **limits: Any) -> Found:
+    def find_later(*arguments: Any, **limits: Any) -> SessionHits:
         assert pressed.wait(30)
-        return find_sessions(*asked, **limits)
+        return find_sessions(*arguments, **limits)
 
     monkeypatch.setattr("mahtab_tui.tui.screens.sessions.find_sessions", find_later)
     screen, _ = await opened(pilot)
@@ -237,16 +237,20 @@ async def test_secrets_are_masked_in_titles(
 
 async def test_preview_stays_while_the_same_record_is_found(pilot: Pilot[int]) -> None:
     screen, _ = await opened(pilot, current="")
-    before = screen.query_one(PreviewTranscript)
+    old_transcript = screen.query_one(PreviewTranscript)
     await write(pilot, "los")
     await until(
-        pilot, lambda: shown(screen) == ["3"] and screen.query_one(PreviewTranscript) is not before
+        pilot,
+        lambda: (
+            shown(screen) == ["3"] and screen.query_one(PreviewTranscript) is not old_transcript
+        ),
     )
     await until(pilot, lambda: "rows lost" in read(screen))
-    rows, reading = screen.rows, screen.query_one(PreviewTranscript)
+    rows = screen.rows
+    reading = screen.query_one(PreviewTranscript)
     await write(pilot, "t")
     await until(pilot, lambda: screen.rows is not rows)
-    await pilot.pause(3 * PAUSE)
+    await pilot.pause(3 * SEARCH_DELAY_S)
     assert screen.query_one(PreviewTranscript) is reading
 
 
@@ -258,16 +262,21 @@ async def test_copy_contains_everything_or_stops_before_the_marked_entry(pilot: 
     assert len(load_records(database(), answers[0]).records) == 7
 
     screen, answers = await opened(pilot, current="")
-    before = screen.query_one(PreviewTranscript)
+    old_transcript = screen.query_one(PreviewTranscript)
     await write(pilot, "lost")
     await until(
-        pilot, lambda: shown(screen) == ["3"] and screen.query_one(PreviewTranscript) is not before
+        pilot,
+        lambda: (
+            shown(screen) == ["3"] and screen.query_one(PreviewTranscript) is not old_transcript
+        ),
     )
     await until(pilot, lambda: "rows lost" in read(screen))
     reading = screen.query_one(PreviewTranscript)
     reading.focus()
-    first = next(entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell))
-    reading.mark_and_show(first)
+    first_cell = next(
+        entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell)
+    )
+    reading.mark_and_show(first_cell)
     await pilot.press("down")
     await until(pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1")
     await pilot.press("f5")

@@ -90,7 +90,7 @@ async def test_every_setting_is_listed_with_its_source(
         assert {row.key.partition(".")[0] for row in screen(pilot).rows} == set(
             Settings.model_fields
         )
-        for key, *shown in (
+        for key, *row_values in (
             ("max_turns", "9", str(mine)),
             ("keymap.help", "f11", str(mine)),
             ("api_keys.openai", "••••••••", str(mine)),
@@ -98,7 +98,7 @@ async def test_every_setting_is_listed_with_its_source(
             ("model", "demo", "command line"),
             ("approval", "ask", "default"),
         ):
-            assert value(pilot, key) == tuple(shown)
+            assert value(pilot, key) == tuple(row_values)
         await pilot.press("escape")
         await wait_for_close(pilot, SettingsScreen)
         await pilot.press("f8", "f12")
@@ -113,17 +113,17 @@ def shows_only(pilot: Pilot[int], keys: list[str]) -> bool:
 async def test_typing_filters_by_key_value_and_description(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    for wanted, found in (
+    for query, keys in (
         ("search concurrency", ["rlm_concurrency"]),
         ("f11", ["keymap.help"]),
         ("[/x]", []),
     ):
         app.screen.query_one(LineInput).value = ""
-        await write(pilot, wanted)
-        await until(pilot, partial(shows_only, pilot, found))
+        await write(pilot, query)
+        await until(pilot, partial(shows_only, pilot, keys))
     assert static_text(pilot, ".listing-about") == "No setting matches."
-    first = screen(pilot).find_rows("MAX")[0].key
-    assert first == "max_turns", "keys that begin with the search do not come first"
+    first_key = screen(pilot).find_rows("MAX")[0].key
+    assert first_key == "max_turns", "keys that begin with the search do not come first"
 
 
 async def test_boolean_is_toggled_and_written(
@@ -236,13 +236,13 @@ async def test_unwritable_file_is_reported_and_the_session_still_changes(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    before = mine.read_text()
+    old_text = mine.read_text()
     await chosen(pilot, "reload")
     await wait_for_message(pilot, "Changed for this session only; it was not saved.")
     assert app.session.settings.reload
     assert value(pilot, "reload") == ("true", "this session")
     assert "No space left on device" in static_text(pilot, ".listing-said")
-    assert mine.read_text() == before
+    assert mine.read_text() == old_text
 
 
 async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: Path) -> None:

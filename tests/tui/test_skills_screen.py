@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
+from mahtab_tui.tui.screens.skills import MAX_PREVIEW_CHARS, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import until, wait_for_close, wait_for_screen, write
 from tests.tui.story import MakeApp, drawn, scripted, story
@@ -58,9 +58,9 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.pause()
 
 
-async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
+async def searched(pilot: Pilot[int], words: str, names_found: list[str]) -> None:
     await write(pilot, words)
-    await until(pilot, lambda: names(pilot)[: len(found)] == found)
+    await until(pilot, lambda: names(pilot)[: len(names_found)] == names_found)
     await pilot.pause()
 
 
@@ -108,9 +108,9 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
 async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
     write_skill(skills, "a\nb\x1b[31m[red]c", text="x")
     async with listing(make_app) as pilot:
-        last = row(pilot, len(names(pilot)) - 1)
-        assert last.startswith("✗ a b[red]c")
-        assert "\n" not in last
+        last_row = row(pilot, len(names(pilot)) - 1)
+        assert last_row.startswith("✗ a b[red]c")
+        assert "\n" not in last_row
 
 
 async def test_skill_over_the_budget_is_reported_and_not_loaded(
@@ -155,7 +155,7 @@ async def test_project_skill_is_withheld_until_trusted_here(
 async def test_long_skill_is_previewed_from_its_start(
     make_app: MakeApp, project: Path, skills: Path
 ) -> None:
-    write_skill(skills, "long", content="word " * LONGEST)
+    write_skill(skills, "long", content="word " * MAX_PREVIEW_CHARS)
     trust_skills(project)
     async with listing(make_app) as pilot:
         await searched(pilot, "long", ["long"])

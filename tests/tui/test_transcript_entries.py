@@ -13,7 +13,7 @@ from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette
-from mahtab_tui.tui.transcript.layout import WordsRows
+from mahtab_tui.tui.transcript.words_rows import WordsRows
 from tests import tags
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
 from tests.tui.test_transcript_pane import SESSION, past_record
@@ -75,7 +75,8 @@ def test_uncomputed_figure_is_underlined_and_named_but_not_a_found_one(palette: 
 )
 def test_figures_are_marked_where_they_are_drawn(text: str, marked: list[str]) -> None:
     figures = (AnswerFigure("10", False), AnswerFigure("`10`", False))
-    drawn, muted = underlined(rows_of(text, figures)), PALETTES[0].muted.color
+    drawn = underlined(rows_of(text, figures))
+    muted = PALETTES[0].muted.color
     assert [text for text, color in drawn if color == muted and "http" not in text] == marked
 
 
@@ -114,7 +115,9 @@ async def test_menu_leads_to_the_cells() -> None:
     async with focused(app) as pilot:
         await press(pilot, "enter")
         assert isinstance(app.screen, ActionMenu)
-        commands = [each for each in app.screen.commands if each.id.startswith("entry-figure")]
+        commands = [
+            command for command in app.screen.commands if command.id.startswith("entry-figure")
+        ]
         assert [command.title for command in commands] == [
             "Go to where 8 comes from (cell 2)",
             "Go to where `USA` comes from (cell 1)",
@@ -175,7 +178,7 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
     app = KeysApp(conversation())
     async with focused(app) as pilot:
         await press(pilot, *["up"] * 4)
-        before = lines(app)
+        old_lines = lines(app)
         await press(pilot, "enter", "m")
         assert app.calls == [("hide", "question 1", True)]
         app.pane.fold([record(tags.HIDE, entry="question 1", hidden=True)])
@@ -184,7 +187,7 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         await press(pilot, "enter", "m")
         assert app.calls[-1] == ("hide", "question 1", False)
         app.pane.fold([record(tags.HIDE, entry="question 1", hidden=False)])
-        assert lines(app) == before
+        assert lines(app) == old_lines
 
 
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:
@@ -193,8 +196,8 @@ async def test_replaced_entry_stays_hidden_with_a_note() -> None:
     async with focused(app) as pilot:
         assert any("The namespace stays" in line for line in lines(app))
         assert sum(line.endswith("replaced") for line in lines(app)) == 5
-        first = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
-        rows = [app.pane.render_line(y) for y in range(first, app.pane.size.height)]
+        first_row = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
+        rows = [app.pane.render_line(y) for y in range(first_row, app.pane.size.height)]
         bars = [segment.style for row in rows for segment in row if segment.text == BAR]
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)

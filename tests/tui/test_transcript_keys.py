@@ -34,14 +34,10 @@ ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2
 
 class KeysApp(PaneApp):
     def compose(self) -> ComposeResult:
-        transcript = TranscriptPane(self.port, id="transcript")
+        transcript = TranscriptPane(id="transcript")
         yield transcript
         yield FindRow(transcript)
         yield Input()
-
-    @property
-    def calls(self) -> list[tuple[object, ...]]:
-        return self.port.calls
 
     def copy_to_clipboard(self, text: str) -> None:
         self.calls.append(("copy", text))
@@ -172,10 +168,10 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
         for _ in range(20):
             app.pane.action_walk(1)
         assert marked(app) == "cell_21"
-        before = app.pane.scroll_y
+        old_scroll = app.pane.scroll_y
         for _ in range(2):
             app.pane.action_page_down()
-        assert app.pane.scroll_y == before + 2 * (app.pane.size.height - 2)
+        assert app.pane.scroll_y == old_scroll + 2 * (app.pane.size.height - 2)
 
 
 @pytest.mark.parametrize(
@@ -215,14 +211,15 @@ async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> 
     app = KeysApp([*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)])
     async with focused(app) as pilot:
         await press(pilot, "up")
-        before, height = shown(app.pane)[1:], app.pane.virtual_size.height
+        old_rows = shown(app.pane)[1:]
+        height = app.pane.virtual_size.height
         await press(pilot, "space")
         folded = "\n".join(shown(app.pane))
         assert "rows collapsed" in folded
         assert "line_7" not in folded
         assert app.pane.virtual_size.height < height
         await press(pilot, "space")
-        assert shown(app.pane)[1:] == before
+        assert shown(app.pane)[1:] == old_rows
 
 
 async def test_click_marks_the_entry_under_it() -> None:
@@ -244,9 +241,9 @@ async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() 
     failed = {"status": "error", "kinds": [["traceback", len(traceback)]]}
     app = KeysApp(cell(7, "run()", traceback, **failed))
     async with app.run_test(size=(70, 20)) as pilot:
-        seen = [line.strip(" ▌") for line in shown(app.pane)]
-        error = seen.index("ValueError: no")
-        assert seen[error + 1 : error + 3] == [
+        texts = [line.strip(" ▌") for line in shown(app.pane)]
+        error = texts.index("ValueError: no")
+        assert texts[error + 1 : error + 3] == [
             "Hint: try it",
             'File "/app/part_0.py", line 0, in call',
         ]
@@ -363,8 +360,8 @@ async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
     app = KeysApp([*cell(1, "run()")[:1], output_stream("straw\n", 1)])
     async with app.run_test(size=SIZE) as pilot:
         assert await find(pilot, "straw") == "1 of 1"
-        more = output_stream("a straw\n\x1b]52;c;straw\x07Straw\n", 1)
-        app.pane.fold([more, *cell(2, "straw")])
+        streamed_record = output_stream("a straw\n\x1b]52;c;straw\x07Straw\n", 1)
+        app.pane.fold([streamed_record, *cell(2, "straw")])
         await press(pilot, "escape")
         assert await find(pilot) == "4 of 4"
         await press(pilot, "up")

@@ -34,6 +34,51 @@ from tests.tui.transcript_app import (
     top_text,
 )
 
+LINES = 100
+
+ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
+
+1. Sum the revenue of each day.
+2. Compare with the median, a robust measure: a few wild days would pull the mean towards themselves.
+   - nested, with `code`
+
+| day | revenue | why |
+|:----|--------:|-----|
+| 2026-03-14 | 48211.50 | a campaign in the north |
+| 2026-03-29 | 112.00 | database timeout |
+
+> Somebody said so.
+
+```sql
+SELECT day, sum(revenue) FROM sales GROUP BY day; -- all
+```
+
+```python
+outliers = daily[z.abs() > 3]  # three deviations
+f"{outliers!r}"
+```
+"""
+
+TRACEBACK = """Traceback (most recent call last):
+  File "<cell 1>", line 1, in <module>
+    1 / 0
+    ~~^~~
+ZeroDivisionError: division by zero
+"""
+
+CHANGES = [
+    {"name": "daily", "change": "added", "type": "Series", "summary": "31"},
+    {"name": "df", "change": "perhaps", "type": "DataFrame", "summary": "10000 × 5"},
+    {"name": "tmp", "change": "deleted", "type": "", "summary": ""},
+]
+
+TURN = {"turn": 1, "step": 0, "party": "claude"}
+FAILED = {"status": "error", "duration": 0.002, "kinds": [["traceback", len(TRACEBACK)]]}
+READ = 'df = pd.read_csv("sales.csv")\ndf.shape'
+SHAPE = "(10000, 5)\n\x1b[32mgreen\x1b[0m\n"
+DAYS = "day\n2026-03-14    48211.50\n"
+NOTICE = "The conversation is back; the namespace is not: run again what you need."
+
 
 async def press_on(
     pilot: Pilot[None], pane: TranscriptPane, start: tuple[int, int], end: tuple[int, int]
@@ -130,10 +175,10 @@ async def test_selected_letters_are_visible() -> None:
 async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> None:
     app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(10)])
     async with shown_app(app) as pilot:
-        last = app.pane.size.height - 1
-        await press_on(pilot, app.pane, (3, last), (8, last))
+        last_row = app.pane.size.height - 1
+        await press_on(pilot, app.pane, (3, last_row), (8, last_row))
         assert app.screen.get_selected_text() == "output"
-        app.pane.fold([output_stream("line\n" * 40, 99), *cells(5, first=11)])
+        app.pane.fold([output_stream("line\n" * 40, 99), *cells(5, first_number=11)])
         await pilot.pause()
         assert app.screen.get_selected_text() == "output"
 
@@ -159,7 +204,7 @@ async def test_clearing_empties_the_transcript() -> None:
         app.pane.clear()
         await pilot.pause()
         assert "F1" in "\n".join(shown(app.pane))
-        app.pane.fold(cells(1, first=31))
+        app.pane.fold(cells(1, first_number=31))
         assert shown(app.pane)[2] == " ▌ cell_31"
 
 
@@ -170,12 +215,12 @@ async def test_scrolled_up_transcript_stays() -> None:
     app = PaneApp(cells(30))
     async with focused(app) as pilot:
         await pilot.press("pageup", "pageup")
-        before = shown(app.pane)
-        app.pane.fold(cells(2, first=31))
+        old_rows = shown(app.pane)
+        app.pane.fold(cells(2, first_number=31))
         await pilot.pause()
-        after = shown(app.pane)
-        assert after[:-1] == before[:-1]
-        assert after[-1].endswith("↓ more")
+        new_rows = shown(app.pane)
+        assert new_rows[:-1] == old_rows[:-1]
+        assert new_rows[-1].endswith("↓ more")
         await pilot.press("end")
         await pilot.pause()
         assert shown(app.pane)[-1].endswith("▌ output 32")
@@ -186,16 +231,18 @@ async def test_scroll_position_stays_while_entries_above_it_grow() -> None:
     async with shown_app(app) as pilot:
         app.pane.action_page_up()
         await pilot.pause()
-        before = shown(app.pane)
+        old_rows = shown(app.pane)
         app.pane.fold([output_stream("line\n" * 40, 99)])
         await pilot.pause()
-        assert shown(app.pane)[:-1] == before[:-1]
+        assert shown(app.pane)[:-1] == old_rows[:-1]
 
 
 async def test_paging_up_shows_every_row_once_despite_estimated_heights() -> None:
     long = "word " * 60
     outputs = [f"first {number}\n{long}\nlast {number}\n" for number in range(1, 20)]
-    app = PaneApp([each for n, text in enumerate(outputs, 1) for each in cell(n, output=text)])
+    app = PaneApp(
+        [cell_record for n, text in enumerate(outputs, 1) for cell_record in cell(n, output=text)]
+    )
     async with shown_app(app) as pilot:
         pages = [shown(app.pane)[1:]]
         while app.pane.scroll_offset.y:
@@ -245,24 +292,24 @@ async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> Non
 
 # Texts that are read from their beginning, such as help, are shown from there.
 
-LINES = 100
 
-
-def reading(number: int, code: str, mime: str, *, after: str = "") -> list[Record]:
+def reading(number: int, code: str, mime: str, *, text_after: str = "") -> list[Record]:
     """A cell that shows a long text, and prints something after it."""
     text = "".join(f"line {line}\n\n" for line in range(LINES))
-    kinds = [["display", len(text)], *([["stdout", len(after)]] if after else [])]
-    started, ended = cell(number, code, text + after, kinds=kinds)
+    kinds = [["display", len(text)], *([["stdout", len(text_after)]] if text_after else [])]
+    started, output_record = cell(number, code, text + text_after, kinds=kinds)
     data = "" if mime == "text/plain" else text
-    return [started, record(tags.DISPLAY, text, cell=number, mime=mime, data=data), ended]
+    return [started, record(tags.DISPLAY, text, cell=number, mime=mime, data=data), output_record]
 
 
 @pytest.mark.parametrize("mime", ["text/plain", "text/markdown"])
-@pytest.mark.parametrize("after", ["", "\n"])
-async def test_long_text_is_shown_from_its_start_with_the_code_above(mime: str, after: str) -> None:
+@pytest.mark.parametrize("text_after", ["", "\n"])
+async def test_long_text_is_shown_from_its_start_with_the_code_above(
+    mime: str, text_after: str
+) -> None:
     app = PaneApp(cells(10))
     async with shown_app(app) as pilot:
-        app.pane.fold(reading(11, "df?", mime, after=after))
+        app.pane.fold(reading(11, "df?", mime, text_after=text_after))
         await pilot.pause()
         rows = shown(app.pane)
         assert rows[3].endswith("df?")
@@ -283,57 +330,15 @@ async def test_keys_reach_the_end_of_the_text_and_the_next_cell_replaces_it() ->
         await pilot.pause()
         assert shown(app.pane)[2].endswith("▌ line 6")
         app.pane.action_scroll_end()
-        app.pane.fold(cells(1, first=3))
+        app.pane.fold(cells(1, first_number=3))
         await pilot.pause()
         assert shown(app.pane)[-1].endswith("▌ output 3")
-
-
-ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
-
-1. Sum the revenue of each day.
-2. Compare with the median, a robust measure: a few wild days would pull the mean towards themselves.
-   - nested, with `code`
-
-| day | revenue | why |
-|:----|--------:|-----|
-| 2026-03-14 | 48211.50 | a campaign in the north |
-| 2026-03-29 | 112.00 | database timeout |
-
-> Somebody said so.
-
-```sql
-SELECT day, sum(revenue) FROM sales GROUP BY day; -- all
-```
-
-```python
-outliers = daily[z.abs() > 3]  # three deviations
-f"{outliers!r}"
-```
-"""
-
-TRACEBACK = """Traceback (most recent call last):
-  File "<cell 1>", line 1, in <module>
-    1 / 0
-    ~~^~~
-ZeroDivisionError: division by zero
-"""
-
-CHANGES = [
-    {"name": "daily", "change": "added", "type": "Series", "summary": "(31,)"},
-    {"name": "df", "change": "perhaps", "type": "DataFrame", "summary": "10000 × 5"},
-    {"name": "tmp", "change": "deleted", "type": "", "summary": ""},
-]
 
 
 def past_record(tag: str, text: str = "", /, **attrs: Any) -> Record:
     return made(tag, text, attrs)
 
 
-TURN = {"turn": 1, "step": 0, "party": "claude"}
-FAILED = {"status": "error", "duration": 0.002, "kinds": [["traceback", len(TRACEBACK)]]}
-READ = 'df = pd.read_csv("sales.csv")\ndf.shape'
-SHAPE, DAYS = "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", "day\n2026-03-14    48211.50\n"
-NOTICE = "The conversation is back; the namespace is not: run again what you need."
 SESSION = [
     past_record(tags.USER_REPL_IN, "1 / 0", cell=1, party="you"),
     past_record(tags.USER_REPL_OUT, TRACEBACK, cell=1, **FAILED),
@@ -362,7 +367,8 @@ def test_session_snapshot(
 
 
 def _gradient() -> str:
-    image, file = Image.new("RGB", (240, 120)), io.BytesIO()
+    image = Image.new("RGB", (240, 120))
+    file = io.BytesIO()
     image.putdata([(x, 2 * y, 128) for y in range(120) for x in range(240)])
     image.save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()

@@ -10,7 +10,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mahtab_tui.tui import pictures
-from mahtab_tui.tui.pictures import Picture
+from mahtab_tui.tui.pictures import SizedPicture
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png
@@ -27,7 +27,7 @@ class BlockedDrawing:
         self.allowed = threading.Semaphore(0)
         self.threads: list[threading.Thread] = []
 
-    def __call__(self, picture: Picture) -> list[Strip]:
+    def __call__(self, picture: SizedPicture) -> list[Strip]:
         self.begun.append((picture.columns, picture.rows))
         self.threads.append(threading.current_thread())
         assert self.allowed.acquire(timeout=30)
@@ -54,7 +54,8 @@ async def test_picture_space_is_reserved_before_drawing(drawing: BlockedDrawing)
         assert blocks(pane) == []
         pane.fold(cells(1, 3))
         await until(pilot, lambda: "output 3" in "\n".join(shown(pane)))
-        height, rows = pane.height_of_all, shown(pane)
+        height = pane.height_of_all
+        rows = shown(pane)
         drawing.allowed.release()
         await until(pilot, lambda: blocks(pane) == [20] * 5)
         assert pane.height_of_all == height
@@ -66,14 +67,16 @@ async def test_pictures_of_a_cell_are_redrawn_for_each_width(drawing: BlockedDra
     async with app.run_test(size=SIZE) as pilot:
         pane = app.pane
         await until(pilot, lambda: bool(drawing.begun))
-        (first,) = drawing.begun
+        (first_drawing,) = drawing.begun
         await pilot.resize_terminal(30, 20)
         await until(pilot, lambda: pane.size.width == 30)
         drawing.allowed.release(3)
-        width = pane.room[0]
+        width = pane.visible_size[0]
         await until(pilot, lambda: blocks(pane) == [width] * 3)
-        assert first[0] > width
-        assert drawing.begun == [first, (width, 1), (width, 2)], "none twice for the old width"
+        assert first_drawing[0] > width
+        assert drawing.begun == [first_drawing, (width, 1), (width, 2)], (
+            "none twice for the old width"
+        )
 
 
 async def test_undrawable_picture_becomes_its_text(drawing: BlockedDrawing) -> None:

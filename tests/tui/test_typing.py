@@ -20,15 +20,18 @@ from textual.events import Event, Key, Paste
 from textual.keys import _character_to_key
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.inspector.screen import InspectorScreen
 from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.textual_fixes import KeyOrder
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.random_input import run
-from tests.tui.editor_app import until
+from tests.tui.editor_app import press_at_once, until, wait_for_screen
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done, running
 from tests.tui.story import (
@@ -145,7 +148,7 @@ async def test_running_commands_in_an_entry_menu_wait_for_enter(
 ) -> None:
     app.query_one(TranscriptPane).focus()
     await pilot.press("up", "up", "enter")
-    assert isinstance(app.screen, ActionMenu)
+    await wait_for_screen(pilot, ActionMenu)
     await pilot.press(*keys)
     await pilot.pause()
     assert acts == expected
@@ -160,6 +163,25 @@ async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
     await until(pilot, lambda: app.editor.text == text)
     assert app.focused is code(app)
     assert acts == []
+
+
+@pytest.mark.parametrize(
+    ("pane", "keys", "screen"),
+    [
+        ("NamespacePane", ["enter"], InspectorScreen),
+        ("TranscriptPane", ["enter", "o"], PagerScreen),
+    ],
+)
+async def test_letter_right_after_the_key_that_opens_a_screen_is_not_typed(
+    app: MahtabApp, pilot: Pilot[int], pane: str, keys: list[str], screen: type[Screen[None]]
+) -> None:
+    if pane == "TranscriptPane":
+        await press_up_to(pilot, "cell 3")
+    app.query_one(pane).focus()
+    await until(pilot, lambda: app.query_one(pane).has_focus)
+    await press_at_once(pilot, *keys, "r")
+    await wait_for_screen(pilot, screen)
+    assert app.editor.is_empty
 
 
 @pytest.mark.parametrize("records", [tuple(running())], ids=["running"])
@@ -274,7 +296,8 @@ class Keys(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.keys = KeyOrder(self, super().on_event, lambda event: False)
-        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
         self.actions: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -338,7 +361,8 @@ async def test_letters_after_opening_a_filter_go_into_it(make_app: MakeApp) -> N
 
 
 @pytest.mark.parametrize(
-    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+    "seed",
+    [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.thorough)],
 )
 async def test_random_input_raises_no_error(
     project: Path, monkeypatch: pytest.MonkeyPatch, seed: int

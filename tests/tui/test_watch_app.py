@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mahtab_tui.session.sharing import RunningSession
-from mahtab_tui.tui.namespace import NamespacePane
+from mahtab_tui.tui.namespace.pane import NamespacePane
 from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.watch_app import WatchApp
 

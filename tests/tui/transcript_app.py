@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from textual import on
 from textual.app import ComposeResult
+from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
-from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.session_port import SessionPort
+from mahtab_tui.tui import messages
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
@@ -30,53 +30,38 @@ GREETING = (
 )
 
 
-class NotedPort(SessionPort):
-    """Records the calls of the pane and their arguments."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[object, ...]] = []
-
-    def enter(self, mode: Mode, text: str) -> None:
-        self.calls.append(("run", mode, text))
-
-    def edit(self, mode: Mode, text: str) -> None:
-        self.calls.append(("edit", mode, text))
-
-    def replace(self, mode: Mode, text: str, entry: str) -> None:
-        self.calls.append(("replace", mode, text, entry))
-
-    def run_notebook_cell(self, number: int, code: str) -> None:
-        self.calls.append(("place", number, code))
-
-    def mention(self, what: str) -> None:
-        self.calls.append(("mention", what))
-
-    def hide(self, entry: str, hidden: bool) -> None:
-        self.calls.append(("hide", entry, hidden))
-
-    def undo(self, cell: int) -> None:
-        self.calls.append(("undo", cell))
-
-    def open_output(self, cell: int) -> None:
-        self.calls.append(("output", cell))
-
-    def open_stored_output(self, number: int) -> None:
-        self.calls.append(("stored output", number))
-
-    def open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
-        self.calls.append(("pager", title, fetch()))
-
-    def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
-        self.calls.append(("pictures", cell))
-
-    def open_value(self, key: str) -> None:
-        self.calls.append(("value", key))
-
-    def open_frames(self, cell: Cell, at: int) -> None:
-        self.calls.append(("frames", cell.number, at))
-
-    def find(self) -> None:
-        self.calls.append(("find",))
+def asked(message: Message) -> tuple[object, ...]:
+    """What a message of the pane asks for, and of what."""
+    match message:
+        case messages.RunInput(mode, text):
+            return ("run", mode, text)
+        case messages.EditInput(mode, text):
+            return ("edit", mode, text)
+        case messages.ReplaceInput(mode, text, entry):
+            return ("replace", mode, text, entry)
+        case messages.RunNotebookCell(number, code):
+            return ("place", number, code)
+        case messages.MentionInQuestion(target):
+            return ("mention", target)
+        case messages.HideEntry(entry, hidden):
+            return ("hide", entry, hidden)
+        case messages.AskToUndo(cell):
+            return ("undo", cell)
+        case messages.OpenOutput(cell):
+            return ("output", cell)
+        case messages.OpenStoredOutput(number):
+            return ("stored output", number)
+        case messages.OpenText(title, text):
+            return ("pager", title, text)
+        case messages.OpenPictures(cell):
+            return ("pictures", cell)
+        case messages.OpenDisplayedValue(key):
+            return ("value", key)
+        case messages.OpenFrames(cell, index):
+            return ("frames", cell.number, index)
+        case messages.FindInTranscript():
+            return ("find",)
+    raise AssertionError(f"an unknown message: {message}")
 
 
 class PaneApp(ThemedApp):
@@ -85,16 +70,29 @@ class PaneApp(ThemedApp):
     def __init__(self, records: Sequence[Record] = ()) -> None:
         super().__init__(css_path=[resource_folder("styles") / "transcript.tcss"])
         self.records = records
-        self.port = NotedPort()
+        self.calls: list[tuple[object, ...]] = []
+        """What the pane asked for."""
 
     def compose(self) -> ComposeResult:
-        yield TranscriptPane(self.port, id="transcript")
+        yield TranscriptPane(id="transcript")
         yield Input()
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
         self.pane.greeting = GREETING
         self.pane.fold(self.records)
+
+    @on(messages.OpenScreen)
+    @on(messages.RunInput)
+    @on(messages.EditInput)
+    @on(messages.ReplaceInput)
+    @on(messages.RunNotebookCell)
+    @on(messages.MentionInQuestion)
+    @on(messages.HideEntry)
+    @on(messages.FindInTranscript)
+    def _note(self, message: Message) -> None:
+        if not isinstance(message, messages.OpenMenu):
+            self.calls.append(asked(message))
 
     @property
     def pane(self) -> TranscriptPane:
@@ -105,39 +103,47 @@ def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
     return made(tag, text, attrs, time.time())
 
 
-def cell(number: int, code: str = "", output: str | None = None, **more: Any) -> list[Record]:
+def cell(number: int, code: str = "", output: str | None = None, **fields: Any) -> list[Record]:
     """A cell that has ended. more: fields of its last record."""
-    ended = {"status": "ok", "duration": 0.1} | more
+    end = {"status": "ok", "duration": 0.1} | fields
     return [
         record(tags.USER_REPL_IN, code or f"cell_{number}", cell=number, party="you"),
         record(
             tags.USER_REPL_OUT,
             f"output {number}\n" if output is None else output,
             cell=number,
-            **ended,
+            **end,
         ),
     ]
 
 
 def display_cell(
-    number: int, code: str, *displays: dict[str, str], text: str = "text\n", **more: Any
+    number: int, code: str, *displays: dict[str, str], text: str = "text\n", **fields: Any
 ) -> list[Record]:
     """A cell that displays something. displays: fields of their records."""
     kinds = [["display", len(text)]] * len(displays)
-    started, ended = cell(number, code, text * len(displays), kinds=kinds, **more)
-    return [started, *(record(tags.DISPLAY, text, cell=number, **each) for each in displays), ended]
+    started, output_record = cell(number, code, text * len(displays), kinds=kinds, **fields)
+    return [
+        started,
+        *(record(tags.DISPLAY, text, cell=number, **display) for display in displays),
+        output_record,
+    ]
 
 
-def answer_stream(text: str, **more: Any) -> Record:
-    return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", **more)
+def answer_stream(text: str, **fields: Any) -> Record:
+    return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", **fields)
 
 
-def output_stream(text: str, number: int, **more: Any) -> Record:
-    return record(tags.USER_REPL_OUT_STREAM, text, cell=number, kind="stdout", **more)
+def output_stream(text: str, number: int, **fields: Any) -> Record:
+    return record(tags.USER_REPL_OUT_STREAM, text, cell=number, kind="stdout", **fields)
 
 
-def cells(count: int, first: int = 1) -> list[Record]:
-    return [each for number in range(first, first + count) for each in cell(number)]
+def cells(count: int, first_number: int = 1) -> list[Record]:
+    return [
+        cell_record
+        for number in range(first_number, first_number + count)
+        for cell_record in cell(number)
+    ]
 
 
 def shown(pane: TranscriptPane) -> list[str]:

@@ -85,5 +85,5 @@ def open_bench() -> Iterator[Callable[..., NotebookBench]]:
         return opened[-1]
 
     yield make
-    for each in opened:
-        each.close()
+    for opened_bench in opened:
+        opened_bench.close()

@@ -37,12 +37,12 @@ class Bench:
         self.log.addHandler(self.shown)
         file = read_notebook(path) if path.exists() else new_file(path)
         file = replace(file, rewritable=saved)
-        parts: Any = SimpleNamespace(
-            log=self.log, inbox=Inbox(self.log), cells=None, secrets=self.secrets, past=past
-        )
-        self.notebook = Notebook(parts, file, lambda: everything)
+        runtime: Any = SimpleNamespace(log=self.log, secrets=self.secrets, past=past)
+        cells: Any = None
+        self.notebook = Notebook(runtime, Inbox(self.log), cells, file, lambda: everything)
         self.log.addHandler(self.notebook)
-        self.notebook._show() if not self.notebook._shown else None
+        if not self.notebook._is_logged:
+            self.notebook._log_cells()
         self.received: list[Record] = []
 
     def happen(self, *happened: Record) -> None:
@@ -54,7 +54,7 @@ class Bench:
         return tuple(self.received)
 
     def cells(self) -> list[NotebookCell]:
-        return [each for each in self.records() if isinstance(each, NotebookCell)]
+        return [record for record in self.records() if isinstance(record, NotebookCell)]
 
     def close(self) -> None:
         close_logging(self.log)
@@ -64,11 +64,11 @@ OpenBench = Callable[..., Bench]
 
 
 def again(
-    position: int, number: int, code: str, *outputs: tuple[str, str], **more: Any
+    position: int, number: int, code: str, *outputs: tuple[str, str], **fields: Any
 ) -> list[Record]:
     return [
         record.changed(position=position) if hasattr(record, "position") else record
-        for record in ran(number, code, *outputs, **more)
+        for record in ran(number, code, *outputs, **fields)
     ]
 
 

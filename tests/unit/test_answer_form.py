@@ -33,7 +33,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from mahtab_tui.worker.answers import (
+from mahtab_tui.worker.rlm.answers import (
     Answer,
     Result,
     SearchUsage,
@@ -43,7 +43,15 @@ from mahtab_tui.worker.answers import (
     read_as,
     search_for_form,
 )
-from mahtab_tui.worker.sandbox.names import materialize, readable
+from mahtab_tui.worker.sandbox.readable import materialize, readable
+
+DAY = date(2026, 3, 1)
+
+NOON = datetime(2026, 3, 1, 12)
+UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ID = UUID("12345678-1234-5678-1234-567812345678")
+
+USAGE = SearchUsage(3, 100, 0.5, 2.0)
 
 
 class Level(enum.Enum):
@@ -86,17 +94,13 @@ class Counted:
     n: Annotated[int, Field(ge=0)]
 
 
-DAY = date(2026, 3, 1)
 PAID = Invoice(id=1, day=DAY, total=2)
-NOON = datetime(2026, 3, 1, 12)
-UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-ID = UUID("12345678-1234-5678-1234-567812345678")
 Spam = Literal["spam", "ham"]
 Number = NewType("Number", int)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given", "value"),
+    ("answer_type", "answer", "value"),
     [
         (int, "20", 20),
         (int, " 20.0\n", 20),
@@ -175,14 +179,16 @@ Number = NewType("Number", int)
         (None, None, None),
     ],
 )
-def test_answer_is_read_as_the_requested_type(wanted: Any, given: object, value: object) -> None:
-    read = read_as(wanted, readable(materialize(given, 1000)))  # as FINAL does
+def test_answer_is_read_as_the_requested_type(
+    answer_type: Any, answer: object, value: object
+) -> None:
+    read = read_as(answer_type, readable(materialize(answer, 1000)))  # as FINAL does
     assert (repr(read), type(read)) == (repr(value), type(value))
-    assert describe_form(wanted)
+    assert describe_form(answer_type)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text", "message"),
+    ("answer_type", "text", "message"),
     [
         (int, "There are 20 or 30.", 'the answer must be an integer, not "There are 20 or 30."'),
         (int, "c117", "must be an integer"),
@@ -213,25 +219,25 @@ def test_answer_is_read_as_the_requested_type(wanted: Any, given: object, value:
         (Counted, '{"n": -1}', "greater than or equal to 0"),
     ],
 )
-def test_wrong_answer_error_names_the_problem(wanted: Any, text: str, message: str) -> None:
+def test_wrong_answer_error_names_the_problem(answer_type: Any, text: str, message: str) -> None:
     with pytest.raises(WrongForm, match=message):
-        read_as(wanted, text)
+        read_as(answer_type, text)
 
 
 def test_types_are_described_for_the_model() -> None:
     assert describe_form(list[tuple[str, int]]) == "[[a string, an integer], ...]"
     level = '"level": "low" or "high" (or left out)'
-    parts = '"parts": [another Line, ...] (or left out)'
-    assert describe_form(Line) == f'{{"text": a string, {level}, {parts}}}'
+    parts_form = '"parts": [another Line, ...] (or left out)'
+    assert describe_form(Line) == f'{{"text": a string, {level}, {parts_form}}}'
     assert json.dumps(Invoice.model_json_schema()) in describe_form(list[Invoice])
 
 
 @pytest.mark.parametrize(
-    "wanted", [len, object(), "int", [int], {"a": int}, memoryview, type("Own", (), {})]
+    "answer_type", [len, object(), "int", [int], {"a": int}, memoryview, type("Own", (), {})]
 )
-def test_unsupported_type_is_refused(wanted: Any) -> None:
+def test_unsupported_type_is_refused(answer_type: Any) -> None:
     with pytest.raises(TypeError, match="cannot describe an answer"):
-        describe_form(wanted)
+        describe_form(answer_type)
 
 
 def test_value_is_sanitized_unless_requested_raw() -> None:
@@ -244,12 +250,9 @@ def test_value_is_sanitized_unless_requested_raw() -> None:
     st.text(alphabet='[]{}",:1ae.\\ \n', max_size=60),
     st.sampled_from([int, list[int], dict[str, Any], Line, Invoice, int | str, set[Any]]),
 )
-def test_any_text_is_parsed_or_refused(text: str, wanted: Any) -> None:
+def test_any_text_is_parsed_or_refused(text: str, answer_type: Any) -> None:
     with contextlib.suppress(WrongForm):
-        read_as(wanted, text)
-
-
-USAGE = SearchUsage(3, 100, 0.5, 2.0)
+        read_as(answer_type, text)
 
 
 class Failed(Exception): ...
@@ -321,8 +324,13 @@ def test_late_failure_keeps_the_first_answer() -> None:
 def test_copied_answer_keeps_its_value() -> None:
     _, search = searching("[1]")
     answer = search_for_form("which?", list[int], search, ())
-    for other in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
-        assert (type(other), other, other.value, other.usage) == (Answer, "[1]", [1], USAGE)
+    for copied_answer in (copy.deepcopy(answer), pickle.loads(pickle.dumps(answer))):
+        assert (type(copied_answer), copied_answer, copied_answer.value, copied_answer.usage) == (
+            Answer,
+            "[1]",
+            [1],
+            USAGE,
+        )
 
 
 def test_exact_queries_and_tools_need_code() -> None:

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.session.code_rules import apply_rules, exact_rule, parse_single_call
+from mahtab_tui.session.code_rules import (
+    MAX_NAME_PARTS,
+    apply_rules,
+    exact_rule,
+    find_calls,
+    parse_single_call,
+)
 from mahtab_tui.settings.approval_rules import (
     Paths,
     matches_glob,
@@ -19,7 +25,7 @@ from mahtab_tui.settings.approval_rules import (
 )
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.values import add_rules, parse_assignments
-from mahtab_tui.worker.protected import resolve_path
+from mahtab_tui.worker.guard.protected import resolve_path
 
 WRONG = {
     "read_only": "is not like",
@@ -36,44 +42,11 @@ WRONG = {
     "allow: " + "a" * 600: "longer than 500",
 }
 
-
-@pytest.mark.parametrize(("rule", "why"), WRONG.items())
-def test_wrong_rule_is_named_with_its_problem(rule: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        parse_rule(rule)
-
-
-def test_wrong_rule_gives_one_sentence_at_startup() -> None:
-    sentence = r"approval.rules: the rule 'maybe: f\(\*\)' begins with 'maybe'; a rule begins with allow, ask or deny\."
-    with pytest.raises(SettingsError, match=sentence):
-        load_settings(approval_rules=["maybe: f(*)"])
-
-
-def test_rules_are_typed_with_semicolons() -> None:
-    text = "allow: read_only; deny: f('a;b'); ask: open(*, \"w\")"
-    assert split_rules(text) == ["allow: read_only", "deny: f('a;b')", 'ask: open(*, "w")']
-    assert parse_assignments([f"approval_rules={text}"]) == {"approval_rules": split_rules(text)}
-    assert load_settings(approval_rules=text).approval_rules == tuple(split_rules(text))
-
-
 FILES = [
     "",
     'theme = "x"  # mine\napproval_rules = ["deny: f(*)"]\n',
     'approval_rules = "deny: f(*)"\n',
 ]
-
-
-@pytest.mark.parametrize("before", FILES)
-def test_rules_are_added_to_those_in_the_file(tmp_path: Path, before: str) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text(before)
-    rules = ("allow: read_only", 'allow: open("a\\\\b", *)')
-    add_rules(file, rules)
-    add_rules(file, rules[:1])
-    added = tomllib.loads(file.read_text())["approval_rules"]
-    assert added == [*(["deny: f(*)"] if before else []), *rules]
-    assert "# mine" in file.read_text() or "# mine" not in before
-
 
 VERDICTS = [
     # rules, code, action
@@ -110,21 +83,6 @@ VERDICTS = [
     (['deny: requests.get("http://*")'], "requests.get(*urls)", "deny"),
     (["allow: read_only"], "read_only()", "lock"),
 ]
-
-
-@pytest.mark.parametrize(("rules", "code", "action"), VERDICTS)
-def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> None:
-    assert decide(code, *rules) == action
-
-
-def decide(code: str, *rules: str, rebound: str = "") -> str:
-    """rebound: a name that code without approval has bound."""
-
-    def resolve(texts: Iterable[str]) -> Paths:
-        return {text: resolve_path(text) for text in texts}
-
-    return apply_rules(parse_rules(rules), code, resolve, lambda name: name != rebound).action
-
 
 ALLOWED = "allow: *.to_csv('out/*', *)"
 PATHS = [
@@ -172,6 +130,73 @@ PATHS = [
     ("deny: open('out/*', *)", "open('other/x')", ""),
 ]
 
+REBOUND = [
+    ("allow: summarize(*)", "summarize('touch made')", "summarize"),
+    ("allow: shop.buy(*)", "shop.buy(1)", "shop.buy"),
+    ("allow: run(*)", "builtins.run('touch made')", ""),
+    ("allow: run(*)", "__builtins__.run('touch made')", ""),
+]
+
+GLOBS = [
+    ("a*c", "abc", True),
+    ("a*c", "ab/c", False),
+    ("a**c", "ab/c", True),
+    ("**a*b", "xa/ab", True),
+    ("a?c", "a/c", False),
+    ("[!a]", "b", True),
+    ("[!a]", "/", False),
+    ("[]]", "]", True),
+    ("a[b", "a[b", True),
+    ("*", "", True),
+    ("", "a", False),
+    ("a\n*", "a\nb", True),
+]
+
+
+@pytest.mark.parametrize(("rule", "problem"), WRONG.items())
+def test_wrong_rule_is_named_with_its_problem(rule: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_rule(rule)
+
+
+def test_wrong_rule_gives_one_sentence_at_startup() -> None:
+    sentence = r"approval.rules: the rule 'maybe: f\(\*\)' begins with 'maybe'; a rule begins with allow, ask or deny\."
+    with pytest.raises(SettingsError, match=sentence):
+        load_settings(approval_rules=["maybe: f(*)"])
+
+
+def test_rules_are_typed_with_semicolons() -> None:
+    text = "allow: read_only; deny: f('a;b'); ask: open(*, \"w\")"
+    assert split_rules(text) == ["allow: read_only", "deny: f('a;b')", 'ask: open(*, "w")']
+    assert parse_assignments([f"approval_rules={text}"]) == {"approval_rules": split_rules(text)}
+    assert load_settings(approval_rules=text).approval_rules == tuple(split_rules(text))
+
+
+@pytest.mark.parametrize("existing_text", FILES)
+def test_rules_are_added_to_those_in_the_file(tmp_path: Path, existing_text: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(existing_text)
+    rules = ("allow: read_only", 'allow: open("a\\\\b", *)')
+    add_rules(file, rules)
+    add_rules(file, rules[:1])
+    added = tomllib.loads(file.read_text())["approval_rules"]
+    assert added == [*(["deny: f(*)"] if existing_text else []), *rules]
+    assert "# mine" in file.read_text() or "# mine" not in existing_text
+
+
+@pytest.mark.parametrize(("rules", "code", "action"), VERDICTS)
+def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> None:
+    assert decide(code, *rules) == action
+
+
+def decide(code: str, *rules: str, rebound: str = "") -> str:
+    """rebound: a name that code without approval has bound."""
+
+    def resolve(texts: Iterable[str]) -> Paths:
+        return {text: resolve_path(text) for text in texts}
+
+    return apply_rules(parse_rules(rules), code, resolve, lambda name: name != rebound).action
+
 
 @pytest.fixture
 def _linked_folders(project: Path) -> None:
@@ -198,35 +223,11 @@ def test_a_path_that_cannot_be_resolved_is_not_allowed() -> None:
     assert verdict.action == ""
 
 
-REBOUND = [
-    ("allow: summarize(*)", "summarize('touch made')", "summarize"),
-    ("allow: shop.buy(*)", "shop.buy(1)", "shop.buy"),
-    ("allow: run(*)", "builtins.run('touch made')", ""),
-    ("allow: run(*)", "__builtins__.run('touch made')", ""),
-]
-
-
 @pytest.mark.parametrize(("rule", "code", "rebound"), REBOUND)
 def test_a_rule_does_not_allow_what_has_taken_the_name_since(
     rule: str, code: str, rebound: str
 ) -> None:
     assert decide(code, rule, rebound=rebound) == ""
-
-
-GLOBS = [
-    ("a*c", "abc", True),
-    ("a*c", "ab/c", False),
-    ("a**c", "ab/c", True),
-    ("**a*b", "xa/ab", True),
-    ("a?c", "a/c", False),
-    ("[!a]", "b", True),
-    ("[!a]", "/", False),
-    ("[]]", "]", True),
-    ("a[b", "a[b", True),
-    ("*", "", True),
-    ("", "a", False),
-    ("a\n*", "a\nb", True),
-]
 
 
 @pytest.mark.parametrize(("pattern", "text", "matches"), GLOBS)
@@ -263,3 +264,12 @@ def test_a_rule_is_for_exactly_one_call_with_its_arguments(code: str, rule: str)
 def test_code_of_100000_characters_is_read_in_linear_time() -> None:
     for code in ("x = 1\n" * 16_000, "g(" * 2_000 + ")" * 2_000, "a" + ".b" * 30_000):
         assert decide(code, "allow: read_only", "deny: f(*)") == "lock"
+
+
+def test_long_chains_of_attributes_have_names_of_limited_length() -> None:
+    chain = "os.system" + ".a" * 400
+    names = [call.name for call in find_calls(f"{chain}()")]
+    assert max(name.count(".") for name in names) == MAX_NAME_PARTS
+    assert {"os.system", "os.system.a", "os"} <= set(names)
+    verdict = apply_rules([parse_rule("deny: os.system(*)")], chain, lambda texts: {}, bool)
+    assert verdict.action == "deny"

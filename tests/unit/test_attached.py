@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.base import Variable, VariableKind
+from mahtab_tui.bus.values import Variable, VariableKind
 from mahtab_tui.llm.prompts import describe_variables, join_variables
 from mahtab_tui.session.attachments import (
-    CHARACTERS,
-    LINES,
+    MAX_SMALL_CHARS,
+    MIN_LARGE_LINES,
     Mention,
     PartialMention,
     find_mentions,
@@ -21,7 +21,7 @@ from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_
 
 
 @pytest.mark.parametrize(
-    ("question", "found"),
+    ("question", "mentions"),
     [
         ("look at @notes.txt, please", [Mention("path", "notes.txt")]),
         ("(@a/b.py:)", [Mention("path", "a/b.py")]),
@@ -33,8 +33,8 @@ from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_
         ("@ $ ", []),
     ],
 )
-def test_mentions_are_found(question: str, found: list[Mention]) -> None:
-    assert find_mentions(question) == found
+def test_mentions_are_found(question: str, mentions: list[Mention]) -> None:
+    assert find_mentions(question) == mentions
 
 
 @given(st.text())
@@ -86,10 +86,10 @@ def test_partial_mention_before_the_cursor_is_found(text: str, stem: PartialMent
 
 
 def test_text_is_large_above_a_number_of_lines_or_characters() -> None:
-    assert not is_large("\n" * (LINES - 1))
-    assert is_large("\n" * LINES)
-    assert not is_large("x" * CHARACTERS)
-    assert is_large("x" * (CHARACTERS + 1))
+    assert not is_large("\n" * (MIN_LARGE_LINES - 1))
+    assert is_large("\n" * MIN_LARGE_LINES)
+    assert not is_large("x" * MAX_SMALL_CHARS)
+    assert is_large("x" * (MAX_SMALL_CHARS + 1))
 
 
 # Which variables are described to the model with a question, and how they are listed.

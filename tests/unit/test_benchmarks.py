@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -15,15 +16,22 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.worker.answers import SearchUsage
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.rlm.answers import SearchUsage
+from mahtab_tui.worker.rlm.search import SearchFailed
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items, share_right
-from tests.benchmarks.answers.items import own_items, select
+from tests.benchmarks.answers.items import DEVELOP, JUDGE, half_of, own_items, select
 from tests.benchmarks.answers.outcome import Outcome
 from tests.benchmarks.answers.program import outcome_of
 from tests.benchmarks.answers.questions import CONVERSATIONS, FOLLOW_UP, KINDS, NO_CODE, Question
-from tests.benchmarks.answers.report import load, make_row, print_changes, print_report, save
+from tests.benchmarks.answers.report import (
+    load,
+    make_row,
+    mcnemar,
+    print_changes,
+    print_report,
+    save,
+)
 from tests.benchmarks.answers.run import NoServer, ask_all, main
 from tests.benchmarks.answers.scoring import All, Check, Date, Names, Number, Words
 from tests.benchmarks.answers.tables import Tables, read_tables, write_tables
@@ -41,8 +49,17 @@ CARS: Tables = {
         {"origin": ["USA", "Japan", "IN"], "name": ["ford pinto", "ford pinto (sw)", "vw"]}
     )
 }
-ORIGIN, NAME = Names("cars.origin", {"America": "USA"}), Names("cars.name")
+ORIGIN = Names("cars.origin", {"America": "USA"})
+NAME = Names("cars.name")
 SHARE = Number(0, percent=True)
+
+REPLIES = [
+    "Here:\n```python\nprint(len(cars))\n```\nand\n```python\n1 / 0\n```",
+    "```python\nprint(cars['mpg'])\n```",
+    "In words.",
+]
+
+TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +81,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (Number(1), 27.891, "About 28 miles", False),
         (Number(1), -3.3, "It was −3.3 degrees.", True),
         (Number(1), -3.3, "It was 3.3 degrees.", False),
+        (Number(1), -3.3, "It fell by 3.3 degrees.", True),
+        (Number(1), 3.3, "It fell by -3.3 degrees.", True),
+        (Number(1), -3.3, "It fell in 2009, and rose by 3.3 degrees.", False),
         (Number(0), 3372.7, "$3,373", True),
         (Number(2), 0.8717, "r=.87", True),
         (Number(), 5, " ".join(map(str, range(20))), False),
@@ -107,7 +127,9 @@ def test_each_kind_has_enough_questions() -> None:
 
 
 @pytest.mark.parametrize(
-    "question", [each for each in QUESTIONS if each.kind != NO_CODE], ids=lambda each: each.name
+    "question",
+    [candidate for candidate in QUESTIONS if candidate.kind != NO_CODE],
+    ids=lambda candidate: candidate.name,
 )
 def test_question_does_not_give_away_its_answer(question: Question, folder: Path) -> None:
     tables = read_tables(write_tables(question.tables, folder))
@@ -128,9 +150,50 @@ def test_an_explanation_counts_only_if_no_code_ran(folder: Path) -> None:
 
 def test_a_follow_up_is_asked_after_what_it_follows(folder: Path) -> None:
     conversations = own_items(folder)
-    ((first, second),) = select(conversations, only=["of japan"])
-    assert (first.name, second.kind) == ("horsepower", FOLLOW_UP)
-    assert [len(each) for each in select(conversations, kind=FOLLOW_UP, limit=6)] == [5, 1]
+    ((first_question, second_question),) = select(conversations, only=["of japan"])
+    assert (first_question.name, second_question.kind) == ("horsepower", FOLLOW_UP)
+    assert [
+        len(conversation) for conversation in select(conversations, kind=FOLLOW_UP, limit=6)
+    ] == [5, 1]
+
+
+def test_each_conversation_and_kind_is_halved(folder: Path) -> None:
+    conversations = own_items(folder)
+    develop, judge = (half_of(conversations, half) for half in (DEVELOP, JUDGE))
+
+    assert all((talk in develop) != (talk in judge) for talk in conversations)
+    for kind in KINDS:
+        counts = [sum(talk[-1].kind == kind for talk in half) for half in (develop, judge)]
+        assert 0 <= counts[0] - counts[1] <= 1
+
+
+def test_dabench_is_halved_by_its_ids(tmp_path: Path) -> None:
+    question_fields = {
+        "question": "Mean?",
+        "constraints": "",
+        "format": "@mean[x]",
+        "level": "easy",
+    }
+    (tmp_path / "da-dev-tables").mkdir()
+    (tmp_path / "da-dev-tables" / "a.csv").write_text("a\n1\n")
+    questions = [
+        {"id": number, "file_name": "a.csv", **question_fields} for number in (0, 5, 6, 7, 8)
+    ]
+    labels = [{"id": number, "common_answers": [["mean", "1"]]} for number in range(9)]
+    for name, rows in (("questions", questions), ("labels", labels)):
+        (tmp_path / f"da-dev-{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    halves = [dabench_items(tmp_path, 2, tmp_path, half)[0] for half in (DEVELOP, JUDGE)]
+
+    names = [[item.name for (item,) in half] for half in halves]
+    assert names == [["dabench 0", "dabench 8"], ["dabench 5"]]
+
+
+def test_mcnemar_is_exact() -> None:
+    assert mcnemar(0, 0) == 1
+    assert mcnemar(3, 3) == 1
+    assert mcnemar(6, 0) == mcnemar(0, 6) == pytest.approx(2 / 64)
+    assert mcnemar(8, 1) == pytest.approx(2 * 10 / 512)
 
 
 def test_dabench_is_scored_by_its_rules(tmp_path: Path) -> None:
@@ -138,8 +201,15 @@ def test_dabench_is_scored_by_its_rules(tmp_path: Path) -> None:
     assert share_right("@mean[34.65] and @trend[rising]", labels) == 1
     assert share_right("@mean[34.65], @trend[falling]", labels) == 0.5
     assert share_right("mean 34.65", labels) == 0
-    asked = {"question": "Mean?", "constraints": "None.", "format": "@mean[x]", "level": "easy"}
-    lines = [{"id": number, "file_name": f"{number} a.csv", **asked} for number in range(4)]
+    question_fields = {
+        "question": "Mean?",
+        "constraints": "None.",
+        "format": "@mean[x]",
+        "level": "easy",
+    }
+    lines = [
+        {"id": number, "file_name": f"{number} a.csv", **question_fields} for number in range(4)
+    ]
     answers = [{"id": number, "common_answers": [["mean", "2"]]} for number in range(4)]
     for name, rows in (("questions", lines), ("labels", answers)):
         (tmp_path / f"da-dev-{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -154,7 +224,7 @@ def test_dabench_is_scored_by_its_rules(tmp_path: Path) -> None:
 
 def test_records_are_counted() -> None:
     usage: dict[str, Any] = {"input_tokens": 10, "output_tokens": 3, "cache_read_tokens": 4}
-    seen: list[Record] = [
+    turn_records: list[Record] = [
         records.Usage(source="agent", **usage),
         records.AssistantReplIn("1 + 1"),
         records.AssistantReplOut("2"),
@@ -163,19 +233,12 @@ def test_records_are_counted() -> None:
         records.Usage(source="agent", **usage),
         records.AssistantChat("It is 2."),
     ]
-    outcome = outcome_of(seen)
+    outcome = outcome_of(turn_records)
     assert (outcome.calls, outcome.read, outcome.written) == (2, 20, 6)
     assert (outcome.cached, outcome.repeated) == (8, 1)
     assert [kind for kind, _ in outcome.transcript] == ["code", "output", "code", "answer"]
     assert Outcome("The code is correct.").speaks_of_code
     assert not Outcome("The US code of Ohio is OH.").speaks_of_code
-
-
-REPLIES = [
-    "Here:\n```python\nprint(len(cars))\n```\nand\n```python\n1 / 0\n```",
-    "```python\nprint(cars['mpg'])\n```",
-    "In words.",
-]
 
 
 @pytest.fixture
@@ -193,28 +256,31 @@ def server() -> Iterator[tuple[str, list[Any]]]:
 def test_the_baseline_runs_the_first_block_and_remembers_its_output(
     server: tuple[str, list[Any]], folder: Path
 ) -> None:
-    url, asked = server
+    url, requests = server
     talk = Baseline(url, "any", 60.0, write_tables(["cars"], folder))
-    first, second, third = (talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks."))
-    assert (first.answer, first.codes, first.failure, first.cached) == (
+    first_turn, second_turn, third_turn = (
+        talk.ask(text) for text in ("How many?", "And the mpg?", "Thanks.")
+    )
+    assert (first_turn.answer, first_turn.codes, first_turn.failure, first_turn.cached) == (
         "406",
         ["print(len(cars))\n"],
         "",
         4,
     )
-    assert second.answer == second.failure == "KeyError: 'mpg'"
-    assert (third.answer, third.codes) == ("In words.", [])
-    assert "Miles_per_Gallon" in asked[0]["messages"][1]["content"]
-    later = [each["content"] for each in asked[1]["messages"][3:]]
+    assert second_turn.answer == second_turn.failure == "KeyError: 'mpg'"
+    assert (third_turn.answer, third_turn.codes) == ("In words.", [])
+    assert "Miles_per_Gallon" in requests[0]["messages"][1]["content"]
+    later = [entry["content"] for entry in requests[1]["messages"][3:]]
     assert later == ["It printed: 406", "And the mpg?"]
-    assert {each["temperature"] for each in asked} == {0}
+    assert {entry["temperature"] for entry in requests} == {0}
 
 
 def test_two_runs_are_compared(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ((item,),) = select(own_items(folder), only=["japan"])
-    rows, path = [make_row("baseline", item, Outcome("79 cars", read=10, cached=5))], "rows.json"
+    rows = [make_row("baseline", item, Outcome("79 cars", read=10, cached=5))]
+    path = "rows.json"
     save(rows, tmp_path / path)
     earlier = load(tmp_path / path)
     print_report(earlier)
@@ -226,21 +292,45 @@ def test_two_runs_are_compared(
     assert "now wrong: japan (expected 79)" in printed
 
 
+def test_half_to_judge_by_shows_and_keeps_no_answer(
+    server: tuple[str, list[Any]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.benchmarks.answers.run.find_model", lambda url, model=None: "any")
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the bench removes a person's set-up
+    path = tmp_path / "rows.json"
+    options = ["--url", server[0], "--program", "baseline", "--verbose"]
+
+    main([*options, "--half", JUDGE, "--only", "models", "--json", str(path)])
+
+    printed = capsys.readouterr().out
+    (row,) = load(path)
+    assert not row.right
+    assert "1 questions asked" in printed
+    assert "0 of 1" in printed
+    for text in (row.name, "How many different", "406"):
+        assert text not in printed
+    for text in ("How many different", "406", "len(cars)"):
+        assert text not in path.read_text("utf-8")
+    print_changes([row], [row], with_answers=False)
+    assert "0 became right, 0 wrong: p = 1.000" in capsys.readouterr().out
+
+
 def test_answer_without_a_server_does_not_count_as_wrong(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(NoServer):
         next(ask_all("baseline", select(own_items(folder), only=["japan"]), url, "any", 60.0))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as raised:
         main(["--url", url])
-    assert ended.value.code == 2
+    assert raised.value.code == 2
     assert "llama-server -m model.gguf" in capsys.readouterr().err
 
 
 # Searches with known answers.
-
-TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
 
 
 def answer(value: object, *spans: tuple[int, int]) -> Any:
@@ -263,7 +353,8 @@ def test_task_is_reproducible_and_its_evidence_is_whole_lines(kind: str, megabyt
 
 @pytest.mark.parametrize("kind", SEARCH_KINDS)
 def test_answer_follows_only_from_the_evidence(kind: str) -> None:
-    task, skill = make(kind, 0.1), SKILLS[kind]
+    task = make(kind, 0.1)
+    skill = SKILLS[kind]
     code = f"import json, re\nvalues = json.loads(said)\nfound = {skill.combine}"
     for text in (task.text, "".join(task.text[start:end] for start, end in task.spans)):
         names = {"said": read(skill, text)}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.prompt import (
-    LONGEST,
-    RECORDS,
+    MAX_RECORD_CHARS,
+    MAX_RECORDS,
     RESUMED,
     PromptHandler,
     attributes,
@@ -26,13 +26,18 @@ from mahtab_tui.bus.prompt import (
     restore,
     to_xml,
 )
-from mahtab_tui.bus.records import KINDS, Record, hints
+from mahtab_tui.bus.records import KINDS, Namespace, Record, hints
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
+from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.store.sqlite import MemoryStore
 from tests import tags
 from tests.records import emit, made
 
 Bus = tuple[logging.Logger, PromptHandler]
+
+PIECE = st.sampled_from([*"<>& \n/x", *"</ &lt; &amp; lt; amp; USER-CHAT -stream input".split()])
+
+ELEMENT = re.compile(r'<([\w-]+)((?: \w+="[^"<>]*")*)>(.*?)</\1>', re.DOTALL)
 
 
 @pytest.fixture
@@ -72,14 +77,15 @@ def test_a_plain_log_call_is_a_notice(log: logging.Logger, display: DisplayHandl
 
 
 def test_two_sessions_do_not_mix() -> None:
-    first_store, second_store = MemoryStore(), MemoryStore()
-    first, first_prompt = setup_logging(first_store)
+    first_store = MemoryStore()
+    second_store = MemoryStore()
+    first_logger, first_prompt = setup_logging(first_store)
     second, second_prompt = setup_logging(second_store)
-    emit(first, tags.USER_REPL_IN, "alpha", cell=1)
+    emit(first_logger, tags.USER_REPL_IN, "alpha", cell=1)
     emit(second, tags.USER_REPL_IN, "beta", cell=1)
     assert (texts(first_store.records), texts(second_store.records)) == (["alpha"], ["beta"])
     assert "alpha" not in second_prompt.get_context()
-    close_logging(first)
+    close_logging(first_logger)
     emit(second, tags.USER_REPL_IN, "gamma", cell=2)
     assert texts(second_store.records) == ["beta", "gamma"]
     assert "gamma" not in first_prompt.get_context()
@@ -154,6 +160,35 @@ def test_malformed_attributes_are_rejected(tag: str, attrs: dict[str, Any]) -> N
         decode(tag, "text", attrs, 1.0)
 
 
+X = {"name": "x", "change": "added", "type": "int", "summary": "1", "kind": "data"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        X,
+        {**X, "change": "rebound", "type": "str", "was_type": "int", "was": "1"},
+        {**X, "change": "changed", "columns": "+ column `z`", "size": 10**9},
+        {**X, "change": "deleted"},
+        {**X, "change": "absent", "summary": "its class is gone"},
+        {**X, "change": "a word of a newer version", "kind": "another word"},
+        {"name": "x", "change": "deleted"},
+    ],
+    ids=lambda written: str(written["change"]),
+)
+def test_change_is_written_as_one_flat_object(written: dict[str, Any]) -> None:
+    record = decode(tags.NAMESPACE, "", {"cell": 1, "changes": [written]}, 1.0)
+    assert record is not None
+    assert record.attrs["changes"] == [written]
+
+
+def test_earlier_value_is_written_only_if_it_looks_different() -> None:
+    variable = Variable("x", "list", "2 items", "data")
+    change = Change("x", "changed", variable, variable)
+    (written,) = Namespace(changes=(change,)).attrs["changes"]
+    assert written == {**X, "change": "changed", "type": "list", "summary": "2 items"}
+
+
 def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_IN, "1 + 1", cell=3, party="you", turn=None)
@@ -177,21 +212,21 @@ def test_progress_bars_are_reduced(bus: Bus) -> None:
     log, prompt = bus
     bar = "".join(f"\r\x1b[32m{percent}%\x1b[0m" for percent in range(101))
     emit(log, tags.USER_REPL_OUT, bar + "\ndone\x1b]52;c;AAAA\x07", cell=1)
-    shown = f"␛[32m100%␛[0m\ndone␛]52;c;AAAA␇\n{OVERWRITTEN}"
-    assert prompt.get_context() == f'<user-repl-out cell="1">{shown}</user-repl-out>'
+    expected_output = f"␛[32m100%␛[0m\ndone␛]52;c;AAAA␇\n{OVERWRITTEN}"
+    assert prompt.get_context() == f'<user-repl-out cell="1">{expected_output}</user-repl-out>'
 
 
 def test_middle_of_long_output_is_counted(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_OUT, "a" * 50_000 + "b" * 50_000, cell=1)
     context = prompt.get_context()
-    assert len(context) < LONGEST + 200
+    assert len(context) < MAX_RECORD_CHARS + 200
     assert re.search("aaa\n.* characters left out .*\nbbb", context)
 
 
 def test_oldest_records_are_omitted_and_counted(bus: Bus) -> None:
     log, prompt = bus
-    number = RECORDS + 50
+    number = MAX_RECORDS + 50
     for cell in range(number):
         emit(log, tags.USER_REPL_IN, "x" * 100, cell=cell)
     context = prompt.get_context(2_000)
@@ -246,9 +281,7 @@ def any_of(kind: Any) -> Record:
 ANY_OF = {tag: any_of(kind) for (tag, _), kind in KINDS.items()}
 """A record of each tag."""
 TAG = st.sampled_from(sorted(ANY_OF))
-PIECE = st.sampled_from([*"<>& \n/x", *"</ &lt; &amp; lt; amp; USER-CHAT -stream input".split()])
 HOSTILE = st.lists(st.one_of(PIECE, TAG, st.text(max_size=3)), max_size=12).map("".join)
-ELEMENT = re.compile(r'<([\w-]+)((?: \w+="[^"<>]*")*)>(.*?)</\1>', re.DOTALL)
 
 
 @given(TAG, HOSTILE)
@@ -261,12 +294,12 @@ def test_escaped_text_can_be_restored(tag: str, text: str) -> None:
 @given(TAG, HOSTILE)
 @example("user-repl-out", "</USER-CHAT >")
 def test_no_content_forges_a_record(tag: str, text: str) -> None:
-    found = ELEMENT.fullmatch(to_xml(ANY_OF[tag].changed(text=text)))
-    assert found is not None
-    assert found[1] == tag
-    assert restore(found[3], tag) == text
-    for other in {tag, *(each for each in ANY_OF if "-" in each)}:
-        assert not re.search(rf"<\s*/?\s*{other}(?![\w-])", found[3], re.IGNORECASE)
+    element = ELEMENT.fullmatch(to_xml(ANY_OF[tag].changed(text=text)))
+    assert element is not None
+    assert element[1] == tag
+    assert restore(element[3], tag) == text
+    for other_tag in {tag, *(name for name in ANY_OF if "-" in name)}:
+        assert not re.search(rf"<\s*/?\s*{other_tag}(?![\w-])", element[3], re.IGNORECASE)
 
 
 @given(
@@ -280,7 +313,8 @@ def test_no_attribute_breaks_out(attrs: dict[str, object]) -> None:
 
 
 def test_long_hostile_content_is_handled_quickly() -> None:
-    blanks, escapes = "<" + " " * 1_000_000, "&" + "amp;" * 250_000
+    blanks = "<" + " " * 1_000_000
+    escapes = "&" + "amp;" * 250_000
     assert defuse(blanks + escapes) == blanks + escapes
     assert escape_tags(blanks, "text") == blanks
 

@@ -8,14 +8,17 @@ import json
 from typing import Any
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from mahtab_tui.tui.charts import draw_chart, has_chart, read_chart
-from mahtab_tui.tui.pictures import Picture, draw_blocks
+from mahtab_tui.tui.pictures import SizedPicture, draw_blocks
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
-from mahtab_tui.tui.transcript.output import chart_size_in_cells
-from mahtab_tui.worker.charts import METADATA_KEY
+from mahtab_tui.tui.transcript.picture_rows import chart_size_in_cells
+from mahtab_tui.worker.values.charts import METADATA_KEY, chart_metadata
 
 _THEME = {"foreground": MAHTAB.foreground, "surface": MAHTAB.surface, "panel": MAHTAB.panel}
 PALETTE = Palette.of({**role_variables(MAHTAB), **{k: str(v) for k, v in _THEME.items()}})
@@ -85,6 +88,98 @@ def test_words_of_a_figure_are_text_around_its_data() -> None:
     assert "peak" in rows[5]
 
 
+def test_legend_with_many_entries_stands_beside_the_data() -> None:
+    legend = [["year", ""], *([f"sales in {year}", "#ff0000"] for year in range(2010, 2022))]
+    rows = texts(described({**PANEL, "legend": legend}), 90, 20)
+    assert "Fruit sold" in rows[0]
+    assert any(row.rstrip().endswith(" year") for row in rows)
+    entries = [row[row.index("━━") :].rstrip() for row in rows if "━━" in row]
+    assert entries == [f"━━ {label}" for label, _ in legend[1:]]
+    assert all(row.index("━━") > 60 for row in rows if "━━" in row)
+
+
+def test_legend_without_space_says_how_many_entries_it_lacks() -> None:
+    legend = [[f"sales in {year}", "#ff0000"] for year in range(2000, 2020)]
+    rows = texts(described({**PANEL, "legend": legend}), 40, 12)
+    assert rows[1].split() == "━━ sales in 2000 ━━ sales in 2001".split()
+    assert rows[2].split() == ["━━", "sales", "in", "2002", "…", "17", "more"]
+
+
+def plotted(anchor: tuple[float, float] | None, *, by_figure: bool = False) -> Image.Image:
+    """Return a figure of two lines, with a legend that is anchored to the axes."""
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.plot([1, 2], label="rain")
+    axes.plot([2, 1], label="sun")
+    if by_figure:
+        figure.legend(loc="center right", title="weather")
+    else:
+        axes.legend(title="weather", loc="upper left", bbox_to_anchor=anchor)
+    image = Image.new("RGB", (200, 100), "white")
+    image.info.update(chart_metadata(figure))
+    return image
+
+
+@pytest.mark.parametrize("by_figure", [False, True])
+def test_legend_outside_of_the_axes_stands_outside(by_figure: bool) -> None:
+    rows = texts(plotted((1.02, 1.0), by_figure=by_figure), 80, 20)
+    column = next(row.index("weather") for row in rows if "weather" in row)
+    assert column > 60
+    for label in ("━━ rain", "━━ sun"):
+        assert next(row.index(label) for row in rows if label in row) == column
+
+
+def test_legend_inside_of_the_axes_stands_above_them() -> None:
+    rows = texts(plotted(None), 80, 20)
+    assert rows[0].split() == ["weather", "━━", "rain", "━━", "sun"]
+
+
+def test_legends_that_were_added_as_artists_are_not_lost() -> None:
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    (line,) = axes.plot([1, 2])
+    axes.add_artist(axes.legend([line], ["first"], loc="upper left"))
+    axes.legend([line], ["second"], loc="lower right")
+    image = Image.new("RGB", (200, 100), "white")
+    image.info.update(chart_metadata(figure))
+    text = "\n".join(texts(image, 80, 20))
+    assert "first" in text
+    assert "second" in text
+
+
+def test_words_with_characters_of_two_columns_are_drawn_whole() -> None:
+    panel = {**PANEL, "title": "上海 price", "notes": [[0.5, 0.5, "峰", "center"]]}
+    image = described(panel)
+    chart = read_chart(image)
+    assert chart is not None
+    strips = draw_chart(chart, 60, 16, PALETTE)
+    text = "\n".join(strip.text for strip in strips)
+    assert "上海 price" in text
+    assert "峰" in text
+    assert {strip.cell_length for strip in strips} == {60}
+    assert {cell_len(strip.text) for strip in strips} == {60}
+
+
+def test_gaps_between_bars_survive_in_cells() -> None:
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    bars = axes.barh(list("abcdefghij"), range(10, 20))
+    before = [bar.get_height() for bar in bars]
+    chart = json.loads(chart_metadata(figure)[METADATA_KEY])
+    assert [bar.get_height() for bar in bars] == before
+    data = Image.open(io.BytesIO(base64.b64decode(chart["png"])))
+    left, top, _, bottom = chart["panels"][0]["box"]
+    opacity = data.getchannel("A")
+    column = [bool(opacity.getpixel((left + 20, y))) for y in range(int(top), int(bottom))]
+    assert sum(column) < 0.6 * len(column)
+    touching = axes.bar(range(5), range(5), width=1.0)
+    chart_metadata(figure)
+    assert [bar.get_width() for bar in touching] == [1.0] * 5
+
+
 def test_data_have_their_colours_on_the_ground_of_the_theme() -> None:
     middle = drawn(described({**PANEL, "notes": []}))[4]
     grounds = [segment.style.bgcolor for segment in middle if segment.style is not None]
@@ -140,7 +235,7 @@ def test_a_foreign_description_is_not_drawn(broken: dict[str, Any]) -> None:
     image = described(PANEL, **broken)
     assert has_chart(image)
     assert read_chart(image) is None
-    strips = draw_blocks(Picture("key", 20, 5, lambda: image, PALETTE))
+    strips = draw_blocks(SizedPicture("key", 20, 5, lambda: image, PALETTE))
     assert [strip.cell_length for strip in strips] == [20] * 5
 
 

@@ -43,6 +43,9 @@ OTHER_PROMPT = (
     "<conversation><human>other</human><assistant>words</assistant></conversation>\n\nmore"
 )
 
+PICTURE = {"type": "image", "base64": "aaaa", "mime_type": "image/jpeg"}
+SENT = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aaaa"}}
+
 
 def streamed(
     llm: ChatClaudeCLI, messages: list[BaseMessage]
@@ -200,8 +203,8 @@ def test_stop_keeps_the_partial_answer_and_asks_the_process_first(claude: Claude
 
 
 def test_unresponsive_process_is_killed(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.llm.claude_cli.REACTION", 0.1)
-    monkeypatch.setattr("mahtab_tui.llm.claude_process.REACTION", 0.1)
+    monkeypatch.setattr("mahtab_tui.llm.claude_cli.REACTION_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("mahtab_tui.llm.claude_process.REACTION_TIMEOUT_S", 0.1)
     fake = claude.install("deaf")
     stop_at_once(claude.model(), HELLO)
     assert not running(fake)
@@ -253,14 +256,14 @@ def test_closing_leaves_no_process_thread_or_file(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     fake = claude.answers("one")
     llm = ChatClaudeCLI()
     llm.invoke(HELLO)
     assert list(temporary.iterdir()) == []
     llm.close()
     assert not running(fake)
-    wait_for(lambda: not set(threading.enumerate()) - before)
+    wait_for(lambda: not set(threading.enumerate()) - threads_before)
 
 
 def test_discarded_model_leaves_no_process(claude: Claude) -> None:
@@ -284,17 +287,13 @@ def test_continued_conversation_sends_only_new_messages_also_from_another_thread
     assert (fake.prompts, len(fake.starts)) == (["hello", "more"], 1)
 
 
-PICTURE = {"type": "image", "base64": "aaaa", "mime_type": "image/jpeg"}
-SENT = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aaaa"}}
-
-
 def test_pictures_are_sent_in_order(claude: Claude) -> None:
     fake = claude.answers("one", "two")
     llm = claude.model()
-    seen = HumanMessage([{"type": "text", "text": "Look: "}, PICTURE])
-    llm.invoke([HELLO[0], seen])
+    picture_message = HumanMessage([{"type": "text", "text": "Look: "}, PICTURE])
+    llm.invoke([HELLO[0], picture_message])
     for answer in ("one", "other"):
-        llm.invoke([HELLO[0], seen, AIMessage(answer), HumanMessage("more")])
+        llm.invoke([HELLO[0], picture_message, AIMessage(answer), HumanMessage("more")])
     assert [entry["blocks"] for entry in fake.received if "blocks" in entry] == [
         [{"type": "text", "text": "Look: "}, SENT],
         [
@@ -307,14 +306,14 @@ def test_pictures_are_sent_in_order(claude: Claude) -> None:
 
 
 def test_window_size_belongs_to_the_answering_model(claude: Claude) -> None:
-    used = {
+    model_usage = {
         "claude-haiku": {"contextWindow": 200_000},
         "claude-big[1m]": {"contextWindow": 1_000_000},
     }
     message = {"model": "claude-big", "content": [{"type": "text", "text": "x"}]}
     events = [
         {"type": "assistant", "message": message},
-        {"type": "result", "result": "x", "modelUsage": used},
+        {"type": "result", "result": "x", "modelUsage": model_usage},
     ]
     claude.install("events", turns=[events])
     llm = claude.model()
@@ -373,8 +372,8 @@ def test_error_status_becomes_a_sentence(
     with pytest.raises(ModelError) as raised:
         claude.model().invoke(HELLO)
     assert str(raised.value) == sentence
-    first = sentence.partition(":")[0] if status != 402 else "The connection failed"
-    assert claude.notices == [f"{first}; trying again (1 of 4) in 0 s."]
+    expected_start = sentence.partition(":")[0] if status != 402 else "The connection failed"
+    assert claude.notices == [f"{expected_start}; trying again (1 of 4) in 0 s."]
 
 
 # `claude` is ready before it is asked, and stays so after a stop.

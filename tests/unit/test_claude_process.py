@@ -30,7 +30,25 @@ from tests.unit.conftest import Claude
 
 # Logins and gateways: the user's are used, and the key that would be billed is not.
 
-KEY, GATEWAY = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
+KEY = "ANTHROPIC_API_KEY"
+GATEWAY = "ANTHROPIC_BASE_URL"
+
+WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS")
+
+HELLO: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("hello")]
+COUNTS = {
+    "v330_ok": (2_400, 5, 0.00658),
+    "v197_ok": (2_400, 5, 0.00845),
+    "v330_maxtok": (4_800, 8, 0.01312),
+    "v330_thinkmax": (4_800, 25, 0.01346),
+    "v330_refusal": (4_800, 10, 0.01316),
+    "v197_refusal": (2_400, 5, 0.00845),
+    "v330_midstream_drop": (14_400, 29, 0.03946),
+    "v197_midstream_drop": (2_400, 7, 0.0085),
+    "killed_SIGINT": (2_400, 20, 0.00688),
+}
+"""Tokens read (half of them new, three parts of the other half from the cache), tokens written, US
+dollars."""
 
 
 def write_settings(folder: Path, settings: object) -> None:
@@ -42,8 +60,8 @@ def write_settings(folder: Path, settings: object) -> None:
 def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(GATEWAY, "https://gateway.test")
     monkeypatch.setenv(KEY, "the gateway's key")
-    given = login_environment(use_api_key=False)
-    assert (given[GATEWAY], given[KEY]) == ("https://gateway.test", "the gateway's key")
+    environment = login_environment(use_api_key=False)
+    assert (environment[GATEWAY], environment[KEY]) == ("https://gateway.test", "the gateway's key")
     assert login_hint(use_api_key=False) == f"Requests go to the gateway in {GATEWAY}."
 
 
@@ -86,15 +104,15 @@ def test_login_error_mentions_the_unused_key(
         get_llm("claude").invoke([HumanMessage("hello")])
 
 
-@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("use_api_key", [True, False])
 def test_setting_passes_the_key(
-    install_claude: InstallClaude, monkeypatch: pytest.MonkeyPatch, wanted: bool
+    install_claude: InstallClaude, monkeypatch: pytest.MonkeyPatch, use_api_key: bool
 ) -> None:
     fake = install_claude("recording", recording="success")
     monkeypatch.setenv(KEY, "a key")
-    monkeypatch.setenv("MAHTAB_CLAUDE_API_KEY", str(wanted))
+    monkeypatch.setenv("MAHTAB_CLAUDE_API_KEY", str(use_api_key))
     get_llm("claude", **load_settings().model_access()).invoke([HumanMessage("hello")])
-    assert fake.starts[0]["keys"] == ([KEY] if wanted else [])
+    assert fake.starts[0]["keys"] == ([KEY] if use_api_key else [])
 
 
 @pytest.mark.parametrize(
@@ -110,15 +128,13 @@ def test_the_doctor_asks_claude_who_is_logged_in(
 ) -> None:
     fake = install_claude("answers", auth=status)
     monkeypatch.setenv(KEY, "a key")
-    found = doctor._claude(use_api_key=False)
-    assert re.match(line, found)
-    assert f"{KEY} is set but was not passed" in found
+    report = doctor._check_claude(use_api_key=False)
+    assert re.match(line, report)
+    assert f"{KEY} is set but was not passed" in report
     assert fake.received == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]
 
 
 # How long `claude` may think and answer.
-
-WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS")
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
@@ -153,28 +169,13 @@ def test_users_own_limit_applies(claude: Claude, monkeypatch: pytest.MonkeyPatch
 
 # Usage and notices of a turn.
 
-HELLO: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("hello")]
-COUNTS = {
-    "v330_ok": (2_400, 5, 0.00658),
-    "v197_ok": (2_400, 5, 0.00845),
-    "v330_maxtok": (4_800, 8, 0.01312),
-    "v330_thinkmax": (4_800, 25, 0.01346),
-    "v330_refusal": (4_800, 10, 0.01316),
-    "v197_refusal": (2_400, 5, 0.00845),
-    "v330_midstream_drop": (14_400, 29, 0.03946),
-    "v197_midstream_drop": (2_400, 7, 0.0085),
-    "killed_SIGINT": (2_400, 20, 0.00688),
-}
-"""Tokens read (half of them new, three parts of the other half from the cache), tokens written, US
-dollars."""
 
-
-def result(cost: float, tokens: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
-    used = {"inputTokens": tokens, "outputTokens": tokens}
-    used |= {"cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
+def result(cost: float, tokens: int, text: str = "one", **fields: Any) -> list[dict[str, Any]]:
+    token_counts = {"inputTokens": tokens, "outputTokens": tokens}
+    token_counts |= {"cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
     message = {"model": "m", "content": [{"type": "text", "text": text}]}
     ending = {"type": "result", "subtype": "success", "is_error": False, "total_cost_usd": cost}
-    ending |= {"modelUsage": {"m": used}, **more}
+    ending |= {"modelUsage": {"m": token_counts}, **fields}
     return [{"type": "assistant", "message": message}, ending]
 
 
@@ -205,12 +206,12 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) ->
     fake = claude.install("events", turns=turns, watched=["DISABLE_AUTO_COMPACT"])
     llm = claude.model()
     assert fake.starts == []
-    first = read(llm, HELLO).usage
+    first_usage = read(llm, HELLO).usage
     second = read(llm, [*HELLO, AIMessage("one"), HumanMessage("more")]).usage
-    assert first is not None
+    assert first_usage is not None
     assert second is not None
-    assert first.input_tokens == 20
-    assert first.cost == pytest.approx(0.1)
+    assert first_usage.input_tokens == 20
+    assert first_usage.cost == pytest.approx(0.1)
     assert (second.input_tokens, second.output_tokens) == (80, 80)
     assert second.cost == pytest.approx(0.8)
     assert "its own summary" in "".join(claude.notices)
@@ -250,13 +251,15 @@ def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
     claude.install("recording", recording="v330_midstream_drop")
     desk.run(llm=claude.model(), prompt="hello", reflection="never")
     transcript = Transcript(0.0)
-    seen = []
+    drawn_texts = []
     for record in desk.records:
         transcript.fold([record])
-        shown = (each for each in transcript.entries if isinstance(each, Words) and not each.hidden)
-        seen.append("".join(each.source for each in shown))
-    assert max(text.count("Hello") for text in seen) == 1
-    assert seen[-1] == "Hello from the fake server."
+        visible_words = (
+            entry for entry in transcript.entries if isinstance(entry, Words) and not entry.hidden
+        )
+        drawn_texts.append("".join(entry.source for entry in visible_words))
+    assert max(text.count("Hello") for text in drawn_texts) == 1
+    assert drawn_texts[-1] == "Hello from the fake server."
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,16 @@ from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
 
+MINE = """\
+# What I like
+theme = "nord"   # dark
+
+max_turns = 3
+[keymap]
+# as in my editor
+help = "f11"
+"""
+
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_loads(name: str) -> None:
@@ -33,10 +43,10 @@ def test_each_command_loads(name: str) -> None:
     assert isinstance(group, TyperGroup)
     context = typer.Context(group)
     assert name in group.list_commands(context)
-    found = group.get_command(context, name)
-    assert found is not None
-    assert found.name == name
-    assert found.get_short_help_str()
+    command = group.get_command(context, name)
+    assert command is not None
+    assert command.name == name
+    assert command.get_short_help_str()
 
 
 @pytest.mark.parametrize(
@@ -65,16 +75,6 @@ def test_no_text_can_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, text: s
 
 # `mahtab-tui config`
 
-MINE = """\
-# What I like
-theme = "nord"   # dark
-
-max_turns = 3
-[keymap]
-# as in my editor
-help = "f11"
-"""
-
 
 def run_config(*words: str) -> Result:
     return CliRunner().invoke(app, ["config", *words])
@@ -93,20 +93,20 @@ def rows(done: Result) -> dict[str, list[str]]:
 def test_every_setting_is_printed_with_its_source(
     mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = config_file(project, "reload = true\n")
+    project_file = config_file(project, "reload = true\n")
     (project / ".env").write_text("MAHTAB_REFLECTION=never\n")
     trust_project()
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
-    shown = rows(run_config("--set", "rlm_max_usd=0.5"))
-    assert {key.partition(".")[0] for key in shown} == set(Settings.model_fields)
-    assert shown["theme"] == ["nord", str(mine)]
-    assert shown["keymap.help"] == ["f11", str(mine)]
-    assert shown["reload"] == ["true", str(own)]
-    assert shown["reflection"] == ["never", ".env"]
-    assert shown["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
-    assert shown["rlm_max_usd"] == ["0.5", "command line"]
-    assert shown["approval"] == ["ask", "default"]
-    assert shown["model"][0] in ("claude", "demo")
+    printed_rows = rows(run_config("--set", "rlm_max_usd=0.5"))
+    assert {key.partition(".")[0] for key in printed_rows} == set(Settings.model_fields)
+    assert printed_rows["theme"] == ["nord", str(mine)]
+    assert printed_rows["keymap.help"] == ["f11", str(mine)]
+    assert printed_rows["reload"] == ["true", str(project_file)]
+    assert printed_rows["reflection"] == ["never", ".env"]
+    assert printed_rows["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
+    assert printed_rows["rlm_max_usd"] == ["0.5", "command line"]
+    assert printed_rows["approval"] == ["ask", "default"]
+    assert printed_rows["model"][0] in ("claude", "demo")
 
 
 def test_secrets_are_masked(home: Path, project: Path) -> None:
@@ -121,9 +121,9 @@ def test_secrets_are_masked(home: Path, project: Path) -> None:
 
 def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -> None:
     config_file(project, 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
-    shown = run_config().stdout
-    assert "\x1b" not in shown
-    assert re.search(r"^theme .*x +.*config\.toml$", shown, re.MULTILINE)
+    output = run_config().stdout
+    assert "\x1b" not in output
+    assert re.search(r"^theme .*x +.*config\.toml$", output, re.MULTILINE)
 
 
 def test_set_changes_only_one_value(mine: Path) -> None:
@@ -235,8 +235,8 @@ def test_model_may_be_named_without_its_configured_provider(home: Path, project:
     assert run_config("set", "provider", "openai").exit_code == 0
     assert run_config("set", "model", "gpt-4o").exit_code == 0
     assert "anthropic" in run_config("set", "provider", "nobody").stderr
-    shown = rows(run_config())
-    assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")
+    printed_rows = rows(run_config())
+    assert (printed_rows["provider"][0], printed_rows["model"][0]) == ("openai", "gpt-4o")
 
 
 # `mahtab-tui skills`
@@ -285,13 +285,13 @@ def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free * 2**20))
-    line = doctor._home()
+    line = doctor._check_home()
     assert (line[0], "The disk is full" in line) == (mark, mark == "!")
 
 
 def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert "cannot be written to" in doctor._home()
+    assert "cannot be written to" in doctor._check_home()
 
 
 def test_link_stays_a_link_and_file_permissions_stay(

@@ -61,6 +61,32 @@ FOUND = (
     "src/build/x.txt src/deep/a/b/c.py src/gen/x.txt src-too/x.py src.py tmp/kept.txt utf16-be.txt utf16.txt utf8.txt wide.txt windows.py"
 ).split()
 
+PATTERNS = [
+    *(
+        "load",
+        "def load_",
+        r"load\b",
+        "LOAD",
+        r"(?i)LoAd",
+        "(?i:na)ïve",
+        r"naïve",
+        r"l(oa)d( the)?",
+    ),
+    *(
+        r"^load$",
+        r"(load|LOAD) =",
+        r"x{4}",
+        r"lo+ad",
+        r"[lL]oad",
+        ".",
+        "é",
+        r"café",
+        r"load\.",
+        "^$",
+    ),
+    *(r"PROGRAM-ID\.", r"'LOAD-IT'", r"a(?=d)", "thirty two", "(?x) load  # words", "no such text"),
+]
+
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -92,40 +118,13 @@ def searcher(tree: Path) -> CodeSearcher:
     return CodeSearcher(tree)
 
 
-def found_paths(found: Matches) -> list[str]:
-    return list(dict.fromkeys(match.path for match in found.found))
+def found_paths(code_matches: Matches) -> list[str]:
+    return list(dict.fromkeys(match.path for match in code_matches.found))
 
 
 def test_hidden_ignored_binary_and_linked_files_are_skipped(searcher: CodeSearcher) -> None:
     expected = sorted([*FOUND, "spaces in it/and ä.txt"], key=lambda path: path.split("/"))
     assert found_paths(searcher.search("load", limit=1000)) == expected
-
-
-PATTERNS = [
-    *(
-        "load",
-        "def load_",
-        r"load\b",
-        "LOAD",
-        r"(?i)LoAd",
-        "(?i:na)ïve",
-        r"naïve",
-        r"l(oa)d( the)?",
-    ),
-    *(
-        r"^load$",
-        r"(load|LOAD) =",
-        r"x{4}",
-        r"lo+ad",
-        r"[lL]oad",
-        ".",
-        "é",
-        r"café",
-        r"load\.",
-        "^$",
-    ),
-    *(r"PROGRAM-ID\.", r"'LOAD-IT'", r"a(?=d)", "thirty two", "(?x) load  # words", "no such text"),
-]
 
 
 @pytest.mark.parametrize("first_files", [0, 3])
@@ -178,10 +177,14 @@ def test_a_text_that_each_match_contains(pattern: str, literal: str | None) -> N
 
 
 def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> None:
-    first, second = searcher.search(r"def load_\w+", "app.py").found
-    assert (first.path, first.line, first.text) == ("app.py", 3, "def load_all():")
-    assert (first.before, first.after) == (("import os", ""), ("    return 1", ""))
-    assert second.line == 6
+    first_match, second_match = searcher.search(r"def load_\w+", "app.py").found
+    assert (first_match.path, first_match.line, first_match.text) == (
+        "app.py",
+        3,
+        "def load_all():",
+    )
+    assert (first_match.before, first_match.after) == (("import os", ""), ("    return 1", ""))
+    assert second_match.line == 6
     text = "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
     assert searcher.search("load_one", context_lines=1).as_text() == text
 
@@ -189,8 +192,8 @@ def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> Non
 def test_overlapping_context_lines_are_shown_once(tmp_path: Path) -> None:
     text = "".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb"))
     (tmp_path / "log").write_text(text)
-    found = CodeSearcher(tmp_path).search("^b", context_lines=1)
-    lines = [line.strip() for line in found.as_text().splitlines()]
+    code_matches = CodeSearcher(tmp_path).search("^b", context_lines=1)
+    lines = [line.strip() for line in code_matches.as_text().splitlines()]
     assert lines == ["log", "1- a 0", "2: b 1", "3: b 2", "4- a 3", "--", "7- c 6", "8: b 7"]
     assert "--" not in CodeSearcher(tmp_path).search("^b", context_lines=0).as_text()
     assert CodeSearcher(tmp_path).search("b 1", context_lines=5).found[0].before == ("a 0",)
@@ -220,9 +223,9 @@ def test_files_are_chosen_by_name_or_by_path(
 
 
 def test_search_stops_at_the_limit_and_notes_it(searcher: CodeSearcher) -> None:
-    found = searcher.search("load", limit=3)
-    assert (len(found.found), found.ended) == (3, "limit")
-    assert found.as_text().endswith("[There is more; narrow the pattern or raise limit.]")
+    code_matches = searcher.search("load", limit=3)
+    assert (len(code_matches.found), code_matches.ended) == (3, "limit")
+    assert code_matches.as_text().endswith("[There is more; narrow the pattern or raise limit.]")
 
 
 def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
@@ -240,7 +243,8 @@ def test_mainframe_line_ends_are_recognised(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("between", ["\f", "\v", "\x1c", "\u2028", "\x85"])
 def test_search_and_read_number_lines_alike(tmp_path: Path, between: str) -> None:
-    utf8, latin = f"one{between}\r\ntwo", f"one\xfc{between}\ntwo"
+    utf8 = f"one{between}\r\ntwo"
+    latin = f"one\xfc{between}\ntwo"
     for data in (utf8.encode(), latin.encode("latin-1", "ignore")):
         (tmp_path / "a.txt").write_bytes(data)
         searcher = CodeSearcher(tmp_path)
@@ -261,17 +265,19 @@ def test_nested_folders_need_no_recursive_calls(tmp_path: Path) -> None:
 
 
 def test_results_with_context_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.code._MOST", 100_000)
+    monkeypatch.setattr("mahtab_tui.knowledge.code.MAX_RESULT_CHARS", 100_000)
     (tmp_path / "x.txt").write_text(("x" * 400 + "\n") * 2_000)
-    found = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
-    assert (0 < len(found.found) < 20, found.ended) == (True, "size")
-    more = "[There is more than can be shown; narrow the pattern or lower context_lines.]"
-    assert found.as_text().endswith(more)
+    code_matches = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
+    assert (0 < len(code_matches.found) < 20, code_matches.ended) == (True, "size")
+    truncation_note = (
+        "[There is more than can be shown; narrow the pattern or lower context_lines.]"
+    )
+    assert code_matches.as_text().endswith(truncation_note)
 
 
 def test_invalid_regular_expression_gives_one_sentence(searcher: CodeSearcher) -> None:
-    why = r"missing \), unterminated subpattern at position 0\."
-    with pytest.raises(CodeError, match=rf"'\(' is not a regular expression: {why}"):
+    problem = r"missing \), unterminated subpattern at position 0\."
+    with pytest.raises(CodeError, match=rf"'\(' is not a regular expression: {problem}"):
         searcher.search("(")
 
 
@@ -284,8 +290,8 @@ def test_a_search_can_be_cancelled(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("a" * 100 + "\n")
     cancelled = threading.Event()
     cancelled.set()
-    found = CodeSearcher(tmp_path).search(r"(a|a)*b$", cancelled=cancelled, seconds=100)
-    assert found.ended == "cancelled"
+    code_matches = CodeSearcher(tmp_path).search(r"(a|a)*b$", cancelled=cancelled, seconds=100)
+    assert code_matches.ended == "cancelled"
 
 
 def test_search_runs_no_modules_of_the_folder(

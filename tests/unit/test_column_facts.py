@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.worker import column_readers
-from mahtab_tui.worker.column_facts import facts_text, moment_text, number_text
-from mahtab_tui.worker.column_readers import pandas_reader
-from mahtab_tui.worker.description import Describer, describe_value
+from mahtab_tui.worker.describing import column_readers
+from mahtab_tui.worker.describing.column_facts import facts_text, moment_text, number_text
+from mahtab_tui.worker.describing.column_readers import pandas_reader
+from mahtab_tui.worker.describing.description import Describer, describe_value
 
 LIMIT = 2_250
 
@@ -56,43 +56,43 @@ def check_statement(statement: str, values: Sequence[Any]) -> None:
     if cut:
         values = values[: parse_count(cut[1])]
         statement = cut[2].replace("none missing", "0 missing")
-    missing = re.match(r"\(?([\d,]+) missing\)?(?:; |  |$)", statement)
+    missing = re.match(r"([\d,]+) missing(?:; |$)", statement)
     assert (parse_count(missing[1]) if missing else 0) == values.count(None)
-    rest = statement[missing.end() :] if missing else statement
+    facts = statement[missing.end() :] if missing else statement
     present = [value for value in values if value is not None]
-    for part in filter(None, rest.split("; ")):
-        check_part(part, present)
+    for fact in filter(None, facts.split("; ")):
+        check_part(fact, present)
 
 
-def check_part(part: str, present: Sequence[Any]) -> None:
+def check_part(fact: str, present: Sequence[Any]) -> None:
     counts = Counter(present)
     numbers = [value for value in present if type(value) is not str and value == value]
-    if match := re.fullmatch(r"only (.*)", part):
+    if match := re.fullmatch(r"only (.*)", fact):
         assert all(is_written_as(match[1], value) for value in numbers)
-    elif match := re.fullmatch(r"([^'\"]+) to ([^'\"]+)", part):
+    elif match := re.fullmatch(r"([^'\"]+) to ([^'\"]+)", fact):
         assert is_written_as(match[1], min(numbers))
         assert is_written_as(match[2], max(numbers))
-    elif part == "all different":
+    elif fact == "all different":
         assert len(counts) == len(present)
-    elif match := re.fullmatch(r"values(?: \((.*) each\))?: (.*)", part):
+    elif match := re.fullmatch(r"values(?: \((.*) each\))?: (.*)", fact):
         repetitions = parse_count(match[1]) if match[1] else 1
         assert Counter(dict(parse_list(match[2], repetitions))) == counts
-    elif match := re.fullmatch(r"([\d,]+) different(?:, most often (.*))?", part):
+    elif match := re.fullmatch(r"([\d,]+) different(?:, most often (.*))?", fact):
         assert parse_count(match[1]) == len(counts)
         commonest = dict(parse_list(match[2] or ""))
         assert all(counts[value] == number for value, number in commonest.items())
         assert list(commonest.values()) == [n for _, n in counts.most_common(len(commonest))]
-    elif match := re.fullmatch(r"([\d,]+) NaN", part):
+    elif match := re.fullmatch(r"([\d,]+) NaN", fact):
         assert parse_count(match[1]) == sum(value != value for value in present)
-    elif match := re.fullmatch(r"numbers as text(?:, except ([\d,]+))?", part):
-        others = sum(not re.fullmatch(r"-?\d[\d,]*(\.\d+)?", value) for value in present)
-        assert others == (parse_count(match[1]) if match[1] else 0)
-    elif match := re.fullmatch(r"mixed types: (.*)", part):
+    elif match := re.fullmatch(r"numbers as text(?:, except ([\d,]+))?", fact):
+        other_values = sum(not re.fullmatch(r"-?\d[\d,]*(\.\d+)?", value) for value in present)
+        assert other_values == (parse_count(match[1]) if match[1] else 0)
+    elif match := re.fullmatch(r"mixed types: (.*)", fact):
         kinds = Counter(type(value).__name__ for value in present)
         pairs = re.findall(r"(\d+) (\w+)", match[1])
         assert {kind: int(number) for number, kind in pairs} == kinds
     else:
-        assert part == "numbers as objects"
+        assert fact == "numbers as objects"
         assert {type(value) for value in present} <= {int, float}
 
 
@@ -125,10 +125,11 @@ def tables(draw: st.DrawFn, kinds: Sequence[str]) -> dict[str, list[Any]]:
     return {name: draw(st.lists(COLUMNS[name][0], min_size=size, max_size=size)) for name in names}
 
 
-def statements(described: str, names: Sequence[str], separator: str) -> Iterator[str]:
-    """Return what is said about each column. separator: matches what stands before it."""
+def statements(described: str, names: Sequence[str], before: str, separator: str) -> Iterator[str]:
+    """Return what is said about each column. before, separator: patterns of what stands between its
+    name and that."""
     for line, name in zip(described.split("\n")[1:], names, strict=False):
-        match = re.fullmatch(rf"{name}{separator}(?:  (.*))?", line)
+        match = re.fullmatch(rf"{name}{before}(?:{separator}(.*))?", line)
         assert match, line
         yield match[1] or ""
 
@@ -139,7 +140,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(column_readers, "_NUMBERS_PER_PART", 7)
     monkeypatch.setattr(column_readers, "_TEXTS_PER_PART", 6)
     seconds = 60.0 if request.param == "read in parts" else 0.0
-    monkeypatch.setattr(column_readers, "TABLE_SECONDS", seconds)
+    monkeypatch.setattr(column_readers, "TABLE_TIMEOUT_S", seconds)
 
 
 @pytest.mark.usefixtures("parts")
@@ -151,7 +152,7 @@ def test_no_statement_about_a_table_of_pandas_is_false(table: dict[str, list[Any
     )
     text = describe_value("it", frame, LIMIT)
     for statement, values in zip(
-        statements(text, list(table), " +.*?"), table.values(), strict=False
+        statements(text, list(table), " [^:]+?", ": "), table.values(), strict=False
     ):
         check_statement(statement, values)
 
@@ -170,7 +171,7 @@ def test_no_statement_about_a_table_of_polars_or_arrow_is_false(
     frame = pl.DataFrame(table, strict=False) if is_polars else arrow
     text = describe_value("it", frame, LIMIT)
     for statement, values in zip(
-        statements(text, list(table), " .*?: .*?"), table.values(), strict=False
+        statements(text, list(table), " .*?: .*?", "  "), table.values(), strict=False
     ):
         check_statement(statement, values)
 
@@ -182,15 +183,15 @@ def test_rare_values_further_down_are_counted() -> None:
 
 
 def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_readers, "TABLE_SECONDS", 0.0)
+    monkeypatch.setattr(column_readers, "TABLE_TIMEOUT_S", 0.0)
     rows = 50_000
     frame = pd.DataFrame(
         {"n": np.arange(rows), "x": [1.0] * 9_000 + [None] * 41_000, "s": ["a"] * rows}
     )
     assert describe_value("it", frame, LIMIT).split("\n")[1:4] == [
-        "n      int64  first 10,000 rows only: none missing; 0 to 9999",
-        "x    float64  first 10,000 rows only: 1,000 missing; only 1",
-        "s        str  first 10,000 rows only: none missing; values: 'a' 10000",
+        "n int64: first 10,000 rows only: none missing; 0 to 9999",
+        "x float64: first 10,000 rows only: 1,000 missing; only 1",
+        "s str: first 10,000 rows only: none missing; values: 'a' 10000",
     ]
 
 
@@ -251,9 +252,9 @@ def test_descriptions_are_kept_until_a_cell_has_run() -> None:
     def read() -> str:
         return describer.describe(["frame", "no such name"], LIMIT)["frame"]
 
-    first = read()
+    first_description = read()
     frame.loc[0, "n"] = 99
-    assert read() == first
+    assert read() == first_description
     version[0] = 2
     assert "1 to 99" in read()
     version[0] = None  # a cell runs

@@ -23,9 +23,115 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.completion.complete import MOST, complete
+from mahtab_tui.worker.completion.complete import MAX_COMPLETIONS, complete
 from mahtab_tui.worker.completion.signatures import format_signature
 from tests.tables import rows
+
+NAMED = r"""
+poi | point
+x = poi | point
+f'{poi | point
+f'{{}} {point.le | length
+point.u | unit
+point.moved(1).mo | moved
+Point(1).mo | moved
+Colour.R | RED
+[1].ap | append
+(point).le | length
+sys.versio | version_info
+nested['outer'][' | inner
+nested[ | 7
+ordered['f | first
+df[' | unit price
+df[['price', 'u | unit price
+df.grö | größe
+Point(1, la | label=
+point.moved(1, side | sideways=
+Ship(cap | captain=
+decorated(1, ga | gamma=
+part(ga | gamma=
+plain(1,\n      ga | gamma=
+import json, coll | collections
+from json import (load,\n  du | dumps
+from email import mi | mime
+import xml.do | dom
+whil | while
+alpha_beta = 1\nalp | alpha_beta
+pnt | point
+POI | point
+"""
+
+TABLE = r"""
+df.city.str.con | contains
+df['city'].str.up | upper
+df.when.dt.ye | year
+df.kind.cat.cod | codes
+df.plot.ba | bar
+city.str.split(',').str.ge | get
+df.groupby('city').pri | price
+df.groupby('city').ag | agg
+df.groupby('city').price.me | mean
+df.groupby('city')['price'].med | median
+df.groupby('ci | city
+df.groupby('city').mean().sort_v | sort_values
+df[df.price > 1].pri | price
+df.head().ci | city
+df.head()['pr | price
+df.sort_values('price').to_cs | to_csv
+df.loc[0].ind | index
+df.loc[:, 'city'].str.lo | lower
+df.iloc[:3].pri | price
+df.columns.str.lo | lower
+df.index.dt | dtype
+df.price.mean().is_ | is_integer
+df.city.value_counts().he | head
+df.rolling(2).me | mean
+df.to_csv('x', ind | index=
+pd.read_csv('x', par | parse_dates=
+pd.read_csv('x').gro | groupby
+pd.concat([df]).hea | head
+pd.to_datetime(df.city).dt.mon | month
+df.merge(df, ho | how=
+pf.filter(pl.col('city').str.ends | ends_with
+pf['city'].str.to_up | to_uppercase
+pf.lazy().coll | collect
+pf['ci | city
+np.arange(3).resh | reshape
+np.linspace(0, 1, nu | num=
+np.zeros(3).T.as | astype
+plt.figure().savef | savefig
+fig, ax = plt.subplots()\nfig.savef | savefig
+json.dumps(data, ind | indent=
+re.match('a', text).gr | group
+re.compile('a').fullm | fullmatch
+datetime.datetime.now().strf | strftime
+collections.Counter(text).most | most_common
+text.split(',')[0].up | upper
+text.upper().sp | split
+path.parent.ex | exists
+path.read_text().spl | split
+(path / 'a').is_fil | is_file
+open('x').readl | readline
+with open('x') as file:\n    file.readl | readline
+data['a']['b'].app | append
+data[' | a
+user.title.up | upper
+user.friend().na | name
+User('x').ta | tags
+items[-1].fri | friend
+send('x', ret | retries=
+send('x')[0].up | upper
+sorted([1], rev | reverse=
+print(1, se | sep=
+max(1, ke | key=
+int('1', ba | base=
+import csv\ncsv.DictR | DictReader
+new = df.head()\nnew.pri | price
+rows = text.split()\nrows[0].low | lower
+df.__len | __len__
+from pandas import DataF | DataFrame
+"""
+"""Code, and the completion that must come first."""
 
 
 class Bomb(BaseException):
@@ -101,7 +207,7 @@ def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def plain(alpha: int, /, beta: int, *rest: int, gamma: int = 1, **others: int) -> None: ...
+def plain(alpha: int, /, beta: int, *numbers: int, gamma: int = 1, **options: int) -> None: ...
 
 
 NAMESPACE: dict[str, Any] = {
@@ -121,44 +227,9 @@ NAMESPACE: dict[str, Any] = {
 }
 
 
-NAMED = r"""
-poi | point
-x = poi | point
-f'{poi | point
-f'{{}} {point.le | length
-point.u | unit
-point.moved(1).mo | moved
-Point(1).mo | moved
-Colour.R | RED
-[1].ap | append
-(point).le | length
-sys.versio | version_info
-nested['outer'][' | inner
-nested[ | 7
-ordered['f | first
-df[' | unit price
-df[['price', 'u | unit price
-df.grö | größe
-Point(1, la | label=
-point.moved(1, side | sideways=
-Ship(cap | captain=
-decorated(1, ga | gamma=
-part(ga | gamma=
-plain(1,\n      ga | gamma=
-import json, coll | collections
-from json import (load,\n  du | dumps
-from email import mi | mime
-import xml.do | dom
-whil | while
-alpha_beta = 1\nalp | alpha_beta
-pnt | point
-POI | point
-"""
-
-
-@pytest.mark.parametrize(("code", "wanted"), [*rows(NAMED), ("point\\\n.le", "length")])
-def test_completions_match_the_table(code: str, wanted: str) -> None:
-    assert wanted in labels(NAMESPACE, code)
+@pytest.mark.parametrize(("code", "label"), [*rows(NAMED), ("point\\\n.le", "length")])
+def test_completions_match_the_table(code: str, label: str) -> None:
+    assert label in labels(NAMESPACE, code)
 
 
 class User:
@@ -183,7 +254,8 @@ def send(text: str, *, retries: int = 1) -> list[str]:
 @pytest.fixture(scope="module")
 def table_names() -> dict[str, Any]:
     df = pd.DataFrame({"city": ["a"], "price": [1.5]})
-    df["when"], df["kind"] = pd.to_datetime(["2020-01-01"]), pd.Categorical(["x"])
+    df["when"] = pd.to_datetime(["2020-01-01"])
+    df["kind"] = pd.Categorical(["x"])
     modules = {"np": np, "pd": pd, "pl": pl, "plt": plt, "re": re, "json": json}
     modules |= {"datetime": datetime, "collections": collections}
     tables = {"df": df, "city": df["city"], "pf": pl.DataFrame({"city": ["a"]})}
@@ -192,82 +264,9 @@ def table_names() -> dict[str, Any]:
     return {**modules, **tables, **plain, **users}
 
 
-TABLE = r"""
-df.city.str.con | contains
-df['city'].str.up | upper
-df.when.dt.ye | year
-df.kind.cat.cod | codes
-df.plot.ba | bar
-city.str.split(',').str.ge | get
-df.groupby('city').pri | price
-df.groupby('city').ag | agg
-df.groupby('city').price.me | mean
-df.groupby('city')['price'].med | median
-df.groupby('ci | city
-df.groupby('city').mean().sort_v | sort_values
-df[df.price > 1].pri | price
-df.head().ci | city
-df.head()['pr | price
-df.sort_values('price').to_cs | to_csv
-df.loc[0].ind | index
-df.loc[:, 'city'].str.lo | lower
-df.iloc[:3].pri | price
-df.columns.str.lo | lower
-df.index.dt | dtype
-df.price.mean().is_ | is_integer
-df.city.value_counts().he | head
-df.rolling(2).me | mean
-df.to_csv('x', ind | index=
-pd.read_csv('x', par | parse_dates=
-pd.read_csv('x').gro | groupby
-pd.concat([df]).hea | head
-pd.to_datetime(df.city).dt.mon | month
-df.merge(df, ho | how=
-pf.filter(pl.col('city').str.ends | ends_with
-pf['city'].str.to_up | to_uppercase
-pf.lazy().coll | collect
-pf['ci | city
-np.arange(3).resh | reshape
-np.linspace(0, 1, nu | num=
-np.zeros(3).T.as | astype
-plt.figure().savef | savefig
-fig, ax = plt.subplots()\nfig.savef | savefig
-json.dumps(data, ind | indent=
-re.match('a', text).gr | group
-re.compile('a').fullm | fullmatch
-datetime.datetime.now().strf | strftime
-collections.Counter(text).most | most_common
-text.split(',')[0].up | upper
-text.upper().sp | split
-path.parent.ex | exists
-path.read_text().spl | split
-(path / 'a').is_fil | is_file
-open('x').readl | readline
-with open('x') as file:\n    file.readl | readline
-data['a']['b'].app | append
-data[' | a
-user.title.up | upper
-user.friend().na | name
-User('x').ta | tags
-items[-1].fri | friend
-send('x', ret | retries=
-send('x')[0].up | upper
-sorted([1], rev | reverse=
-print(1, se | sep=
-max(1, ke | key=
-int('1', ba | base=
-import csv\ncsv.DictR | DictReader
-new = df.head()\nnew.pri | price
-rows = text.split()\nrows[0].low | lower
-df.__len | __len__
-from pandas import DataF | DataFrame
-"""
-"""Code, and the completion that must come first."""
-
-
-@pytest.mark.parametrize(("code", "wanted"), rows(TABLE))
-def test_best_completion_comes_first(table_names: dict[str, Any], code: str, wanted: str) -> None:
-    assert labels(table_names, code)[0] == wanted
+@pytest.mark.parametrize(("code", "label"), rows(TABLE))
+def test_best_completion_comes_first(table_names: dict[str, Any], code: str, label: str) -> None:
+    assert labels(table_names, code)[0] == label
 
 
 def test_columns_of_polars_and_unasked_underscores_are_not_listed() -> None:
@@ -308,8 +307,8 @@ def test_files_are_completed_in_strings(project: Path) -> None:
     (project / "deep folder" / "more.csv").write_text("", "utf-8")
     (project / ".hidden").write_text("", "utf-8")
     assert labels({}, "open('d") == ["data.csv", "deep folder/"]
-    found = complete({}, "open('deep folder/m", 19)
-    assert (found["start"], found["items"][0]["text"]) == (18, "more.csv'")
+    completions = complete({}, "open('deep folder/m", 19)
+    assert (completions["start"], completions["items"][0]["text"]) == (18, "more.csv'")
     assert labels({}, "open('.h") == [".hidden"]
     texts = [item["text"] for item in complete({}, "open('d')", 7)["items"]]
     assert texts == ["data.csv", "deep folder/"]
@@ -317,8 +316,8 @@ def test_files_are_completed_in_strings(project: Path) -> None:
 
 def test_exact_matches_come_first_then_prefixes_then_subsequences() -> None:
     namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
-    found = [name for name in labels(namespace, "pot") if name in namespace]
-    assert found == ["pot", "potato", "Potter", "spot", "p_o_t"]
+    matching_names = [name for name in labels(namespace, "pot") if name in namespace]
+    assert matching_names == ["pot", "potato", "Potter", "spot", "p_o_t"]
 
 
 def test_private_names_are_listed_after_an_underscore() -> None:
@@ -326,10 +325,10 @@ def test_private_names_are_listed_after_an_underscore() -> None:
     assert labels(namespace, "gro")[:2] == ["group", "a_grown"]
     assert "_grow" not in labels(namespace, "gro")
     assert labels(namespace, "_g")[0] == "_grow"
-    found = complete(namespace, "gro", 3)
-    assert (len(found["items"]), found["more"]) == (len(labels(namespace, "gro")), 0)
-    found = complete({f"name{i}": i for i in range(1_000)}, "name", 4)
-    assert (len(found["items"]), found["more"] >= 800) == (MOST, True)
+    completions = complete(namespace, "gro", 3)
+    assert (len(completions["items"]), completions["more"]) == (len(labels(namespace, "gro")), 0)
+    completions = complete({f"name{i}": i for i in range(1_000)}, "name", 4)
+    assert (len(completions["items"]), completions["more"] >= 800) == (MAX_COMPLETIONS, True)
 
 
 def test_a_function_is_listed_with_all_its_parameters() -> None:
@@ -338,12 +337,12 @@ def test_a_function_is_listed_with_all_its_parameters() -> None:
     @functools.wraps(inner)
     def decorated(*args: object, **options: object) -> None: ...
 
-    def gather(first: int, *rest: int, sep: str = "", **options: int) -> None: ...
+    def gather(first: int, *numbers: int, sep: str = "", **options: int) -> None: ...
 
     items = complete({"decorated": decorated, "gather": gather}, "", 0)["items"]
     described = {item["label"]: item["doc"] for item in items}
     assert described["decorated"] == "(by, *, axis)"
-    assert described["gather"] == "(first, *rest, sep, **options)"
+    assert described["gather"] == "(first, *numbers, sep, **options)"
 
 
 def test_keyword_arguments_come_before_names_and_not_within_an_argument() -> None:
@@ -368,9 +367,9 @@ def test_completed_key_includes_its_quotes(code: str, text: str) -> None:
 
 
 def test_existing_quote_is_not_doubled() -> None:
-    found = complete(NAMESPACE, "nested['ou']", 10)
-    assert [(item["label"], item["text"]) for item in found["items"]] == [("outer", "outer")]
-    assert found["start"] == 8
+    completions = complete(NAMESPACE, "nested['ou']", 10)
+    assert [(item["label"], item["text"]) for item in completions["items"]] == [("outer", "outer")]
+    assert completions["start"] == 8
 
 
 @example("__", "'")
@@ -383,7 +382,7 @@ def test_inserted_key_is_the_right_key(key: str, quote: str) -> None:
 
 
 def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
-    assert labels({}, "x = 1\n  %t") == ["time", "timeit"]
+    assert labels({}, "x = 1\n  %t") == ["tb", "time", "timeit"]
     assert labels({}, "%%tim") == ["time", "timeit"]
     assert "timeit" not in labels({}, "x %t")
     assert "timeit" not in labels({}, "x = (1\n%t")
@@ -419,9 +418,11 @@ def test_hostile_objects_are_not_run(base: tuple[type, ...], code: str) -> None:
     f.__annotations__["return"] = Maker.made.__annotations__["return"] = cls
 
     deep = types.SimpleNamespace(h=h)
-    found = labels({"h": h, "C": cls, "f": f, "m": Maker(), "deep": deep, "d": {"h": h}}, code)
+    listed_labels = labels(
+        {"h": h, "C": cls, "f": f, "m": Maker(), "deep": deep, "d": {"h": h}}, code
+    )
     if code == "h." and not base:
-        assert {"danger", "harmless"} <= set(found)
+        assert {"danger", "harmless"} <= set(listed_labels)
 
 
 def test_non_string_names_and_overpromising_modules_are_skipped() -> None:
@@ -434,8 +435,8 @@ def test_non_string_names_and_overpromising_modules_are_skipped() -> None:
 
 @given(st.text(max_size=80), st.integers(0, 80))
 def test_completion_accepts_any_text(code: str, cursor: int) -> None:
-    found = complete(NAMESPACE, code, min(cursor, len(code)))
-    assert 0 <= found["start"] <= min(cursor, len(code))
+    completions = complete(NAMESPACE, code, min(cursor, len(code)))
+    assert 0 <= completions["start"] <= min(cursor, len(code))
 
 
 @given(

@@ -14,8 +14,10 @@ import pandas as pd
 import pytest
 
 from mahtab_tui.knowledge.confined_folder import decode
-from mahtab_tui.worker import contexts
-from mahtab_tui.worker.contexts import ContextError, ContextText, read_context
+from mahtab_tui.worker.rlm import contexts
+from mahtab_tui.worker.rlm.contexts import ContextError, ContextText, read_context
+
+FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
 
 
 def parts(context: ContextText) -> dict[str, str]:
@@ -37,8 +39,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
 
 def test_texts_are_unchanged() -> None:
     data = b"a text\n"
-    for given in ("a text\n", data, bytearray(data), memoryview(data), io.StringIO("a text\n")):
-        assert read_context(given) == ContextText("a text\n")
+    for source in ("a text\n", data, bytearray(data), memoryview(data), io.StringIO("a text\n")):
+        assert read_context(source) == ContextText("a text\n")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_unsearchable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         read_context(tmp_path)
     for number in range(4):
         (tmp_path / f"{number}.txt").write_text("x")
-    monkeypatch.setattr(contexts, "_FILES", 3)
+    monkeypatch.setattr(contexts, "_MAX_FILES", 3)
     with pytest.raises(ContextError, match="more than 3 files"):
         read_context(tmp_path)
 
@@ -111,8 +113,8 @@ def test_unreadable_files_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "shut").mkdir()
-    for each in ("open.txt", name):
-        (tmp_path / each).write_text(each)
+    for filename in ("open.txt", name):
+        (tmp_path / filename).write_text(filename)
     shut = tmp_path / name.partition("/")[0]
     refuse(monkeypatch, shut)
     assert parts(read_context(tmp_path)) == {"open.txt": "open.txt"}
@@ -155,11 +157,8 @@ def test_a_table_is_csv_with_its_columns_named() -> None:
     assert "and 50 more" in read_context(wide).about
 
 
-FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
-
-
 @pytest.mark.parametrize(
-    ("given", "text", "columns"),
+    ("frame", "text", "columns"),
     [
         (FRAME[FRAME.born > 1900], ",born\n1,1906\n2,1936\n", "(the index), born"),
         (FRAME[::2], ",born\n0,1815\n2,1936\n", "(the index), born"),
@@ -177,8 +176,8 @@ FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
         (FRAME.born[1:], ",born\n1,1906\n2,1936\n", "(the index), born"),
     ],
 )
-def test_meaningful_index_becomes_a_column(given: object, text: str, columns: str) -> None:
-    context = read_context(given)
+def test_meaningful_index_becomes_a_column(frame: object, text: str, columns: str) -> None:
+    context = read_context(frame)
     assert (context.text, context.about.rpartition("the columns ")[2]) == (text, columns)
 
 
@@ -188,8 +187,8 @@ def test_tables_and_series_among_documents() -> None:
     assert parts(read_context(pd.Series(["a", "b"]))) == {"0": "a", "1": "b"}
 
 
-@pytest.mark.parametrize("given", [None, 5, object(), len])
-def test_unsupported_context_type_is_refused(given: object) -> None:
-    name = type(given).__name__
+@pytest.mark.parametrize("value", [None, 5, object(), len])
+def test_unsupported_context_type_is_refused(value: object) -> None:
+    name = type(value).__name__
     with pytest.raises(ContextError, match=f"A value of type {name} cannot be searched"):
-        read_context(given)
+        read_context(value)

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.differences import changed_fields
-from mahtab_tui.kernel.base import Change, Variable
+from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.mcp.handlers import format_changes
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "changed"),
+    ("before", "after", "changed"),
     [
         ("(balance=100)", "(balance=50)", "balance=100 → 50"),
         ("(id=7, total=3.5)", "(id=7, total=4.0)", "total=3.5 → 4.0"),
@@ -27,24 +27,24 @@ from mahtab_tui.mcp.handlers import format_changes
         ("", "", ""),
     ],
 )
-def test_only_the_fields_that_differ_are_named(before: str, now: str, changed: str) -> None:
-    assert changed_fields(before, now) == changed
+def test_only_the_fields_that_differ_are_named(before: str, after: str, changed: str) -> None:
+    assert changed_fields(before, after) == changed
 
 
 @given(st.text(), st.text())
-def test_any_texts_can_be_compared(before: str, now: str) -> None:
-    changed_fields(before, now)
-    changed_fields(f"({before})", f"({now})")
+def test_any_texts_can_be_compared(before: str, after: str) -> None:
+    changed_fields(before, after)
+    changed_fields(f"({before})", f"({after})")
 
 
 def test_an_agent_is_told_only_the_fields_that_changed() -> None:
-    before, now = (
+    before, after = (
         Variable("a", "Account", f"(owner='Ada', balance={balance})", "data")
         for balance in (100, 50)
     )
     table = Variable("df", "DataFrame", "9 × 3", "data")
     changes = [
-        Change("a", "changed", now, before),
+        Change("a", "changed", after, before),
         Change("df", "changed", table, None, "+ column `z`"),
     ]
     assert format_changes(changes) == (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.store.database import History
 from mahtab_tui.tui.editor.pasting import (
-    CLASSIFIED,
+    MAX_CLASSIFIED_CHARS,
     clean,
     is_code,
     is_complete,
@@ -45,107 +45,7 @@ PYTHON = [
     "for x in y:\n    print(x)",
 ]
 AMBIGUOUS = ["", "yes", "not now", "def f(a, b", "for x in df.columns:", "print('a' 'b'"]
-AMBIGUOUS += ["%timeit f()", "(" * CLASSIFIED, "word " * CLASSIFIED]
-
-
-@pytest.mark.parametrize("text", [*PROSE, *PYTHON, *AMBIGUOUS])
-def test_prose_and_code_are_recognized_and_ambiguous_text_is_neither(text: str) -> None:
-    assert is_prose(text) == (text in PROSE)
-    assert is_code(text) == (text in PYTHON)
-
-
-def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None:
-    history = InputHistory(History(tmp_path / "history.db", "p"))
-    for text in ("df.head()", "x = 2", "df", "df.tail()", "x = 3"):
-        history.add(text, "python")
-    assert history.step(1, "python", "df") == "df.tail()"
-    assert history.step(1, "python", "df.tail()  # mine") == "df.head()"
-    assert history.step(1, "python", "df.head()") is None
-    assert history.step(-1, "python", "df.head()") == "df.tail()"
-    assert history.step(-1, "python", "df.tail()") == "df"
-    assert history.step(1, "python", "") == "x = 3"
-
-
-@pytest.mark.parametrize(
-    ("before", "indent"),
-    [
-        ("x = 1", 0),
-        ("if x:", 4),
-        ("if x:  # why", 4),
-        ("    while y:", 8),
-        ("x = [", 4),
-        ("f(a, {", 4),
-        ("    x = 1", 4),
-        ("    return x", 0),
-        ("        raise ValueError(x)", 4),
-        ("    pass", 0),
-        ("return", 0),
-        ("    returned = 1", 4),
-        ("    return {", 8),
-        ("# remark:", 0),
-        ("print('a: # b')", 0),
-        ("print('if x:')", 0),
-        ("def f(\n    a,\n):", 4),
-        ("    if (a and\n            b):", 8),
-        ("x = [1,", 4),
-        ("x = [1,\n     2,", 5),
-        ("x = [{\n    'a': (1,", 8),
-        ("    x = [1,\n         2]", 4),
-        ("    return f(a,\n             b)", 0),
-        ("x = '''[(", 0),
-        ("x = '''[(\n  text", 2),
-        ("x = '''[('''", 0),
-        ("", 0),
-    ],
-)
-def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> None:
-    assert next_indent(before) == " " * indent
-
-
-def test_literals_and_comments_are_stripped() -> None:
-    assert strip_literals('f(\'a\', """b\nc""")  # d') == 'f("", "")  '
-
-
-@pytest.mark.parametrize(
-    ("text", "python"),
-    [
-        ("x = 1\r\ny = 2\r", "x = 1\ny = 2\n"),
-        ("\tif x:\n\t\ty", "if x:\n    y"),
-        ("    if x:\n        y\n\n    z", "if x:\n    y\n\nz"),
-        ("x = 'a\tb'", "x = 'a\tb'"),
-        (">>> x = 1\n>>> for y in z:\n...     y\n...\n1\n", "x = 1\nfor y in z:\n    y\n\n# 1"),
-        ("    >>> x\n    1", "x\n# 1"),
-        ("In [3]: x = [\n   ...:     1]\nOut[3]: 5", "x = [\n    1]\n# Out[3]: 5"),
-        ("x = 1 \x1b]52;c;aGk=\x07+ 1\x00", "x = 1 + 1"),
-        ("x = 'a\u202eb'", "x = 'ab'"),
-        ("...", "..."),
-        ("... and so on", "... and so on"),
-        ("```python\nx = 1\n\ny = 2\n```\n", "x = 1\n\ny = 2"),
-        ("\n  ~~~ py\n  x = 1\n  ~~~", "x = 1"),
-        ("```\n>>> x\n1\n```", "x\n# 1"),
-        ("````\ns = '''\n```\nx\n```\n'''\n````", "s = '''\n```\nx\n```\n'''"),
-        ('```python title="a.py" hl_lines="1"\nx = 1\n```', "x = 1"),
-        ("```{python}\nx = 1\n```", "x = 1"),
-        ("      ```py\n      x = 1\n      ```", "x = 1"),
-        ("```python\nx = 1", "x = 1"),
-        ("s = '''\n```py\nx\n```\n'''", "s = '''\n```py\nx\n```\n'''"),
-        ("s = '''\n```py\nx\n```", "s = '''\n```py\nx\n```"),
-    ],
-)
-def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
-    assert prepare_pasted_python(text, into_empty=True) == python
-
-
-@given(st.text())
-def test_clean_text_holds_no_control_characters(text: str) -> None:
-    assert not any(ord(character) < 32 and character not in "\n\t" for character in clean(text))
-
-
-@pytest.mark.timeout(60)
-def test_blanks_behind_a_fence_take_linear_time() -> None:
-    text = f"```{' ' * 1_000_000}!"
-    assert prepare_pasted_python(text, into_empty=True) == text
-
+AMBIGUOUS += ["%timeit f()", "(" * MAX_CLASSIFIED_CHARS, "word " * MAX_CLASSIFIED_CHARS]
 
 OPEN = [
     "f(1,",
@@ -208,6 +108,105 @@ WRONG = [  # it runs, so that its error shows
 ]
 
 
+@pytest.mark.parametrize("text", [*PROSE, *PYTHON, *AMBIGUOUS])
+def test_prose_and_code_are_recognized_and_ambiguous_text_is_neither(text: str) -> None:
+    assert is_prose(text) == (text in PROSE)
+    assert is_code(text) == (text in PYTHON)
+
+
+def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None:
+    history = InputHistory(History(tmp_path / "history.db", "p"))
+    for text in ("df.head()", "x = 2", "df", "df.tail()", "x = 3"):
+        history.add(text, "python")
+    assert history.step(1, "python", "df") == "df.tail()"
+    assert history.step(1, "python", "df.tail()  # mine") == "df.head()"
+    assert history.step(1, "python", "df.head()") is None
+    assert history.step(-1, "python", "df.head()") == "df.tail()"
+    assert history.step(-1, "python", "df.tail()") == "df"
+    assert history.step(1, "python", "") == "x = 3"
+
+
+@pytest.mark.parametrize(
+    ("text_before", "indent"),
+    [
+        ("x = 1", 0),
+        ("if x:", 4),
+        ("if x:  # why", 4),
+        ("    while y:", 8),
+        ("x = [", 4),
+        ("f(a, {", 4),
+        ("    x = 1", 4),
+        ("    return x", 0),
+        ("        raise ValueError(x)", 4),
+        ("    pass", 0),
+        ("return", 0),
+        ("    returned = 1", 4),
+        ("    return {", 8),
+        ("# remark:", 0),
+        ("print('a: # b')", 0),
+        ("print('if x:')", 0),
+        ("def f(\n    a,\n):", 4),
+        ("    if (a and\n            b):", 8),
+        ("x = [1,", 4),
+        ("x = [1,\n     2,", 5),
+        ("x = [{\n    'a': (1,", 8),
+        ("    x = [1,\n         2]", 4),
+        ("    return f(a,\n             b)", 0),
+        ("x = '''[(", 0),
+        ("x = '''[(\n  text", 2),
+        ("x = '''[('''", 0),
+        ("", 0),
+    ],
+)
+def test_a_new_line_is_indented_as_python_wants_it(text_before: str, indent: int) -> None:
+    assert next_indent(text_before) == " " * indent
+
+
+def test_literals_and_comments_are_stripped() -> None:
+    assert strip_literals('f(\'a\', """b\nc""")  # d') == 'f("", "")  '
+
+
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        ("x = 1\r\ny = 2\r", "x = 1\ny = 2\n"),
+        ("\tif x:\n\t\ty", "if x:\n    y"),
+        ("    if x:\n        y\n\n    z", "if x:\n    y\n\nz"),
+        ("x = 'a\tb'", "x = 'a\tb'"),
+        (">>> x = 1\n>>> for y in z:\n...     y\n...\n1\n", "x = 1\nfor y in z:\n    y\n\n# 1"),
+        ("    >>> x\n    1", "x\n# 1"),
+        ("In [3]: x = [\n   ...:     1]\nOut[3]: 5", "x = [\n    1]\n# Out[3]: 5"),
+        ("x = 1 \x1b]52;c;aGk=\x07+ 1\x00", "x = 1 + 1"),
+        ("x = 'a\u202eb'", "x = 'ab'"),
+        ("...", "..."),
+        ("... and so on", "... and so on"),
+        ("```python\nx = 1\n\ny = 2\n```\n", "x = 1\n\ny = 2"),
+        ("\n  ~~~ py\n  x = 1\n  ~~~", "x = 1"),
+        ("```\n>>> x\n1\n```", "x\n# 1"),
+        ("````\ns = '''\n```\nx\n```\n'''\n````", "s = '''\n```\nx\n```\n'''"),
+        ('```python title="a.py" hl_lines="1"\nx = 1\n```', "x = 1"),
+        ("```{python}\nx = 1\n```", "x = 1"),
+        ("      ```py\n      x = 1\n      ```", "x = 1"),
+        ("```python\nx = 1", "x = 1"),
+        ("s = '''\n```py\nx\n```\n'''", "s = '''\n```py\nx\n```\n'''"),
+        ("s = '''\n```py\nx\n```", "s = '''\n```py\nx\n```"),
+    ],
+)
+def test_pasted_python_is_made_runnable(text: str, python: str) -> None:
+    assert prepare_pasted_python(text, into_empty=True) == python
+
+
+@given(st.text())
+def test_clean_text_holds_no_control_characters(text: str) -> None:
+    assert not any(ord(character) < 32 and character not in "\n\t" for character in clean(text))
+
+
+@pytest.mark.timeout(60)
+def test_blanks_behind_a_fence_take_linear_time() -> None:
+    text = f"```{' ' * 1_000_000}!"
+    assert prepare_pasted_python(text, into_empty=True) == text
+
+
 @pytest.mark.parametrize("source", [*OPEN, *COMPLETE, *WRONG])
 def test_code_is_complete_unless_it_continues(source: str) -> None:
     assert is_complete(source) == (source not in OPEN)
@@ -257,15 +256,16 @@ def add(history: History, *texts: str) -> None:
 def test_entries_are_newest_first_with_this_projects_before_others(
     open_history: OpenHistory, path: Path
 ) -> None:
-    here, there = open_history("/here"), open_history("/there")
-    add(here, "a = 1")
-    here.add("why?", "ask")
-    add(there, "b = 2")
-    add(here, "c\nd")
-    assert texts(here) == ["c\nd", "why?", "a = 1", "b = 2"]
-    assert texts(here, "python") == ["c\nd", "a = 1", "b = 2"]
-    assert texts(there) == ["b = 2", "c\nd", "why?", "a = 1"]
-    assert here.problem == there.problem == ""
+    history_here = open_history("/here")
+    history_there = open_history("/there")
+    add(history_here, "a = 1")
+    history_here.add("why?", "ask")
+    add(history_there, "b = 2")
+    add(history_here, "c\nd")
+    assert texts(history_here) == ["c\nd", "why?", "a = 1", "b = 2"]
+    assert texts(history_here, "python") == ["c\nd", "a = 1", "b = 2"]
+    assert texts(history_there) == ["b = 2", "c\nd", "why?", "a = 1"]
+    assert history_here.problem == history_there.problem == ""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -280,17 +280,17 @@ def test_repeated_input_is_stored_once(open_history: OpenHistory, path: Path) ->
 
 def test_history_survives_a_restart_with_any_text(open_history: OpenHistory) -> None:
     hostile = ["nul \x00", "lone \ud800", "'; drop table input; --", "ש" * 100_000]
-    first = open_history()
-    add(first, *hostile)
-    first.close()
+    first_history = open_history()
+    add(first_history, *hostile)
+    first_history.close()
     assert texts(open_history()) == hostile[::-1]
 
 
 def test_search_finds_all_words_in_any_order(open_history: OpenHistory) -> None:
     history = open_history()
     add(history, "df.describe()", "d = fetch()", "print(df)\nmore", "nothing", "DF")
-    found = [entry.text for entry in history.search("df")]
-    assert found == ["DF", "print(df)\nmore", "df.describe()"]
+    texts = [entry.text for entry in history.search("df")]
+    assert texts == ["DF", "print(df)\nmore", "df.describe()"]
     assert [entry.text for entry in history.search("more print")] == ["print(df)\nmore"]
     assert [entry.text for entry in history.search("df", limit=1)] == ["DF"]
     assert history.search("zzz") == []
@@ -325,11 +325,11 @@ def test_folder_at_the_file_path_leaves_history_in_memory(
 def test_locked_file_is_reported_and_not_moved_away(open_history: OpenHistory, path: Path) -> None:
     history = open_history()
     history._database._connection.execute("pragma busy_timeout = 1")
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("begin immediate")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("begin immediate")
     add(history, "x")
     assert "locked" in history.problem
-    other.execute("rollback")
+    connection.execute("rollback")
     add(history, "y")
     assert texts(history) == ["y"]
     assert list(path.parent.glob("*damaged*")) == []
@@ -349,9 +349,9 @@ def test_several_programs_write_at_once(open_history: OpenHistory) -> None:
 def test_no_trace_session_writes_no_inputs(open_history: OpenHistory, path: Path) -> None:
     open_history(no_trace=True)
     assert not path.exists()
-    first = open_history()
-    add(first, "earlier")
+    first_history = open_history()
+    add(first_history, "earlier")
     hidden = open_history(no_trace=True)
     add(hidden, "hidden")
     assert texts(hidden) == ["hidden", "earlier"]
-    assert texts(first) == ["earlier"]
+    assert texts(first_history) == ["earlier"]

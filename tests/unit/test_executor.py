@@ -15,33 +15,45 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel import cells
-from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.kernel.cells import Chunks, TerminalOutput
+from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.tui.editor.pasting import is_complete
-from mahtab_tui.worker import magics, toolbox
-from mahtab_tui.worker.capture import LimitedOutput, OutputLimitError, shorten
-from mahtab_tui.worker.magic_commands import duration
-from mahtab_tui.worker.magics import transform
-from mahtab_tui.worker.text_tools import grep, partition, peek
-from mahtab_tui.worker.toolbox import create, edit, load_claude_sessions, needs_terminal, read
-from mahtab_tui.worker.tracebacks import format_safely
+from mahtab_tui.worker.cells.capture import LimitedOutput, OutputLimitError, shorten
+from mahtab_tui.worker.cells.tracebacks import format_safely
+from mahtab_tui.worker.magic import syntax
+from mahtab_tui.worker.magic.syntax import transform
+from mahtab_tui.worker.magic.timing import duration
+from mahtab_tui.worker.tools import toolbox
+from mahtab_tui.worker.tools.text_tools import grep, partition, peek
+from mahtab_tui.worker.tools.toolbox import create, edit, load_claude_sessions, needs_terminal, read
+
+PLAIN = st.text(st.characters(exclude_characters="\r\b\x1b"), min_size=1, max_size=9)
+PIECES = st.lists(st.tuples(st.sampled_from(["stdout", "value", "traceback"]), PLAIN))
+
+COMPLETE = ["!ls", "x = !ls", "df.head??", "%%time\nx", "for x in y:\n    !ls\n", "%%bash\necho\n"]
+
+INCOMPLETE = ["for x in y:\n    !ls", "x = !ls\nif x:", "!ls\nf(", "%%bash", "%%writefile x.txt"]
+
+TOKENS = ["\n", "    ", *"%time ! ? x ( ) ''' = \\ %%".split()]
 
 
 @given(st.lists(st.text(max_size=12), max_size=12), st.integers(0, 40))
 def test_limited_output_is_cut_at_its_limit(texts: list[str], limit: int) -> None:
-    stream, whole = LimitedOutput(limit=limit), "".join(texts)
-    with pytest.raises(OutputLimitError) if len(whole) > limit else contextlib.nullcontext():
+    stream = LimitedOutput(limit=limit)
+    output = "".join(texts)
+    with pytest.raises(OutputLimitError) if len(output) > limit else contextlib.nullcontext():
         for text in texts:
             assert stream.write(text) == len(text)
-    assert stream.getvalue() == whole[:limit]
+    assert stream.getvalue() == output[:limit]
 
 
 def test_two_limited_streams_count_together() -> None:
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     stdout = LimitedOutput(out, 5)
     stderr = LimitedOutput(err, 5, sharing=stdout)
     stdout.write("abc")
@@ -57,43 +69,40 @@ def test_shortening_counts_the_omitted_middle(text: str, keep: int) -> None:
     assert shorten(text, keep) == short
 
 
-PLAIN = st.text(st.characters(exclude_characters="\r\b\x1b"), min_size=1, max_size=9)
-PIECES = st.lists(st.tuples(st.sampled_from(["stdout", "value", "traceback"]), PLAIN))
-
-
 @given(PIECES, st.integers(1, 20))
 def test_kinds_of_reduced_output_add_up(pieces: list[tuple[str, str]], keep: int) -> None:
-    whole = "".join(text for _, text in pieces)
+    complete_text = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "KEEP", keep)
+        patch.setattr(cells, "MAX_HEAD_CHARS", keep)
         output = TerminalOutput()
         for kind, text in pieces:
             output.add(cast(OutputKind, kind), text)
         text, kinds = output.text()
-    assert text == shorten(whole, keep)
+    assert text == shorten(complete_text, keep)
     assert sum(count for _, count in kinds) == len(text)
-    assert all(first[0] != second[0] for first, second in pairwise(kinds))
+    assert all(left_kind[0] != right_kind[0] for left_kind, right_kind in pairwise(kinds))
 
 
 @given(st.text(st.characters(codec="utf-8")), st.lists(st.integers(1, 3), min_size=1))
 def test_chunks_of_any_size_join_to_the_text(text: str, sizes: list[int]) -> None:
-    found: list[str] = []
-    chunks = Chunks(found.append)
-    data, turns = text.encode(), itertools.cycle(sizes)
+    decoded: list[str] = []
+    chunks = Chunks(decoded.append)
+    data = text.encode()
+    turns = itertools.cycle(sizes)
     while data:
         size = next(turns)
         chunks.feed(data[:size])
         data = data[size:]
     chunks.end()
-    assert "".join(found) == text
+    assert "".join(decoded) == text
 
 
 def test_incomplete_character_is_made_visible() -> None:
-    found: list[str] = []
-    chunks = Chunks(found.append)
+    decoded: list[str] = []
+    chunks = Chunks(decoded.append)
     chunks.feed(b"a\xe2\x82")
     chunks.end()
-    assert "".join(found) == "a\ufffd"
+    assert "".join(decoded) == "a\ufffd"
 
 
 def test_raising_exception_text_is_replaced() -> None:
@@ -164,8 +173,8 @@ def test_durations(seconds: float, text: str) -> None:
 def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_", "__", "___"):
         monkeypatch.setitem(builtins.__dict__, name, None)
-    monkeypatch.setattr(magics, "HISTORY", 2)
-    history = magics.CellHistory()
+    monkeypatch.setattr(syntax, "MAX_REMEMBERED_VALUES", 2)
+    history = syntax.CellHistory()
     for cell, value in enumerate("abc", 1):
         history.add_result(cell, value)
     assert history.outputs == {2: "b", 3: "c"}
@@ -173,9 +182,7 @@ def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None
     assert history.outputs == {2: "b", 3: "c"}
 
 
-COMPLETE = ["!ls", "x = !ls", "df.head??", "%%time\nx", "for x in y:\n    !ls\n", "%%bash\necho\n"]
 COMPLETE += ["%time f()", "%matplotlib inline"]
-INCOMPLETE = ["for x in y:\n    !ls", "x = !ls\nif x:", "!ls\nf(", "%%bash", "%%writefile x.txt"]
 INCOMPLETE += ["%%writefile x.txt\n", "%%time", "%%bash\necho", "!ls \\", "%pip install \\"]
 
 
@@ -240,15 +247,15 @@ def test_edit_replaces_unique_text_and_shows_it(
 def test_edit_refuses_ambiguous_or_unencodable_text(
     project: Path, old: str, new: str, message: str
 ) -> None:
-    before = b"alpha = 1\ncaf\xe9\n"
-    (project / "a.py").write_bytes(before)
+    original_bytes = b"alpha = 1\ncaf\xe9\n"
+    (project / "a.py").write_bytes(original_bytes)
     with pytest.raises(ValueError, match=message):
         edit("a.py", old, new)
-    assert (project / "a.py").read_bytes() == before
+    assert (project / "a.py").read_bytes() == original_bytes
 
 
 @pytest.mark.parametrize(
-    ("before", "old", "new", "after"),
+    ("original_bytes", "old", "new", "edited_bytes"),
     [
         (b"a = 1\r\nb = 2\r\n", "b = 2", "b = 2\nc = 3", b"a = 1\r\nb = 2\r\nc = 3\r\n"),
         (b"a = 1\nb = 2\n", "a = 1\r\nb", "a = 1\r\nc = 2\r\nb", b"a = 1\nc = 2\nb = 2\n"),
@@ -260,12 +267,12 @@ def test_edit_refuses_ambiguous_or_unencodable_text(
     ],
 )
 def test_edit_keeps_line_ends_and_encoding(
-    project: Path, before: bytes, old: str, new: str, after: bytes
+    project: Path, original_bytes: bytes, old: str, new: str, edited_bytes: bytes
 ) -> None:
     file = project / "a.py"
-    file.write_bytes(before)
+    file.write_bytes(original_bytes)
     edit("a.py", old, new)
-    assert file.read_bytes() == after
+    assert file.read_bytes() == edited_bytes
 
 
 def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
@@ -298,8 +305,8 @@ def test_claude_sessions_are_read(project: Path, home: Path) -> None:
     assistant = {"type": "assistant", "message": {"content": []}}
     broken = ["{broken", "[]", "[" * 200_000]
     file.write_text("\n".join([*broken, json.dumps(user), json.dumps(assistant)]))
-    [found] = load_claude_sessions()
-    assert (found["id"], found["title"], found["messages"]) == ("abc", "Fix the bug", 2)
+    [session] = load_claude_sessions()
+    assert (session["id"], session["title"], session["messages"]) == ("abc", "Fix the bug", 2)
 
 
 @pytest.mark.parametrize("name", toolbox.NAMES)
@@ -307,13 +314,12 @@ def test_every_tool_is_documented(name: str) -> None:
     assert (getattr(toolbox, name).__doc__ or "").split("\n")[0].endswith(".")
 
 
-TOKENS = ["\n", "    ", *"%time ! ? x ( ) ''' = \\ %%".split()]
-
-
 @given(
     st.text(alphabet="ab!='\"\n ()[]:#\\%?", max_size=40)
     | st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 )
+@example(" #")
+@example(" # first\nx = 1")
 def test_valid_python_is_unchanged(source: str) -> None:
     assert transform(source).count("\n") == source.count("\n")
     with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
@@ -325,5 +331,5 @@ def test_valid_python_is_unchanged(source: str) -> None:
 def test_terminal_programs_are_recognised() -> None:
     terminal = "vim a.py|git commit|git rebase -i HEAD~3|git add -p|EDITOR=vi less a|sudo vi /etc/hosts|python|ssh host|/usr/bin/top"
     captured = "ls|git commit -m x|git status|python a.py|echo vim|grep 'x y|"
-    assert [each for each in terminal.split("|") if not needs_terminal(each)] == []
-    assert [each for each in captured.split("|") if needs_terminal(each)] == []
+    assert [command for command in terminal.split("|") if not needs_terminal(command)] == []
+    assert [command for command in captured.split("|") if needs_terminal(command)] == []

@@ -20,11 +20,43 @@ from markdown_it import MarkdownIt
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Question
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.entries import Conversation, NothingToExport, Selected, select
+from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
-from mahtab_tui.store.resume import TAIL, find_session, new_store, resumed_store
+from mahtab_tui.store.resume import MAX_PAST_RECORDS, find_session, new_store, resumed_store
 from tests.notebooks import PIXEL
+
+TRACEBACK = "Traceback (most recent call last):\nZeroDivisionError: division by zero\nHint: x\n"
+
+HOSTILE = [
+    "<script>alert(1)</script>", "</pre><img src=x onerror=alert(1)>", "![x](https://tracker.example/p.png)", "[x](javascript:alert(1))",
+    "[y](data:text/html,<script>alert(1)</script>)", "<iframe src='https://e.example'></iframe>", "</style></title><svg onload=alert(1)>",
+    "\x1b]0;title\x07\x1b[31mred", "`</code><script>`", "[z]: https://e.example/x\n![z]", "<https://tracker.example>", "\ud800", "[x](ssh://host/x)", "[x](//tracker.example/x)",
+]  # fmt: skip
+TAGS = set(
+    "html head meta title style body main details summary h1 h2 h3 h4 h5 h6 div p b pre span img table thead tbody tr th td a ul ol li em strong code"
+    " blockquote hr br".split()
+)
+
+TOOL: dict[str, Any] = {"call": "1.0.0", "name": "read", "arguments": '{"path": "a.txt"}'}
+
+TRUSTING = MarkdownIt("commonmark", {"html": True})
+CAREFUL = MarkdownIt("commonmark", {"html": False})
+UNCHANGED = [
+    "a < b, *x* and `List<int>` <https://a.b/c>",
+    "```html\n<b>\n```\n    x\n\n    <b>",
+    "``a`<b>``",
+    "vec![1]",
+    "[x](https://a) [y](b.md)\n\n[z]: javascript:z",
+]
+PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n\n", "    ", "> ", "- ", "\\", "![", "[", "](", "](javascript:x)", ")", ">", "x", "\r", "[z]: y:x", "&lt;", "# ", "\t", "<https://a.b>", "***", "1. ", "'"]  # fmt: skip
+
+OPENED = records.NotebookFile(
+    "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
+)
+LINES = st.lists(
+    st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
+).map("".join)
 
 
 def cell(
@@ -44,19 +76,18 @@ def cell(
     )
     text = "".join(text for _, text in outputs)
     kinds = tuple((kind, len(text)) for kind, text in outputs)
-    who: Any = {"party": "you", **by, "cell": number}
-    made: list[Record] = [begin(code, **who)]
+    author: Any = {"party": "you", **by, "cell": number}
+    cell_records: list[Record] = [begin(code, **author)]
     if display is not None:
         mime, data = display
-        made.append(records.Display(outputs[0][1], cell=number, mime=mime, data=data))
-    return [*made, end(text, status=status, duration=0.5, kinds=kinds, **who)]
+        cell_records.append(records.Display(outputs[0][1], cell=number, mime=mime, data=data))
+    return [*cell_records, end(text, status=status, duration=0.5, kinds=kinds, **author)]
 
 
-def answer(text: str, step: int = 0, party: str = "demo", **more: Any) -> Record:
-    return records.AssistantChat(text, turn=1, step=step, party=party, **more)
+def answer(text: str, step: int = 0, party: str = "demo", **fields: Any) -> Record:
+    return records.AssistantChat(text, turn=1, step=step, party=party, **fields)
 
 
-TRACEBACK = "Traceback (most recent call last):\nZeroDivisionError: division by zero\nHint: x\n"
 STORY: list[Record] = [
     *cell(1, "import math"),
     *cell(2, "x = 4\nprint('a')\nx", ("stdout", "a\n"), ("value", "4\n")),
@@ -70,20 +101,20 @@ STORY: list[Record] = [
 ]
 
 
-def chosen(story: list[Record] = STORY) -> Selected:
-    return select(Conversation(story))
+def chosen(story: list[Record] = STORY) -> ExportedEntries:
+    return select(ExportedConversation(story))
 
 
-def notebook_of(selected: Selected) -> Any:
+def notebook_of(selected: ExportedEntries) -> Any:
     return nbformat.reads(render(selected, ".ipynb"), as_version=4)
 
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
-    shown = [
+    exported_entries = [
         entry.number or entry.code if isinstance(entry, Cell) else entry.plain_text
-        for entry in Conversation(STORY).entries
+        for entry in ExportedConversation(STORY).entries
     ]
-    assert shown == [
+    assert exported_entries == [
         1, 2, "What is **x**?", "I look.", 3, "And this:", "x + 1", "It is 4.", 4, 5,
     ]  # fmt: skip
 
@@ -94,20 +125,20 @@ def test_thoughts_and_empty_answers_are_not_exported() -> None:
         answer("<think>\nsecretly\n</think>\nSo."),
         answer("", 1, stopped=True),
     ]
-    assert [entry.plain_text for entry in Conversation(story).entries] == ["q", "So."]
+    assert [entry.plain_text for entry in ExportedConversation(story).entries] == ["q", "So."]
 
 
 def test_late_output_is_exported_with_its_cell() -> None:
     late = records.UserReplOut("from a thread\n", late=True)
     story = [*cell(1, "start()", ("stdout", "started\n")), late, *cell(2, "x")]
-    made = notebook_of(chosen(story))
-    assert [output.text for output in made.cells[0].outputs] == ["started\n", "from a thread\n"]
+    notebook = notebook_of(chosen(story))
+    assert [output.text for output in notebook.cells[0].outputs] == ["started\n", "from a thread\n"]
 
 
 def test_notebook_has_output_bundles() -> None:
-    made = notebook_of(chosen())
-    nbformat.validate(made)
-    by_id = {cell.id: cell for cell in made.cells}
+    notebook = notebook_of(chosen())
+    nbformat.validate(notebook)
+    by_id = {cell.id: cell for cell in notebook.cells}
     stream, result = by_id["cell-2"].outputs
     assert (stream.output_type, result.output_type) == ("stream", "execute_result")
     assert result.data == {"text/plain": "4"}
@@ -149,21 +180,10 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
         records.Undo("", cells=(3,), undone=True),
         records.Private(name="secret", private=True, cells=(4,)),
     ]
-    shown = render(chosen(story), ending)
-    assert "shown-1" in shown
-    assert not re.search("hidden-2|undone-3|private-4", shown)
-    assert "private variable" in shown
-
-
-HOSTILE = [
-    "<script>alert(1)</script>", "</pre><img src=x onerror=alert(1)>", "![x](https://tracker.example/p.png)", "[x](javascript:alert(1))",
-    "[y](data:text/html,<script>alert(1)</script>)", "<iframe src='https://e.example'></iframe>", "</style></title><svg onload=alert(1)>",
-    "\x1b]0;title\x07\x1b[31mred", "`</code><script>`", "[z]: https://e.example/x\n![z]", "<https://tracker.example>", "\ud800", "[x](ssh://host/x)", "[x](//tracker.example/x)",
-]  # fmt: skip
-TAGS = set(
-    "html head meta title style body main details summary h1 h2 h3 h4 h5 h6 div p b pre span img table thead tbody tr th td a ul ol li em strong code"
-    " blockquote hr br".split()
-)
+    rendered = render(chosen(story), ending)
+    assert "shown-1" in rendered
+    assert not re.search("hidden-2|undone-3|private-4", rendered)
+    assert "private variable" in rendered
 
 
 class Page(HTMLParser):
@@ -175,11 +195,13 @@ class Page(HTMLParser):
         if tag not in TAGS:
             self.bad.append(tag)
         for name, value in attrs:
-            found = f"{tag} {name}={value}"
-            known = re.match("a href=(http://|https://|mailto:)|img src=data:image/|td ", found)
-            loads = name in ("src", "href", "srcset", "action", "style") and not known
+            attribute = f"{tag} {name}={value}"
+            is_allowed = re.match(
+                "a href=(http://|https://|mailto:)|img src=data:image/|td ", attribute
+            )
+            loads = name in ("src", "href", "srcset", "action", "style") and not is_allowed
             if loads or name.startswith("on"):
-                self.bad.append(found)
+                self.bad.append(attribute)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -203,7 +225,8 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_anything_can_be_written(ending: str, tmp_path: Path) -> None:
-    file, text = tmp_path / f"it{ending}", "\n".join(HOSTILE)
+    file = tmp_path / f"it{ending}"
+    text = "\n".join(HOSTILE)
     write(chosen([records.UserChat(text, turn=1), *cell(1, text, ("stdout", text))]), file)
     assert file.read_text("utf-8")
     if ending == ".ipynb":
@@ -212,12 +235,13 @@ def test_anything_can_be_written(ending: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", ["", "target.md", "gone.md"])
 def test_existing_file_or_link_is_overwritten_only_if_allowed(link: str, tmp_path: Path) -> None:
-    target, file = tmp_path / "target.md", tmp_path / ("it.md" if link else "target.md")
+    target = tmp_path / "target.md"
+    file = tmp_path / ("it.md" if link else "target.md")
     target.write_text("mine")
     target.chmod(0o640)
     if link:
         file.symlink_to(link)
-    before = sorted(tmp_path.iterdir())
+    files_before = sorted(tmp_path.iterdir())
     with pytest.raises(FileExistsError):
         write(chosen(), file)
     assert target.read_text() == "mine"
@@ -225,13 +249,13 @@ def test_existing_file_or_link_is_overwritten_only_if_allowed(link: str, tmp_pat
     assert "What is **x**?" in file.read_text()
     assert target.stat().st_mode & 0o777 == 0o640
     assert file.is_symlink() == bool(link)
-    assert sorted(tmp_path.iterdir()) == sorted({*before, file.resolve()})
+    assert sorted(tmp_path.iterdir()) == sorted({*files_before, file.resolve()})
 
 
 @pytest.mark.parametrize("story", [[], [records.Notice("Full.", level="warning")]])
 def test_session_without_words_or_code_gives_one_sentence(story: list[Record]) -> None:
     with pytest.raises(NothingToExport, match=r"Nothing has been said or run yet\."):
-        select(Conversation(story))
+        select(ExportedConversation(story))
 
 
 def test_unanswered_question_is_exported() -> None:
@@ -239,11 +263,10 @@ def test_unanswered_question_is_exported() -> None:
         records.UserChat("q", turn=1),
         records.UserReplIn("x", cell=1, party="you"),
     ]
-    assert [type(entry) for entry in Conversation(story).entries] == [Question, Cell]
+    assert [type(entry) for entry in ExportedConversation(story).entries] == [Question, Cell]
     assert all(render(chosen(story), ending) for ending in ENDINGS)
 
 
-TOOL: dict[str, Any] = {"call": "1.0.0", "name": "read", "arguments": '{"path": "a.txt"}'}
 TOOLS: list[Record] = [
     *cell(1, "x"),
     records.UserChat("And then?", turn=1),
@@ -271,7 +294,7 @@ def test_tool_calls_appear_in_order_and_notices_only_in_texts() -> None:
 
 
 def test_secrets_are_covered_in_annotations_and_names_of_attachments() -> None:
-    conversation = Conversation([*STORY, *TOOLS])
+    conversation = ExportedConversation([*STORY, *TOOLS])
     secret = re.compile("line 1|full|notes")
     conversation.mask_texts(lambda text: secret.sub("•••", text))
     text = render(select(conversation), ".md")
@@ -294,17 +317,6 @@ def test_page_shows_a_table_or_a_sentence_without_nbconvert(
 
 
 # Markdown from outside, made harmless for programs that draw tags and load pictures.
-
-TRUSTING = MarkdownIt("commonmark", {"html": True})
-CAREFUL = MarkdownIt("commonmark", {"html": False})
-UNCHANGED = [
-    "a < b, *x* and `List<int>` <https://a.b/c>",
-    "```html\n<b>\n```\n    x\n\n    <b>",
-    "``a`<b>``",
-    "vec![1]",
-    "[x](https://a) [y](b.md)\n\n[z]: javascript:z",
-]
-PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n\n", "    ", "> ", "- ", "\\", "![", "[", "](", "](javascript:x)", ")", ">", "x", "\r", "[z]: y:x", "&lt;", "# ", "\t", "<https://a.b>", "***", "1. ", "'"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -345,7 +357,9 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
         *cell(2, "m", ("display", "m\n"), display=("text/markdown", text), party=text),
     ]
     words = [
-        each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"
+        notebook_cell.source
+        for notebook_cell in notebook_of(chosen(story)).cells
+        if notebook_cell.cell_type == "markdown"
     ]
     for markdown in (render(chosen(story), ".md"), *words):
         reader = Page()
@@ -354,13 +368,6 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
 
 
 # Notebook of a stored session.
-
-OPENED = records.NotebookFile(
-    "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
-)
-LINES = st.lists(
-    st.sampled_from(["a\n", "b\n", "#%%\n", "# %%\n", "\n", "c\n"]), min_size=1, max_size=12
-).map("".join)
 
 
 def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Path) -> None:
@@ -371,31 +378,31 @@ def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Pat
         records.NotebookCell("x", position=1, kind="code", time=1.0),
         records.NotebookOutput("1\n", position=1, time=1.0),
         *written,
-        *(records.UserReplIn("x", cell=number, time=4.0) for number in range(TAIL)),
+        *(records.UserReplIn("x", cell=number, time=4.0) for number in range(MAX_PAST_RECORDS)),
     ):
         store.append(record)
     store.close()
     if store.claim is not None:
         store.claim.release()
-    past = resumed_store(find_session(None, project))[2]
+    past = resumed_store(find_session(None, project)).past
     kinds = records.NotebookFile | records.NotebookWritten
     assert [record for record in past if isinstance(record, kinds)] == [OPENED, written[1]]
 
 
 @given(LINES, LINES, LINES)
-def test_unchanged_source_keeps_its_spelling(original: str, read: str, now: str) -> None:
+def test_unchanged_source_keeps_its_spelling(original: str, read: str, edited: str) -> None:
     assert preserve_lines(original, read, read) == original
-    assert preserve_lines(read, read, now) == now
+    assert preserve_lines(read, read, edited) == edited
     assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
 
 
 @pytest.mark.parametrize(
-    ("original", "read", "now", "written"),
+    ("original", "read", "edited", "written"),
     [
         ("a\n" * 4_000, "b\n" * 4_000, "c\n", "c\n"),
         ("a\nX\nb\n", "a\nb\n", "a\nNEW\nb\n", "a\nNEW\nX\nb\n"),
     ],
     ids=["too long to compare", "a line of the author among new ones"],
 )
-def test_lines_among_changes(original: str, read: str, now: str, written: str) -> None:
-    assert preserve_lines(original, read, now) == written
+def test_lines_among_changes(original: str, read: str, edited: str, written: str) -> None:
+    assert preserve_lines(original, read, edited) == written

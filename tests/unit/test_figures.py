@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figure_sources import MAX_SOURCE_END_CHARS, FigureSource
 from mahtab_tui.bus.figure_tokens import figure_spans
 from mahtab_tui.bus.figures import (
     MAX_DIFFERENT_FIGURES,
     find_figures,
-    names_no_value,
     near_misses,
 )
 from mahtab_tui.bus.records import AnswerFigure
@@ -101,19 +101,24 @@ CASES: list[Case] = [
     ("", "", "", [], []),
 ]  # fmt: skip
 
+YEARS = "year\n1980    29\n1982    61\nName: count, dtype: int64"
+
 
 @pytest.mark.parametrize(
-    ("answer", "output", "question", "found", "missing"),
+    ("answer", "output", "question", "printed_figures", "missing"),
     CASES,
     ids=[case[0][:40] for case in CASES],
 )
 def test_figures_of_an_answer(
-    answer: str, output: str, question: str, found: list[str], missing: list[str]
+    answer: str, output: str, question: str, printed_figures: list[str], missing: list[str]
 ) -> None:
     figures = find_figures(answer, [FigureSource(3, output)], question)
-    assert [figure.text for figure in figures if figure.found] == found
+    assert [figure.text for figure in figures if figure.found] == printed_figures
     assert [figure.text for figure in figures if not figure.found] == missing
-    assert {answer[start:end] for start, end in figure_spans(answer)} >= {*found, *missing}
+    assert {answer[start:end] for start, end in figure_spans(answer)} >= {
+        *printed_figures,
+        *missing,
+    }
 
 
 def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
@@ -158,8 +163,6 @@ def test_the_number_of_figures_is_limited() -> None:
 
 
 # Figures that are not claimed, that follow from others, and that are nearly another
-
-YEARS = "year\n1980    29\n1982    61\nName: count, dtype: int64"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,7 @@ def test_figure_that_follows_from_others_says_how(
 
 
 @pytest.mark.parametrize(
-    ("stated", "printed", "near"),
+    ("stated", "printed", "near_figure"),
     [
         ("3.33", "3.2291", "3.23"),
         ("1,203,421", "1203412", "1,203,412"),
@@ -232,11 +235,11 @@ def test_figure_that_follows_from_others_says_how(
         ("1981", "1980", ""),
     ],
 )
-def test_near_miss_names_the_printed_figure(stated: str, printed: str, near: str) -> None:
+def test_near_miss_names_the_printed_figure(stated: str, printed: str, near_figure: str) -> None:
     source = FigureSource(1, printed)
     (figure,) = find_figures(f"It is {stated}.", [source], "")
-    assert figure == AnswerFigure(stated, found=False, near=near or None)
-    assert near_misses([figure]) == ([figure] if near else [])
+    assert figure == AnswerFigure(stated, found=False, near=near_figure or None)
+    assert near_misses([figure]) == ([figure] if near_figure else [])
     unprinted = source._replace(printed=False)
     assert near_misses(find_figures(f"It is {stated}.", [unprinted], "")) == []
 

@@ -23,6 +23,9 @@ from mahtab_tui.settings.model import ApprovalMode
 from tests import tags
 from tests.agents import COMPLETE, Desk, FakeModel, code, last_text, words
 
+HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"
+WHY = "Line 1 contains the character U+001B, which can hide code from whoever reads it. Write it as the escape \\x1b and send the code again."
+
 
 def test_graph_simple_text_response(desk: Desk) -> None:
     state = desk.run(words("It is a list."))
@@ -86,7 +89,7 @@ def test_tokens_arrive_before_the_full_answer_and_before_the_code_runs(desk: Des
     groups = [tag for tag, _ in itertools.groupby(order)]
     assert groups == [*answer, *ran, *answer, tags.AGENT]
     streamed = desk.of(tags.ASSISTANT_CHAT_STREAM)
-    written = [each.text for each in streamed if each.attrs["kind"] == "code"]
+    written = [piece.text for piece in streamed if piece.attrs["kind"] == "code"]
     assert "".join(written).strip() == "a = 1"
     everything = "".join(record.text for record in streamed)
     assert "is_complete" not in everything, "the check is not streamed"
@@ -149,7 +152,8 @@ def test_should_execute() -> None:
 def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str) -> None:
     state = create_initial_state("what is it?")
     state["reflection"] = {"is_complete": complete, "reasoning": "", "next_action": ""}
-    state["turn_count"], state["stopped"] = turns, stopped
+    state["turn_count"] = turns
+    state["stopped"] = stopped
     assert should_continue(state) == onward
 
 
@@ -212,14 +216,14 @@ def test_one_block_of_several_is_skipped(desk: Desk) -> None:
     assert "b" not in desk.namespace
     assert desk.approvals() == ["waiting", "run", "waiting", "skipped", "waiting", "run"]
     attrs = [record.attrs for record in desk.of(tags.APPROVAL)]
-    assert [each["block"] for each in attrs] == [0, 0, 1, 1, 2, 2]
-    assert {each["blocks"] for each in attrs} == {3}
+    assert [fields["block"] for fields in attrs] == [0, 0, 1, 1, 2, 2]
+    assert {fields["blocks"] for fields in attrs} == {3}
 
 
 def test_user_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
     desk.decide(*[Decision("skip")] * 2)
-    last = words("I give up.", match="used all . steps")
-    state = desk.run(code("a = 1"), code("a = 2"), last, max_turns=2)
+    last_reply = words("I give up.", match="used all . steps")
+    state = desk.run(code("a = 1"), code("a = 2"), last_reply, max_turns=2)
     assert state["current_response"] == "I give up."
 
 
@@ -252,9 +256,6 @@ def test_auto_never_waits_and_warns_once_about_permissions(desk: Desk) -> None:
 
 
 # Code that may not run, because something may hide in it.
-
-HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"
-WHY = "Line 1 contains the character U+001B, which can hide code from whoever reads it. Write it as the escape \\x1b and send the code again."
 
 
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])

@@ -10,7 +10,13 @@ import pytest
 from PIL import Image
 from textual.events import Key
 
-from mahtab_tui.tui.pictures import Picture, PicturePart, encode_kitty, encode_sixel, kitty_draw
+from mahtab_tui.tui.pictures import (
+    PicturePart,
+    SizedPicture,
+    encode_kitty,
+    encode_sixel,
+    kitty_draw,
+)
 from mahtab_tui.tui.terminal_driver import TerminalAnswers
 from mahtab_tui.tui.textual_fixes import KeyParser
 
@@ -29,7 +35,7 @@ class Asked(TerminalAnswers):
         self.ask()
 
     def keys(self, *typed: str) -> list[str]:
-        return [str(event) for each in typed for event in self.parser.feed(each)]
+        return [str(event) for text in typed for event in self.parser.feed(text)]
 
 
 def test_replies_are_read_only_while_a_terminal_query_is_pending() -> None:
@@ -61,7 +67,8 @@ def test_replies_name_the_protocol_and_its_values(
 
 @pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
 def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
-    answers, replies = Asked(), KITTY + CELL + PLAIN
+    answers = Asked()
+    replies = KITTY + CELL + PLAIN
     keys = answers.keys("a" + replies[:cut], replies[cut:] + "b")
     assert keys == [str(Key("a", "a")), str(Key("b", "b"))]
     assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
@@ -88,45 +95,46 @@ def test_nonsensical_numbers_do_no_harm(reply: str) -> None:
 
 def test_kitty_picture_is_a_png_in_chunks() -> None:
     image = Image.effect_noise((200, 100), 90).convert("RGB")
-    parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", encode_kitty(image, 12))
-    assert len(parts) > 1
-    assert parts[0][0].startswith("a=t,f=100,i=12,")
-    assert all("q=2" in keys for keys, _ in parts)
-    assert [keys[-3:] for keys, _ in parts] == ["m=1"] * (len(parts) - 1) + ["m=0"]
-    assert all(len(data) <= 4096 for _, data in parts)
-    file = base64.b64decode("".join(data for _, data in parts))
+    chunks = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", encode_kitty(image, 12))
+    assert len(chunks) > 1
+    assert chunks[0][0].startswith("a=t,f=100,i=12,")
+    assert all("q=2" in keys for keys, _ in chunks)
+    assert [keys[-3:] for keys, _ in chunks] == ["m=1"] * (len(chunks) - 1) + ["m=0"]
+    assert all(len(data) <= 4096 for _, data in chunks)
+    file = base64.b64decode("".join(data for _, data in chunks))
     assert Image.open(io.BytesIO(file)).convert("RGB").tobytes() == image.tobytes()
 
 
 def test_part_of_a_kitty_picture_is_cut_to_whole_cells() -> None:
-    picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
+    picture = SizedPicture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
     placed = kitty_draw(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
     keys = "a=p i=12 p=3 x=0 y=72 w=180 h=36 c=20 r=2 C=1 q=2"
     assert set(placed[3:-2].split(",")) == set(keys.split())
 
 
 def decoded(data: str) -> Image.Image:
-    found = re.fullmatch(r'\x1bP0;1;0q"1;1;(\d+);(\d+)(.*)\x1b\\', data, re.DOTALL)
-    assert found
-    image = Image.new("RGB", (int(found[1]), int(found[2])), "magenta")
+    match = re.fullmatch(r'\x1bP0;1;0q"1;1;(\d+);(\d+)(.*)\x1b\\', data, re.DOTALL)
+    assert match
+    image = Image.new("RGB", (int(match[1]), int(match[2])), "magenta")
     palette: dict[int, tuple[int, ...]] = {}
     x = y = colour = 0
-    for number, red, green, blue, repeated, what, bits in re.findall(
-        r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([?-~$-])", found[3]
+    for number, red, green, blue, repeated, repeated_bits, bits in re.findall(
+        r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([?-~$-])", match[3]
     ):
         if number and red:
             percent = (int(red), int(green), int(blue))
-            palette[int(number)] = tuple(round(each * 2.55) for each in percent)
+            palette[int(number)] = tuple(round(value * 2.55) for value in percent)
         elif number:
             colour = int(number)
         elif bits == "$":
             x = 0
         elif bits == "-":
-            x, y = 0, y + 6
+            x = 0
+            y = y + 6
         else:
             width = int(repeated or 1)
             for line in range(6):
-                if ord(what or bits) - 63 >> line & 1:
+                if ord(repeated_bits or bits) - 63 >> line & 1:
                     image.paste(palette[colour], (x, y + line, x + width, y + line + 1))
             x += width
     return image
@@ -152,5 +160,5 @@ def test_large_sixel_picture_has_the_colours_of_its_pixels() -> None:
 
 
 def test_transparent_picture_has_a_white_background() -> None:
-    picture = Picture("", 2, 2, lambda: Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
+    picture = SizedPicture("", 2, 2, lambda: Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
     assert picture.scaled(2, 2, Image.Resampling.LANCZOS).getpixel((0, 0)) == (255, 255, 255)

@@ -53,13 +53,33 @@ main()
 """
 """A program that ends when the first picture is drawn."""
 
+SCREENS = (
+    "mahtab_tui.tui.screens",
+    "mahtab_tui.tui.inspector.screen",
+    "mahtab_tui.tui.search.call_screen",
+)
+
+LIGHT = "cli.main tui.open session session.api agent agent.host llm.providers llm.chat_client"
+
+TOGETHER = 0.5
+"""Seconds after which the other thread waits for its turn, and not for a module."""
+
+SLOW = f"""
+import sys
+test = sys.modules[{__name__!r}]
+test.begun.set()
+test.go.wait(20)
+READY = True
+"""
+
+MODULE = ["-m", "mahtab_tui"]
+SCRIPT = ["-c", "from mahtab_tui.__main__ import main; main()"]
+INTERRUPTED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
+
 
 def loaded_after(code: str) -> set[str]:
     done = run_python("-c", f"{code}\nimport sys\nprint(*sys.modules)", check=True)
     return set(done.stdout.split())
-
-
-LIGHT = "cli.main tui.open session session.api agent agent.host llm.providers llm.chat_client"
 
 
 @pytest.mark.parametrize("module", ["mahtab_tui", *(f"mahtab_tui.{x}" for x in LIGHT.split())])
@@ -87,8 +107,10 @@ def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[
     )
     names = ("tomlkit", *(f"mahtab_tui.{name}" for name in late.split()))
     assert not [name for name in loaded_at_first_picture if name.startswith(names)]
-    own = [name for name in loaded_at_first_picture if name.partition(".")[0] == "mahtab_tui"]
-    assert len(own) <= MOST_OWN
+    own_modules = [
+        name for name in loaded_at_first_picture if name.partition(".")[0] == "mahtab_tui"
+    ]
+    assert len(own_modules) <= MOST_OWN
 
 
 @pytest.mark.parametrize("module", ["session", "agent.repl_agent", "kernel.process", "bus.logger"])
@@ -105,13 +127,12 @@ def test_kernel_side_imports_nothing_of_the_package_and_little_of_stdlib() -> No
 
 
 def imported(module: str) -> Iterator[str]:
-    """Yield the names that a module imports on import. Python locks both modules then, so a cycle
-    could block two threads."""
+    """Yield the names that a module imports: also in functions, and for types alone."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
     package = module if spec.submodule_search_locations else module.rpartition(".")[0]
-    for node in executed(ast.parse(Path(spec.origin).read_text())):
+    for node in ast.walk(ast.parse(Path(spec.origin).read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -122,39 +143,38 @@ def imported(module: str) -> Iterator[str]:
             )
 
 
-def executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that run on import: none in functions, or for types alone."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        yield node
-        yield from executed(node)
-
-
 def in_circles(graph: Mapping[str, Set[str]]) -> set[str]:
     """Remove modules that import none of the others, or that none imports, until none is left or
     all import each other."""
-    left = set(graph)
-    while gone := left - {
+    unresolved = set(graph)
+    while leaves := unresolved - {
         module
-        for module in left
-        if graph[module] & left and any(module in graph[other] for other in left)
+        for module in unresolved
+        if graph[module] & unresolved and any(module in graph[importer] for importer in unresolved)
     }:
-        left -= gone
-    return left
+        unresolved -= leaves
+    return unresolved
 
 
-def test_no_files_import_each_other() -> None:
-    graph = {module: (set(imported(module)) & MODULES) - {module} for module in MODULES}
-    assert in_circles(graph) == set()
+@pytest.fixture(scope="module")
+def import_graph() -> dict[str, Set[str]]:
+    """What each of our modules imports of the others."""
+    return {module: (set(imported(module)) & MODULES) - {module} for module in MODULES}
+
+
+def test_no_files_know_each_other(import_graph: Mapping[str, Set[str]]) -> None:
+    """Python locks a module while it is imported, so a circle could block two threads. To a reader,
+    an import in a function or for types alone is a circle, too."""
+    assert in_circles(import_graph) == set()
+
+
+def test_only_navigation_knows_the_screens(import_graph: Mapping[str, Set[str]]) -> None:
+    screens = {module for module in MODULES if module.startswith(SCREENS)}
+    importers = {module for module in MODULES - screens if import_graph[module] & screens}
+    assert importers == {"mahtab_tui.tui.navigation"}
 
 
 # A package and a part of it, imported by the main thread and by another one.
-
-TOGETHER = 0.5
-"""Seconds after which the other thread waits for its turn, and not for a module."""
 
 
 class Package(SourceFileLoader):
@@ -209,7 +229,8 @@ def test_import_lock_makes_concurrent_imports_succeed(package: Package) -> None:
 
 
 def test_import_lock_is_exclusive_and_reentrant() -> None:
-    order, inside = ImportOrder(), list[int]()
+    order = ImportOrder()
+    inside = list[int]()
 
     def load(number: int) -> int:
         with order.turn(), order.turn():
@@ -224,31 +245,24 @@ def test_import_lock_is_exclusive_and_reentrant() -> None:
 
 
 def test_threads_share_a_value_that_is_created_once() -> None:
-    made: list[int] = []
+    created: list[int] = []
 
     def make() -> list[int]:
         time.sleep(0.01)
-        made.append(1)
-        return made
+        created.append(1)
+        return created
 
     later = Lazy(make)
     assert not later.made
     with ThreadPoolExecutor(8) as pool:
         got = list(pool.map(lambda number: later.get(), range(8)))
     assert later.made
-    assert made == [1]
-    assert all(each is made for each in got)
+    assert created == [1]
+    assert all(value is created for value in got)
 
 
-begun, go = threading.Event(), threading.Event()
-
-SLOW = f"""
-import sys
-test = sys.modules[{__name__!r}]
-test.begun.set()
-test.go.wait(20)
-READY = True
-"""
+begun = threading.Event()
+go = threading.Event()
 
 
 def test_threads_wait_for_a_module_and_the_path_stays(
@@ -256,7 +270,7 @@ def test_threads_wait_for_a_module_and_the_path_stays(
 ) -> None:
     (tmp_path / "slowly_imported.py").write_text(SLOW)
     monkeypatch.setattr(stdlib, "_PATH", [str(tmp_path), *stdlib._PATH])
-    before = sys.path
+    path_before = sys.path
     with ThreadPoolExecutor(4) as pool:
 
         def load() -> Future[object]:
@@ -267,8 +281,8 @@ def test_threads_wait_for_a_module_and_the_path_stays(
         loading += [load() for _ in range(3)]
         wait(loading[1:2], 0.2)  # without waiting it would now have a module without READY
         go.set()
-        assert [each.result() for each in loading] == [True] * 4
-    assert sys.path is before
+        assert [future.result() for future in loading] == [True] * 4
+    assert sys.path is path_before
     del sys.modules["slowly_imported"]
 
 
@@ -279,11 +293,6 @@ def test_modules_next_to_the_users_data_are_not_ours(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="beside_the_data"):
         stdlib.late_import("beside_the_data")
-
-
-MODULE = ["-m", "mahtab_tui"]
-SCRIPT = ["-c", "from mahtab_tui.__main__ import main; main()"]
-INTERRUPTED = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

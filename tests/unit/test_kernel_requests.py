@@ -17,26 +17,44 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.base import KernelError, Operations
-from mahtab_tui.kernel.requests import LIMIT, MOST, ControlRequests, Outbox, OutgoingFullError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.operations import Operations
+from mahtab_tui.kernel.requests import (
+    MAX_OPEN_REQUESTS,
+    MAX_QUEUED_BYTES,
+    ControlRequests,
+    Outbox,
+    OutgoingFullError,
+)
 from mahtab_tui.sandbox.base import without_surrogates
-from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.station import FRAMES as FRAMES_KIND
-from mahtab_tui.worker.station import Link, LinkError
+from mahtab_tui.worker.link.frames import MAX_FRAME_BYTES, Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.link.station import FRAMES as FRAMES_KIND
+from mahtab_tui.worker.link.station import Link, LinkError
 from tests.waiting import wait_for
+
+MEGABYTE = 2**20
+
+# Any text, lone surrogates and NUL too.
+TEXT = st.text(st.characters(), max_size=30)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(TEXT, children, max_size=3),
+    max_leaves=8,
+)
+FRAMES = st.lists(st.fixed_dictionaries({"op": TEXT, "value": VALUES}), max_size=4)
 
 
 def test_unanswered_requests_are_limited() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
-    for _ in range(2 * MOST):
+    for _ in range(2 * MAX_OPEN_REQUESTS):
         with pytest.raises(KernelError, match="does not answer"):
             requests.ask(Operations.variables, 0)
-    assert len(sent) == MOST
+    assert len(sent) == MAX_OPEN_REQUESTS
     requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late"})
     with pytest.raises(KernelError, match="does not answer"):
         requests.ask(Operations.variables, 0)
-    assert len(sent) == MOST + 1
+    assert len(sent) == MAX_OPEN_REQUESTS + 1
 
 
 def test_bad_reply_is_refused() -> None:
@@ -55,7 +73,6 @@ def test_bad_reply_is_refused() -> None:
         requests.ask(Operations.variables, 60)
 
 
-MEGABYTE = 2**20
 Ends = tuple[Outbox, socket.socket]
 
 
@@ -96,13 +113,13 @@ def test_waiting_messages_arrive_in_order(ends: Ends) -> None:
 @pytest.mark.timeout(60)
 def test_backlog_is_limited(ends: Ends) -> None:
     outgoing, kernel = ends
-    outgoing.send(bytes(2 * LIMIT))
+    outgoing.send(bytes(2 * MAX_QUEUED_BYTES))
     with pytest.raises(OutgoingFullError):
         outgoing.send(b"too much")
-    assert len(read(kernel, 2 * LIMIT)) == 2 * LIMIT
+    assert len(read(kernel, 2 * MAX_QUEUED_BYTES)) == 2 * MAX_QUEUED_BYTES
     wait_for(lambda: not senders())
-    outgoing.send(b"now there is room")
-    assert read(kernel, 17) == b"now there is room"
+    outgoing.send(b"now station_link is room")
+    assert read(kernel, 17) == b"now station_link is room"
 
 
 @pytest.mark.timeout(60)
@@ -116,28 +133,20 @@ def test_closed_connection_leaves_no_thread(ends: Ends, end: int) -> None:
     outgoing.send(b"lost")
 
 
-# Any text, lone surrogates and NUL too.
-TEXT = st.text(st.characters(), max_size=30)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(TEXT, children, max_size=3),
-    max_leaves=8,
-)
-FRAMES = st.lists(st.fixed_dictionaries({"op": TEXT, "value": VALUES}), max_size=4)
-
-
 @example([{"op": "x", "value": "\ud800a\0b\U0001f319\u202e[{"}], [1])
 @given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
 def test_frames_round_trip_in_pieces_of_any_size(
     frames: list[dict[str, Any]], sizes: list[int]
 ) -> None:
-    data, turns = b"".join(map(encode, frames)), itertools.cycle(sizes)
-    reader, out = FrameReader(), []
+    data = b"".join(map(encode, frames))
+    piece_sizes = itertools.cycle(sizes)
+    reader = FrameReader()
+    read_frames: list[dict[str, Any]] = []
     while data:
-        size = next(turns)
-        out += reader.feed(data[:size])
+        size = next(piece_sizes)
+        read_frames += reader.feed(data[:size])
         data = data[size:]
-    assert out == frames
+    assert read_frames == frames
 
 
 def framed(body: bytes) -> bytes:
@@ -156,7 +165,7 @@ def test_malformed_frame_is_refused(body: bytes) -> None:
 
 def test_absurd_length_is_refused_before_buffering() -> None:
     with pytest.raises(FrameError, match="announced"):
-        FrameReader().feed(struct.pack("!I", MAX_FRAME + 1))
+        FrameReader().feed(struct.pack("!I", MAX_FRAME_BYTES + 1))
 
 
 def test_values_that_json_cannot_carry_are_errors() -> None:
@@ -190,9 +199,9 @@ def test_hostile_frame_is_checked_in_linear_time(start: bytes, piece: bytes, end
     reading = multiprocessing.get_context("fork").Process(target=read)
     reading.start()
     reading.join(120)
-    ended = reading.exitcode
+    exit_code = reading.exitcode
     reading.kill()
-    assert ended == 0
+    assert exit_code == 0
 
 
 def test_strings_end_where_json_ends_them() -> None:
@@ -220,35 +229,36 @@ def test_lone_surrogates_become_question_marks() -> None:
 
 @pytest.fixture
 def links() -> tuple[Link, Link]:
-    here, there = Link(), Link()
-    here.connect(0)
-    there.connect(0)
-    return here, there
+    host_link = Link()
+    station_link = Link()
+    host_link.connect(0)
+    station_link.connect(0)
+    return host_link, station_link
 
 
 def test_duplicate_frames_are_handled_once(links: tuple[Link, Link]) -> None:
-    here, there = links
-    here.send(FRAMES_KIND, b"one")
-    data = bytes(here.outgoing)
-    assert [message.data for message in there.feed(data + data)] == [b"one"]
+    host_link, station_link = links
+    host_link.send(FRAMES_KIND, b"one")
+    data = bytes(host_link.outgoing)
+    assert [message.data for message in station_link.feed(data + data)] == [b"one"]
 
 
 def test_undelivered_frames_are_sent_again(links: tuple[Link, Link]) -> None:
-    here, there = links
+    host_link, station_link = links
     for data in (b"one", b"two"):
-        here.send(FRAMES_KIND, data)
-    first = there.feed(bytes(here.outgoing[:20]))
-    there.disconnect()
-    there.connect(0)
-    here.connect(there.received)
-    found = [*first, *there.feed(bytes(here.outgoing))]
-    assert [message.data for message in found] == [b"one", b"two"]
+        host_link.send(FRAMES_KIND, data)
+    first_messages = station_link.feed(bytes(host_link.outgoing[:20]))
+    station_link.disconnect()
+    station_link.connect(0)
+    host_link.connect(station_link.received)
+    messages = [*first_messages, *station_link.feed(bytes(host_link.outgoing))]
+    assert [message.data for message in messages] == [b"one", b"two"]
 
 
 def test_missing_message_closes_the_connection(links: tuple[Link, Link]) -> None:
-    here, there = links
-    here.send(FRAMES_KIND, b"one")
-    here.outgoing.clear()
-    here.send(FRAMES_KIND, b"two")
+    host_link, station_link = links
+    host_link.send(FRAMES_KIND, b"one")
+    host_link.outgoing.clear()
+    host_link.send(FRAMES_KIND, b"two")
     with pytest.raises(LinkError, match="missing"):
-        there.feed(bytes(here.outgoing))
+        station_link.feed(bytes(host_link.outgoing))

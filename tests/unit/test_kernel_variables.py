@@ -17,8 +17,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.description import describe_detail as describe
-from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, summary
+from mahtab_tui.worker.cells.tracker import NamespaceTracker
+from mahtab_tui.worker.describing.description import describe_detail as describe
+from mahtab_tui.worker.values.variables import SUMMARY_CHARS, summary
+
+TABLE = """
+import matplotlib, numpy as np, pandas as pd
+matplotlib.use("agg")
+df = pd.DataFrame({
+    "a": [1, 2, 2], "b": [0.5, None, -1.0], "c": ["x", "y", "x"], "d": pd.Categorical(["u", "v", "u"]),
+    "e": pd.date_range("2026", periods=3), "f": pd.array([1, None, 3], dtype="Int64"), "g": pd.Series([1, "z", None], dtype=object),
+})
+def helper(table): return table.a.sum()
+"""
+
+COPIES = """
+df.sort_values('a'); df.dropna(); df.rename(columns={'a': 'z'}); df.assign(n=1)
+df[['a', 'b']].apply(lambda column: column.max())
+df.pivot_table(index='a', values='b'); df.isin([1]); df.groupby('c').a.sum()
+df.plot(x='a', y='b')
+df.to_csv(); df.to_dict(); list(df.itertuples()); repr(df)
+helper(df); np.sort(df.a); df['c'].str.upper()
+df.T; df.describe(); pd.concat([df, df])
+"""
+MUTATIONS = """
+df.loc[0, 'a'] = 7
+df.loc[0, 'b'] = -2.0
+df.loc[0, 'c'] = 'w'
+df.loc[0, 'd'] = 'v'
+df.loc[1, 'f'] = 2
+df.loc[2, 'g'] = 1
+df['e'] = df['e'] + pd.Timedelta(days=1)
+df.columns = list('tuvwxyz')
+df.index.name = 'row'
+df.insert(0, 'new', 1)
+df.pop('a')
+df.update(pd.DataFrame({'a': [9, 9, 9]}))
+df.attrs['unit'] = 'm'
+df['a'] = [1, 2, 3]
+"""
 
 
 class Bomb(Exception):
@@ -106,17 +143,20 @@ def test_user_object_has_public_fields() -> None:
 
     class Order(Slots):
         def __init__(self) -> None:
-            self.id, self.total, self._cache = 7, 3.5, boom
+            self.id = 7
+            self.total = 3.5
+            self._cache = boom
             self.api_key = "sk-1234567"
             self.note = "red\x1b[31m" * 20
-            self.owner, self.size = self, 1
+            self.owner = self
+            self.size = 1
 
         computed = property(boom)
 
     [listed] = NamespaceTracker({"order": Order()}).listing()
     assert listed["type"] == "Order"
     assert listed["summary"] == "(id=7, total=3.5, api_key=••••••••, note=160 chars, …)"
-    assert len(listed["summary"]) <= WIDTH
+    assert len(listed["summary"]) <= SUMMARY_CHARS
     [listed] = NamespaceTracker({"it": Slots()}).listing()
     assert listed["summary"] == ""
 
@@ -125,14 +165,15 @@ def test_user_object_has_public_fields() -> None:
 def test_text_is_summarised_in_one_line(text: str) -> None:
     line = summary(text)
     assert line.isprintable()
-    assert len(line) <= WIDTH + 2
+    assert len(line) <= SUMMARY_CHARS + 2
 
 
-def changes(before: str, after: str) -> str:
+def changes(setup_code: str, cell_code: str) -> str:
     """Return the changes that the second cell makes."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    exec(before, namespace)
-    watch, tree = NamespaceTracker(namespace), ast.parse(after)
+    exec(setup_code, namespace)
+    watch = NamespaceTracker(namespace)
+    tree = ast.parse(cell_code)
     code = compile(tree, "<cell>", "exec")
     watch.before_cell(tree, (code,))
     exec(code, namespace)
@@ -140,7 +181,7 @@ def changes(before: str, after: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "expected"),
+    ("setup_code", "cell_code", "expected"),
     [
         ("", "x = 1", "x added"),
         ("x = 5", "x = 5", "x rebound"),
@@ -180,46 +221,8 @@ def changes(before: str, after: str) -> str:
         ("x = {1}", "x.discard(2)", ""),
     ],
 )
-def test_cell_changes_are_reported(before: str, after: str, expected: str) -> None:
-    assert changes(before, after) == expected
-
-
-TABLE = """
-import matplotlib, numpy as np, pandas as pd
-matplotlib.use("agg")
-df = pd.DataFrame({
-    "a": [1, 2, 2], "b": [0.5, None, -1.0], "c": ["x", "y", "x"], "d": pd.Categorical(["u", "v", "u"]),
-    "e": pd.date_range("2026", periods=3), "f": pd.array([1, None, 3], dtype="Int64"), "g": pd.Series([1, "z", None], dtype=object),
-})
-def helper(table): return table.a.sum()
-"""
-
-
-COPIES = """
-df.sort_values('a'); df.dropna(); df.rename(columns={'a': 'z'}); df.assign(n=1)
-df[['a', 'b']].apply(lambda column: column.max())
-df.pivot_table(index='a', values='b'); df.isin([1]); df.groupby('c').a.sum()
-df.plot(x='a', y='b')
-df.to_csv(); df.to_dict(); list(df.itertuples()); repr(df)
-helper(df); np.sort(df.a); df['c'].str.upper()
-df.T; df.describe(); pd.concat([df, df])
-"""
-MUTATIONS = """
-df.loc[0, 'a'] = 7
-df.loc[0, 'b'] = -2.0
-df.loc[0, 'c'] = 'w'
-df.loc[0, 'd'] = 'v'
-df.loc[1, 'f'] = 2
-df.loc[2, 'g'] = 1
-df['e'] = df['e'] + pd.Timedelta(days=1)
-df.columns = list('tuvwxyz')
-df.index.name = 'row'
-df.insert(0, 'new', 1)
-df.pop('a')
-df.update(pd.DataFrame({'a': [9, 9, 9]}))
-df.attrs['unit'] = 'm'
-df['a'] = [1, 2, 3]
-"""
+def test_cell_changes_are_reported(setup_code: str, cell_code: str, expected: str) -> None:
+    assert changes(setup_code, cell_code) == expected
 
 
 @pytest.mark.parametrize("code", COPIES.strip().split("\n"))
@@ -233,7 +236,7 @@ def test_mutations_of_a_table_are_reported(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "code", "expected"),
+    ("construction", "code", "expected"),
     [
         ("np.zeros(5)", "x[2] = 1", "x changed"),
         ("np.zeros((4, 4)).T[1:, ::2]", "x[0, 0] = 1", "x changed"),
@@ -253,9 +256,11 @@ def test_mutations_of_a_table_are_reported(code: str) -> None:
         ("pa.table({'a': [1, 2]})", "x.append_column('b', [[1, 2]]); x.to_pandas()", ""),
     ],
 )
-def test_changes_of_library_objects_are_reported(made: str, code: str, expected: str) -> None:
+def test_changes_of_library_objects_are_reported(
+    construction: str, code: str, expected: str
+) -> None:
     imports = "import numpy as np, pandas as pd, polars as pl, pyarrow as pa"
-    assert changes(f"{imports}\nx = {made}", code) == expected
+    assert changes(f"{imports}\nx = {construction}", code) == expected
 
 
 def test_invalid_names_are_skipped() -> None:
@@ -273,7 +278,7 @@ def test_recursive_and_huge_lists_are_truncated() -> None:
 
 
 def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.worker.description.DETAIL_SECONDS", 0.05)
+    monkeypatch.setattr("mahtab_tui.worker.describing.description.DETAIL_TIMEOUT_S", 0.05)
 
     class Slow:
         def __repr__(self) -> str:

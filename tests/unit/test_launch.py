@@ -22,9 +22,9 @@ def test_kernels_with_a_file_and_a_harmless_name_are_found(
     for name in ("ir", "my kernel", "[b]x"):
         (tmp_path / "kernels" / name).mkdir()
         (tmp_path / "kernels" / name / "kernel.json").write_text("{}")
-    found = find_kernelspecs()
-    assert found[0] == "ir"
-    assert not {"my kernel", "[b]x", "empty"} & set(found)
+    kernelspecs = find_kernelspecs()
+    assert kernelspecs[0] == "ir"
+    assert not {"my kernel", "[b]x", "empty"} & set(kernelspecs)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "nowhere"))
     assert "ir" not in find_kernelspecs()
 
@@ -53,22 +53,22 @@ def test_environments_are_found_without_starting_them(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
-    own = make(project / ".venv", "pandas")
+    own_environment = make(project / ".venv", "pandas")
     conda = make(tmp_path / "conda" / "envs" / "data", conda=True)
     (home / ".conda").mkdir()
     (home / ".conda" / "environments.txt").write_text(
         f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000
     )
     monkeypatch.setenv("CONDA_PREFIX", str(conda))
-    monkeypatch.setenv("VIRTUAL_ENV", str(own))
+    monkeypatch.setenv("VIRTUAL_ENV", str(own_environment))
     assert find_environments(project, "/usr/bin/python3") == [
-        PythonEnvironment(".venv", own),
+        PythonEnvironment(".venv", own_environment),
         PythonEnvironment(str(conda), conda),
     ]
-    assert find_environments(project, str(own / "bin" / "python")) == [
+    assert find_environments(project, str(own_environment / "bin" / "python")) == [
         PythonEnvironment(str(conda), conda)
     ]
-    assert has_package(own, "pandas")
+    assert has_package(own_environment, "pandas")
     assert not has_package(conda, "pandas")
     assert not list(tmp_path.rglob("started"))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.knowledge import library as library_module
 from mahtab_tui.knowledge.library import (
-    INDEXED,
+    MAX_INDEXED_CHARS,
     LoadedSkills,
     SkillLibrary,
     SkillNotFound,
@@ -103,12 +103,13 @@ def test_skill_ranks_first_for_its_own_topic(index: SkillsIndex, skill: Skill) -
 def test_name_outweighs_description_and_description_outweighs_content() -> None:
     # Where the word weighs less it occurs more often, or among fewer words: other weights would
     # give another order.
-    other, content = "Something else entirely", "More of it. " * 3
+    other_description = "Something else entirely"
+    content = "More of it. " * 3
     index = SkillsIndex(
         [
-            make_skill("a-nothing", f"{other}.", "parquet " * 2),
+            make_skill("a-nothing", f"{other_description}.", "parquet " * 2),
             make_skill("b-nothing", "About parquet, and so on.", content),
-            make_skill("c-parquet", f"{other}, and so on.", content),
+            make_skill("c-parquet", f"{other_description}, and so on.", content),
         ]
     )
     assert [hit.name for hit in index.search("parquet")] == ["c-parquet", "b-nothing", "a-nothing"]
@@ -116,22 +117,26 @@ def test_name_outweighs_description_and_description_outweighs_content() -> None:
 
 def test_best_skill_is_found_among_many_partial_matches() -> None:
     words = ["alpha", "beta", "gamma"]
-    some = [make_skill(f"s{number:04}", content=words[number % 3]) for number in range(1_200)]
+    partial_matches = [
+        make_skill(f"s{number:04}", content=words[number % 3]) for number in range(1_200)
+    ]
     best = make_skill("z", content=" ".join(words))
-    assert SkillsIndex([*some, best]).search("alpha beta gamma", 1)[0].name == "z"
-    often = [skill._replace(content="alpha beta") for skill in some]
+    assert SkillsIndex([*partial_matches, best]).search("alpha beta gamma", 1)[0].name == "z"
+    often = [skill._replace(content="alpha beta") for skill in partial_matches]
     index = SkillsIndex([*often, best._replace(name="z-alpha-beta")])
     assert index.search("alpha beta", 1)[0].name == "z-alpha-beta"
 
 
 def test_one_long_word_takes_no_longer_than_many() -> None:
-    skills = [make_skill(f"long-{number:02}", content="a" * INDEXED) for number in range(50)]
+    skills = [
+        make_skill(f"long-{number:02}", content="a" * MAX_INDEXED_CHARS) for number in range(50)
+    ]
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
 
 
 def test_exact_name_ranks_first() -> None:
-    other = make_skill("z-test", "Test, test, test.", "Test test test.")
-    skills = [other, make_skill("test", "Words and words and words.")]
+    other_skill = make_skill("z-test", "Test, test, test.", "Test test test.")
+    skills = [other_skill, make_skill("test", "Words and words and words.")]
     assert SkillsIndex(skills).search(" Test ")[0].name == "test"
 
 
@@ -164,7 +169,7 @@ def test_any_text_is_a_query_and_the_limit_is_respected(query: str, limit: int) 
 def test_library_searches_the_current_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
+    monkeypatch.setattr("mahtab_tui.knowledge.library.RELOAD_INTERVAL_S", -1)
     library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail)
     assert library.search("tidy") == []
     write_skill(tmp_path, "tidy-up", "Puts things away")
@@ -199,7 +204,7 @@ class Shelf(RecordList):
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
-    monkeypatch.setattr(library_module, "FRESH", -1.0)  # files are checked each time
+    monkeypatch.setattr(library_module, "RELOAD_INTERVAL_S", -1.0)  # files are checked each time
     shelf = Shelf(tmp_path)
     yield shelf
     close_logging(shelf.log)
@@ -287,5 +292,5 @@ def test_missing_or_oversized_skill_is_unloaded_with_a_notice(shelf: Shelf, grow
     assert shelf.loaded.instructions() == {"wash": "Use warm water."}
     assert shelf.skill_records()[-1] == ("tidy", False, 16)
     [notice] = shelf.notices()
-    why = "The skill tidy has 1,001 characters" if grown else "There is no skill"
-    assert notice.startswith(f"The skill tidy is no longer loaded. {why}")
+    reason = "The skill tidy has 1,001 characters" if grown else "There is no skill"
+    assert notice.startswith(f"The skill tidy is no longer loaded. {reason}")

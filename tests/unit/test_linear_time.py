@@ -7,6 +7,8 @@ because starting it takes longer than most of them.
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -19,13 +21,21 @@ pytestmark = pytest.mark.slow
 PARTS = ["", *sorted(info.name for info in pkgutil.iter_modules(mahtab_tui.__path__) if info.ispkg)]
 
 
-@pytest.mark.parametrize("parts", [PARTS[n::3] for n in range(3)], ids="|".join)
+def first_is_slow(shares: Sequence[Sequence[str]]) -> list[Any]:
+    """Return parameters for a test; all but the first are thorough."""
+    return [
+        pytest.param(share, id="|".join(share), marks=[pytest.mark.thorough] if n else [])
+        for n, share in enumerate(shares)
+    ]
+
+
+@pytest.mark.parametrize("parts", first_is_slow([PARTS[n::3] for n in range(3)]))
 def test_every_regular_expression_is_linear(parts: list[str]) -> None:
     tried = run_python("-m", "tests.linear_patterns", *parts, timeout=1_500)
     assert "none is stuck" in tried.stdout, tried.stdout + tried.stderr[-2_000:]
 
 
-@pytest.mark.parametrize("pieces", [list(PIECES)[n::4] for n in range(4)], ids="|".join)
+@pytest.mark.parametrize("pieces", first_is_slow([list(PIECES)[n::4] for n in range(4)]))
 def test_every_reader_is_linear(pieces: list[str]) -> None:
     tried = run_python("-m", "tests.linear_readers", *pieces, timeout=1_500)
     assert tried.stdout.endswith("all have ended\n"), tried.stdout + tried.stderr[-2_000:]

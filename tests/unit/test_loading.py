@@ -16,12 +16,21 @@ import pytest
 
 from mahtab_tui.session.file_formats import guess_separator
 from mahtab_tui.session.loading import (
-    MOST_BYTES,
+    MAX_LOADED_BYTES,
     CannotLoad,
     inspect_files,
     make_loading_cell,
     variable_name,
 )
+
+CITIES = {
+    "cp1251": "имя;город\nИван;Москва\nМария;Новосибирск\n",
+    "cp1252": "name;ort\nJörg;Köln\nÄnne;Düsseldorf – Süd\n",
+    "cp932": "名前;都市\n田中太郎;東京\n鈴木花子;大阪\n",
+    "gb18030": "姓名;城市\n张伟;北京\n王芳;上海\n",
+    "cp949": "이름;도시\n김철수;서울\n이영희;부산\n",
+    "cp1253": "όνομα;πόλη\nΓιώργος;Αθήνα\nΜαρία;Θεσσαλονίκη\n",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -124,23 +133,13 @@ def test_a_pickle_is_never_loaded() -> None:
 def test_a_huge_file_is_not_read(folder: Path) -> None:
     with Path("huge.csv").open("wb") as file:
         file.write(b"a,b\n")
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_LOADED_BYTES + 1)
     [file_] = inspect_files([Path("huge.csv")])
     cell = make_loading_cell(file_, folder, pandas=True)
     assert cell.code == "from pathlib import Path\nhuge = Path('huge.csv')"
     assert (
         cell.note == "huge.csv is 0.5 GB, too much to load: huge is its path. rlm() can search it."
     )
-
-
-CITIES = {
-    "cp1251": "имя;город\nИван;Москва\nМария;Новосибирск\n",
-    "cp1252": "name;ort\nJörg;Köln\nÄnne;Düsseldorf – Süd\n",
-    "cp932": "名前;都市\n田中太郎;東京\n鈴木花子;大阪\n",
-    "gb18030": "姓名;城市\n张伟;北京\n王芳;上海\n",
-    "cp949": "이름;도시\n김철수;서울\n이영희;부산\n",
-    "cp1253": "όνομα;πόλη\nΓιώργος;Αθήνα\nΜαρία;Θεσσαλονίκη\n",
-}
 
 
 @pytest.mark.parametrize(("encoding", "text"), CITIES.items(), ids=list(CITIES))
@@ -155,9 +154,13 @@ def test_older_encoding_is_found_and_called_a_guess(encoding: str, text: str) ->
 
 def test_special_characters_may_be_far_from_the_beginning() -> None:
     plain = "name,n\n" + "ann,1\n" * 200_000
-    for encoding, last in (("latin-1", "J\xf6rg"), ("cp1251", "Новосибирск"), ("utf-8", "Jörg")):
-        frame, code = load("late.csv", f"{plain}{last},2\n".encode(encoding), pandas=True)
-        assert frame.name.iloc[-1] == last
+    for encoding, last_name in (
+        ("latin-1", "J\xf6rg"),
+        ("cp1251", "Новосибирск"),
+        ("utf-8", "Jörg"),
+    ):
+        frame, code = load("late.csv", f"{plain}{last_name},2\n".encode(encoding), pandas=True)
+        assert frame.name.iloc[-1] == last_name
         assert ("encoding=" in code) == (encoding != "utf-8")
     rows, _ = load("late.json", b'["' + b"a" * 100_000 + b'\xf6"]', pandas=False)
     assert rows[0].endswith("aö")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 
-from mahtab_tui.agent.conversation import Conversation, fit
+from mahtab_tui.agent.conversation import PromptMessages, fit
 from mahtab_tui.agent.host import StoredMessage, ToolCall
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
@@ -21,7 +21,7 @@ from mahtab_tui.agent.tool_calls import join_chunks, run_call
 from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.pictures import MOST, EncodedPicture
+from mahtab_tui.llm.pictures import MAX_PICTURES, EncodedPicture
 from mahtab_tui.tools import Toolset
 from tests import tags
 from tests.agents import Desk, FakeModel, read
@@ -58,20 +58,22 @@ def test_tokens_are_delivered_as_they_arrive(kind: type[FakeModel]) -> None:
 
 
 def test_final_text_of_the_transport_is_used(kind: type[FakeModel]) -> None:
-    last = {"content": "", "response_metadata": {"final_text": "It is a list."}}
-    assert read(kind(script=["It is a", last])).text == "It is a list."
+    last_piece = {"content": "", "response_metadata": {"final_text": "It is a list."}}
+    assert read(kind(script=["It is a", last_piece])).text == "It is a list."
 
 
 def test_usage_in_two_parts_adds_up(kind: type[FakeModel]) -> None:
-    first: dict[str, Any] = {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9}
-    first["input_token_details"] = {"cache_read": 4}
-    last = {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}
-    pieces = [{"content": "", "usage_metadata": each} for each in (first, last)]
+    input_usage: dict[str, Any] = {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9}
+    input_usage["input_token_details"] = {"cache_read": 4}
+    output_usage = {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}
+    pieces = [
+        {"content": "", "usage_metadata": part_usage} for part_usage in (input_usage, output_usage)
+    ]
     answer = read(kind(script=[pieces[0], "Yes.", pieces[1]]))
     assert answer.usage is not None
-    used = answer.usage
-    assert (used.input_tokens, used.output_tokens, used.cache_read_tokens) == (9, 5, 4)
-    assert used.cost is None
+    usage = answer.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (9, 5, 4)
+    assert usage.cost is None
 
 
 @pytest.mark.parametrize(
@@ -116,8 +118,8 @@ def test_model_is_not_asked_once_the_turn_is_cancelled(kind: type[FakeModel]) ->
 
 def test_stop_before_the_answer_still_applies() -> None:
     cancelled = threading.Event()
-    last = {"content": "", "response_metadata": {"cost_usd": 0.5}}
-    model = StoppableModel(script=[cancelled.set, "one", "two", last])
+    last_piece = {"content": "", "response_metadata": {"cost_usd": 0.5}}
+    model = StoppableModel(script=[cancelled.set, "one", "two", last_piece])
     answer = read(model, cancelled=cancelled)
     assert model._stops == 1
     assert answer.text == ""
@@ -126,11 +128,13 @@ def test_stop_before_the_answer_still_applies() -> None:
 
 
 def test_unstoppable_silent_model_is_abandoned() -> None:
-    cancelled, release, ended = threading.Event(), threading.Event(), threading.Event()
-    model = FakeModel(script=["Well", lambda: release.wait(PATIENCE), ended.set, "too late"])
+    cancelled = threading.Event()
+    release = threading.Event()
+    call_ended = threading.Event()
+    model = FakeModel(script=["Well", lambda: release.wait(PATIENCE), call_ended.set, "too late"])
     answer = read(model, cancelled=cancelled, on_token=lambda token: cancelled.set())
     assert (answer.text, answer.stopped) == ("Well", True)
-    assert not ended.is_set()
+    assert not call_ended.is_set()
     release.set()
 
 
@@ -194,7 +198,7 @@ def test_picture_is_inserted_once_where_it_is_named() -> None:
 def test_newest_pictures_are_sent_as_space_permits() -> None:
     messages = [HumanMessage(attached(f"p{number}")) for number in range(20)]
     pictures = {f"p{number}": picture("A") for number in range(20)}
-    newest = [f"p{number}" for number in range(19, 19 - MOST, -1)]
+    newest = [f"p{number}" for number in range(19, 19 - MAX_PICTURES, -1)]
     assert list(pictures_to_send(messages, pictures, 100_000)) == newest
     assert list(pictures_to_send(messages, pictures, 250)) == ["p19", "p18"]
     assert pictures_to_send(messages, pictures, -5) == {}
@@ -213,18 +217,18 @@ def test_printed_text_cannot_name_a_picture() -> None:
 
 
 def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
-    conversation = Conversation()
+    conversation = PromptMessages()
     conversation.ask(StoredMessage("user", "what is x?", 1))
-    asked: list[Any] = [
+    requested_calls: list[Any] = [
         {"id": name, "name": "read_file", "args": {}, "type": "tool_call"}
         for name in ("one", "two")
     ]
-    answer = AIMessage("Let me see.", tool_calls=asked, id="1.0")
+    answer = AIMessage("Let me see.", tool_calls=requested_calls, id="1.0")
     conversation.add(1, [answer, ToolMessage("x = 1", tool_call_id="one")])
     conversation.ask(StoredMessage("user", "and?", 2))
     question, call, result, _ = conversation.as_messages(HiddenEntries())
     assert isinstance(call, AIMessage)
-    assert [each["id"] for each in call.tool_calls] == ["one"]
+    assert [tool_call["id"] for tool_call in call.tool_calls] == ["one"]
     assert (question.type, result.type) == ("human", "tool")
 
 
@@ -254,14 +258,16 @@ def test_replaced_question_removes_its_calls(desk: Desk) -> None:
 
 def test_a_message_that_is_not_streamed_has_its_calls_too() -> None:
     call: Any = {"id": None, "name": "find", "args": {"a": 1}, "type": "tool_call"}
-    found = join_chunks([AIMessage("", tool_calls=[call])])
-    assert found is not None
-    assert found[1] == [{"id": "call_0", "name": "find", "arguments": {"a": 1}, "problem": ""}]
+    joined = join_chunks([AIMessage("", tool_calls=[call])])
+    assert joined is not None
+    assert joined[1] == [{"id": "call_0", "name": "find", "arguments": {"a": 1}, "problem": ""}]
     call["id"] = "y"
     broken = {"id": "x", "name": "look", "args": "{", "error": None, "type": "invalid_tool_call"}
-    found = join_chunks([AIMessage("", tool_calls=[call], invalid_tool_calls=[broken])])
-    assert found is not None
-    names = [(each["id"], each["name"], bool(each["problem"])) for each in found[1]]
+    joined = join_chunks([AIMessage("", tool_calls=[call], invalid_tool_calls=[broken])])
+    assert joined is not None
+    names = [
+        (tool_call["id"], tool_call["name"], bool(tool_call["problem"])) for tool_call in joined[1]
+    ]
     assert names == [("y", "find", False), ("x", "look", True)]
 
 
@@ -277,7 +283,7 @@ def test_tool_result_after_the_stop_is_not_sent() -> None:
     cancelled = Turn()
 
     class Interrupter:
-        def run(self, name: str, arguments: object, left: threading.Event) -> str:
+        def run(self, name: str, arguments: object, cancel_event: threading.Event) -> str:
             assert listened.wait(20)
             cancelled.set()
             return "late"
@@ -291,9 +297,9 @@ def test_keepalives_leave_no_empty_block_in_the_message() -> None:
     block = {"type": "text", "text": "Hm.", "index": 0}
     empty = AIMessageChunk(content="")
     pieces = [empty, AIMessageChunk(content=[block]), empty, *calls(("find", {}))]
-    found = join_chunks(pieces)
-    assert found is not None
-    assert found[0].content == [block]
+    joined = join_chunks(pieces)
+    assert joined is not None
+    assert joined[0].content == [block]
 
 
 def test_oversized_calls_are_sent_as_shortened_text(desk: Desk) -> None:
@@ -301,7 +307,8 @@ def test_oversized_calls_are_sent_as_shortened_text(desk: Desk) -> None:
     call = {"id": "id-0", "name": "read_file", "args": {"path": "long.txt"}, "type": "tool_call"}
     element = f'<assistant-tool call="1.0.0" name="read_file">{text}</assistant-tool>'
     result = ToolMessage(element, tool_call_id="id-0")
-    question, answer = HumanMessage("what is it?"), AIMessage("", tool_calls=[call])
+    question = HumanMessage("what is it?")
+    answer = AIMessage("", tool_calls=[call])
     messages: list[AnyMessage] = [question, answer, result]
     assert fit(messages, 100_000) == messages
     [message] = fit(messages, 1_000)
@@ -335,7 +342,7 @@ def test_service_without_tool_support_is_asked_without_tools(desk: Desk) -> None
     agent, model = calling_agent(desk, refusal, "It is a list.", "It is long.")
     assert agent.ask_sync("what is it?") == "It is a list."
     assert agent.ask_sync("how long?") == "It is long."
-    assert [bool(given) for given in model.tools] == [True, False, False]
+    assert [bool(bound_tools) for bound_tools in model.tools] == [True, False, False]
     notice = "The model does not support tools, so it is asked without them."
     assert desk.notices("info") == [notice]
 

@@ -15,9 +15,9 @@ from mahtab_tui.agent import (
     build_reflection_prompt,
     create_initial_state,
 )
-from mahtab_tui.agent.graph import AgentState, ReflectionMode
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.nodes import Nodes, parse_reflection
+from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.tool_calls import max_output_chars, render_results
 from mahtab_tui.bus.records import Agent, Decision, Notice, Record
 from mahtab_tui.session.info import HeadlessFrontend
@@ -26,19 +26,32 @@ from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, last_text,
 
 # The nodes of the graph, one at a time.
 
+ERRORS = (
+    "1 / 0",
+    "nonesuch",
+    "{}['a']",
+    "int('x')",
+    "[][1]",
+    "len(3)",
+    "raise OSError('disk')",
+    "import nonesuch",
+    "(",
+    "assert False",
+)
+
 
 def apply(state: AgentState, update: dict[str, Any]) -> AgentState:
     state.update(update)  # type: ignore[typeddict-item]
     return state
 
 
-def answered(text: str, **more: Any) -> AgentState:
-    update = {"current_response": text, "step": 0, **more}
+def answered(text: str, **fields: Any) -> AgentState:
+    update = {"current_response": text, "step": 0, **fields}
     return apply(create_initial_state("what is it?"), update)
 
 
 def notice(emitted: list[Record | str]) -> str:
-    (text,) = (each.text for each in emitted if isinstance(each, Notice))
+    (text,) = (record.text for record in emitted if isinstance(record, Notice))
     return text
 
 
@@ -71,9 +84,10 @@ def test_generate_node(desk: Desk) -> None:
 
 def test_code_cut_off_at_the_token_limit_does_not_run(desk: Desk) -> None:
     emitted: list[Record | str] = []
-    last = {"content": "", "response_metadata": {"finish_reason": "length"}}
-    llm = FakeModel(script=["So:\n```python\nremove(everything_but(", last])
-    nodes, state = Nodes(llm, desk.host, 5), create_initial_state("what is it?")
+    last_piece = {"content": "", "response_metadata": {"finish_reason": "length"}}
+    llm = FakeModel(script=["So:\n```python\nremove(everything_but(", last_piece])
+    nodes = Nodes(llm, desk.host, 5)
+    state = create_initial_state("what is it?")
     apply(state, nodes.generate(state, emitted.append))
     assert nodes.read_reply(state)["code_blocks"] == []
     assert "cut off" in notice(emitted)
@@ -100,8 +114,13 @@ def test_empty_answer_is_reported_and_leaves_no_empty_message(desk: Desk) -> Non
 )
 def test_read_reply_node(desk: Desk, text: str, blocks: list[str]) -> None:
     update = desk.nodes().read_reply(answered(text))
-    found = update["code_blocks"], update["block"], update.get("turn_count", 0), update["next"]
-    assert found == ((blocks, 0, 1, "approve") if blocks else ([], 0, 0, "end"))
+    changed_state = (
+        update["code_blocks"],
+        update["block"],
+        update.get("turn_count", 0),
+        update["next"],
+    )
+    assert changed_state == ((blocks, 0, 1, "approve") if blocks else ([], 0, 0, "end"))
 
 
 @pytest.mark.parametrize("how", [{"stopped": True}, {"failure": "The line is dead."}])
@@ -126,7 +145,8 @@ def test_execute_node(desk: Desk) -> None:
 
 
 def test_execute_node_runs_block_by_block(desk: Desk) -> None:
-    nodes, state = desk.nodes(), ready("a = 1", "b = 2")
+    nodes = desk.nodes()
+    state = ready("a = 1", "b = 2")
     apply(state, nodes.execute(state))
     assert (desk.namespace.get("a"), desk.namespace.get("b"), state["block"]) == (1, None, 1)
     assert len(state["messages"]) == 1, "results are sent when all blocks have run"
@@ -249,19 +269,6 @@ def test_close_node_reports_when_the_turns_are_used_up(desk: Desk) -> None:
 
 # How a question ends.
 
-ERRORS = (
-    "1 / 0",
-    "nonesuch",
-    "{}['a']",
-    "int('x')",
-    "[][1]",
-    "len(3)",
-    "raise OSError('disk')",
-    "import nonesuch",
-    "(",
-    "assert False",
-)
-
 
 class Script(NamedTuple):
     steps: Sequence[Sequence[str]]
@@ -331,9 +338,11 @@ def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End,
     llm = follow(script)
     state = desk.run(llm=llm, reflection=reflection)
     cells = [record.text for record in desk.of(tags.ASSISTANT_REPL_IN)]
-    made = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
-    answer, turns, stopped = state["current_response"], state["turn_count"], state["stopped"]
-    end = End(made, answer, cells, desk.agent_states()[-1], turns, stopped)
+    variables = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
+    answer = state["current_response"]
+    turns = state["turn_count"]
+    stopped = state["stopped"]
+    end = End(variables, answer, cells, desk.agent_states()[-1], turns, stopped)
     return end, [str(messages[-1].text) for messages in llm.asked]
 
 
@@ -382,7 +391,8 @@ def test_code_that_ran_last_does_not_run_again_and_the_work_goes_on(desk: Desk, 
 
 def test_a_check_runs_again_after_something_else_ran(desk: Desk) -> None:
     desk.namespace["done"] = []
-    check, edit = code("print(len(done))"), code("done.append(1)")
+    check = code("print(len(done))")
+    edit = code("done.append(1)")
     state = desk.run(check, edit, check, words("It is 1 now."), reflection="never")
     assert [result["output"].strip() for result in state["execution_results"]] == ["0", "", "1"]
     assert state["current_response"] == "It is 1 now."
@@ -400,8 +410,8 @@ def test_a_cell_of_the_user_in_between_makes_a_repetition_run(desk: Desk) -> Non
 
 def test_repeated_failed_code_is_asked_for_differently(desk: Desk) -> None:
     failing = code("nonesuch()")
-    other = code("print(5)") | {"match": "The same code fails again"}
-    state = desk.run(failing, failing, other, words("It is 5."), reflection="never")
+    other_reply = code("print(5)") | {"match": "The same code fails again"}
+    state = desk.run(failing, failing, other_reply, words("It is 5."), reflection="never")
     assert state["current_response"] == "It is 5."
 
 
@@ -417,15 +427,15 @@ def test_repeated_failed_code_is_asked_for_differently(desk: Desk) -> None:
 def test_steps_that_bring_nothing_new_end_the_question(
     desk: Desk, replies: list[dict[str, Any]]
 ) -> None:
-    last = words("That is all.", match="brought nothing new, so no more code runs")
-    state = desk.run(*replies, last, reflection="never", max_turns=40)
+    last_reply = words("That is all.", match="brought nothing new, so no more code runs")
+    state = desk.run(*replies, last_reply, reflection="never", max_turns=40)
     assert state["current_response"] == "That is all."
 
 
 def test_every_block_failing_in_another_way_ends_the_question(desk: Desk) -> None:
     replies = [code(error) for error in ERRORS[:6]]
-    last = words("I could not compute it.", match="All attempts failed")
-    state = desk.run(*replies, last, reflection="never", max_turns=40)
+    last_reply = words("I could not compute it.", match="All attempts failed")
+    state = desk.run(*replies, last_reply, reflection="never", max_turns=40)
     assert (state["current_response"], state["turn_count"]) == ("I could not compute it.", 6)
 
 
@@ -447,8 +457,8 @@ def test_user_decides_at_the_limit_of_steps_whether_the_work_goes_on(
     monkeypatch.setattr(HeadlessFrontend, "can_ask", True)
     desk.decide(*[Decision("run")] * 3, Decision("skip"))
     steps = [code(f"step = {number}") for number in range(2)]
-    last = words("Two of four.", match="No more code runs")
-    state = desk.run(*steps, last, max_turns=1, reflection="never")
+    last_reply = words("Two of four.", match="No more code runs")
+    state = desk.run(*steps, last_reply, max_turns=1, reflection="never")
     assert desk.namespace["step"] == 1
     questions = [
         record.text for record in desk.of(tags.APPROVAL) if record.attrs.get("is_code") is False
@@ -458,20 +468,20 @@ def test_user_decides_at_the_limit_of_steps_whether_the_work_goes_on(
 
 
 def test_words_sent_meanwhile_reach_the_model_at_its_next_step(desk: Desk) -> None:
-    inbox = desk.host._parts.inbox
+    inbox = desk.host._inbox
     desk.when(
         tags.ASSISTANT_REPL_OUT,
         lambda record: inbox.put("ask", "also leave out 2012", joins=True),
         text="first",
     )
-    last = words("Left out.", match="The user adds: also leave out 2012")
-    state = desk.run(code("print('first')"), last, reflection="never")
+    last_reply = words("Left out.", match="The user adds: also leave out 2012")
+    state = desk.run(code("print('first')"), last_reply, reflection="never")
     assert state["current_response"] == "Left out."
     assert desk.of(tags.USER_CHAT)[-1].text == "also leave out 2012"
 
 
 def test_a_question_for_after_the_answer_stays_in_the_queue(desk: Desk) -> None:
-    inbox = desk.host._parts.inbox
+    inbox = desk.host._inbox
     item_id = inbox.put("ask", "and in 2012?", joins=True)
     inbox.set_joins(item_id, False)
     desk.run(code("print('first')"), words("That is all."), reflection="never")
@@ -519,7 +529,8 @@ def uncomputed(desk: Desk) -> list[str]:
     ]
 
 
-WRONG, RIGHT = words("There are 57."), words("There are 3.")
+WRONG = words("There are 57.")
+RIGHT = words("There are 3.")
 
 
 @pytest.mark.parametrize(
@@ -649,13 +660,13 @@ def test_the_prompt_has_the_question_the_code_and_the_output() -> None:
     ],
 )
 def test_judgement_is_found_in_surrounding_text(text: str, complete: bool | None) -> None:
-    found = parse_reflection(text)
-    assert (found and found["is_complete"]) is complete
+    judgement = parse_reflection(text)
+    assert (judgement and judgement["is_complete"]) is complete
 
 
 @given(st.booleans(), st.text(), st.text(), st.text(st.characters(blacklist_characters="{")))
 def test_every_judgement_can_be_parsed(
-    complete: bool, reasoning: str, action: str, after: str
+    complete: bool, reasoning: str, action: str, following_text: str
 ) -> None:
-    given = {"is_complete": complete, "reasoning": reasoning, "next_action": action}
-    assert parse_reflection(f"So: {json.dumps(given)}{after}") == given
+    judgement = {"is_complete": complete, "reasoning": reasoning, "next_action": action}
+    assert parse_reflection(f"So: {json.dumps(judgement)}{following_text}") == judgement

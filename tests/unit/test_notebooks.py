@@ -39,14 +39,15 @@ def test_viewed_notebook_stays_unchanged(
 ) -> None:
     for layout in range(3):
         path = write(ALL[number], tmp_path / f"{layout}.ipynb", layout)
-        before, inode = path.read_bytes(), path.stat().st_ino
+        bytes_before = path.read_bytes()
+        inode = path.stat().st_ino
         it = open_bench(path)
         assert not it.notebook.save()
         assert path.stat().st_ino == inode
         text = render_text(it.notebook._file, it.notebook._build_content())
-        assert json.loads(text) == json.loads(before)
+        assert json.loads(text) == json.loads(bytes_before)
         if layout == 0:
-            assert text.encode() == before
+            assert text.encode() == bytes_before
 
 
 @pytest.mark.parametrize("number", range(len(ALL)))
@@ -54,30 +55,30 @@ def test_only_outputs_of_executed_cells_change(
     number: int, tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
-    before = json.loads(path.read_bytes())
-    cells = enumerate(before["cells"], 1)
+    notebook_before = json.loads(path.read_bytes())
+    cells = enumerate(notebook_before["cells"], 1)
     code = [index for index, cell in cells if cell["cell_type"] == "code"][:2]
     it = open_bench(path)
     for count, index in enumerate(code, 7):
-        source = "".join(before["cells"][index - 1]["source"])
+        source = "".join(notebook_before["cells"][index - 1]["source"])
         it.happen(*again(index, count, source, ("stdout", "new\n"), ("value", "8\n")))
     assert bool(it.notebook.save()) == bool(code)
-    after = json.loads(path.read_bytes())
+    notebook_after = json.loads(path.read_bytes())
     for count, index in enumerate(code, 7):
-        changed = after["cells"][index - 1]
+        changed = notebook_after["cells"][index - 1]
         assert changed.pop("execution_count") == count
         outputs = [output["output_type"] for output in changed.pop("outputs")]
         assert outputs == ["stream", "execute_result"]
         for name in ("execution_count", "outputs"):
-            before["cells"][index - 1].pop(name)
-    assert after == before
+            notebook_before["cells"][index - 1].pop(name)
+    assert notebook_after == notebook_before
 
 
 def test_extra_cells_and_questions_are_appended_at_the_end(
     tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = story(tmp_path)
-    first = json.loads(path.read_bytes())["cells"]
+    original_cells = json.loads(path.read_bytes())["cells"]
     it = open_bench(path)
     it.happen(
         *again(2, 1, "x = 5"),
@@ -91,11 +92,11 @@ def test_extra_cells_and_questions_are_appended_at_the_end(
     assert it.notebook.unsaved
     assert it.notebook.save()
     assert not it.notebook.unsaved
-    made = read(path)
-    nbformat.validate(made)
-    assert [cell.source for cell in made.cells[:3]] == ["# Title", "x = 5", "x + 1"]
-    assert [cell.id for cell in made.cells[:3]] == [cell["id"] for cell in first]
-    assert [(cell.id, cell.cell_type, cell.source) for cell in made.cells[3:]] == [
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert [cell.source for cell in notebook.cells[:3]] == ["# Title", "x = 5", "x + 1"]
+    assert [cell.id for cell in notebook.cells[:3]] == [cell["id"] for cell in original_cells]
+    assert [(cell.id, cell.cell_type, cell.source) for cell in notebook.cells[3:]] == [
         ("cell-2", "code", "y = 2"),
         ("question-1", "markdown", "**Question**\n\nWhat is **y**?"),
         ("answer-1-0", "markdown", "**Demo**\n\nIt is 2."),
@@ -114,9 +115,9 @@ def test_resumed_session_continues_its_notebook(tmp_path: Path, open_bench: Open
     assert not later.records()  # its cells are not shown again
     later.happen(*ran(4, "w = 4"))
     later.notebook.save()
-    made = read(path)
+    notebook = read(path)
     assert sources(path) == ["# Title", "x = 5", "x + 1", "y = 2", "z = 3", "w = 4"]
-    assert len({cell.id for cell in made.cells}) == 6
+    assert len({cell.id for cell in notebook.cells}) == 6
     assert not open_bench(path, (*it.records(), *later.records())).notebook.unsaved
 
 
@@ -129,8 +130,11 @@ def test_long_session_is_resumed_with_all_its_records(
     it.notebook.save()
     everything = it.records()
     kinds = records.NotebookFile | records.NotebookWritten
-    last = (*(each for each in everything if isinstance(each, kinds)), *everything[-4:])
-    later = open_bench(path, last, everything=everything)
+    latest_records = (
+        *(record for record in everything if isinstance(record, kinds)),
+        *everything[-4:],
+    )
+    later = open_bench(path, latest_records, everything=everything)
     later.happen(*ran(3, "last = 3"))
     later.notebook.save()
     assert sources(path)[3:] == ["early = 1", "late = 2", "last = 3"]
@@ -143,9 +147,9 @@ def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     it = open_bench(path)
     it.happen(*ran(1, "mine = 1"))
     it.notebook.save()
-    made = read(path)
-    made.cells.insert(0, new_code_cell("theirs"))
-    write(made, path)
+    notebook = read(path)
+    notebook.cells.insert(0, new_code_cell("theirs"))
+    write(notebook, path)
     later = open_bench(path, it.records())
     assert [record.position for record in later.cells()] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
@@ -175,10 +179,10 @@ def test_secrets_and_private_variables_are_not_written(
     begin, end = again(2, 2, "df", ("value", "a secret\n"))
     it.happen(begin, end.changed(private=("df",)), *ran(3, "k = 'sk-of-the-user-2'"))
     it.notebook.save()
-    made = read(path)
-    assert made.cells[0].source == "key = 'sk-of-the-file-1'"  # it was there already
-    assert "sk-of" not in str(made.cells[0].outputs) + str(made.cells[2:])
-    assert (made.cells[1].source, made.cells[1].outputs) == ("df", [earlier])
+    notebook = read(path)
+    assert notebook.cells[0].source == "key = 'sk-of-the-file-1'"  # it was there already
+    assert "sk-of" not in str(notebook.cells[0].outputs) + str(notebook.cells[2:])
+    assert (notebook.cells[1].source, notebook.cells[1].outputs) == ("df", [earlier])
 
 
 def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: OpenBench) -> None:
@@ -197,16 +201,18 @@ def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: Ope
 
 
 def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBench) -> None:
-    made = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
+    notebook = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
     for indent, ends in (("   ", "\n"), ("\t", ""), (None, "")):
         path = tmp_path / "it.ipynb"
-        path.write_text(json.dumps(made, indent=indent) + ends)
+        path.write_text(json.dumps(notebook, indent=indent) + ends)
         it = open_bench(path)
-        before = path.read_text().split("\n")
+        lines_before = path.read_text().split("\n")
         it.happen(*again(2, 7, "b"))
         it.notebook.save()
-        after = path.read_text().split("\n")
-        changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        lines_after = path.read_text().split("\n")
+        changed = [
+            (old, new) for old, new in zip(lines_before, lines_after, strict=True) if old != new
+        ]
         assert len(changed) == 1
         assert changed[0][0].replace("null", "7", 2).count("7") >= changed[0][1].count("7") > 0
 
@@ -217,8 +223,8 @@ def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBen
 def test_notebook_in_another_language_warns_before_its_first_run(
     tmp_path: Path, open_bench: OpenBench, metadata: dict[str, Any]
 ) -> None:
-    made = new_notebook(cells=[new_code_cell("x <- 1")]) | {"metadata": metadata}
-    it = open_bench(write(made, tmp_path / "it.ipynb", 2))
+    notebook = new_notebook(cells=[new_code_cell("x <- 1")]) | {"metadata": metadata}
+    it = open_bench(write(notebook, tmp_path / "it.ipynb", 2))
     [opened] = [record for record in it.records() if isinstance(record, records.NotebookFile)]
     assert opened.text.endswith("It is for r, not for Python.")
     assert not it.notebook.confirmed
@@ -263,14 +269,14 @@ def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> N
     it = open_bench(path := write(old, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
-    made = json.loads(path.read_bytes())
-    assert (made["nbformat_minor"], "id" in made["cells"][0]) == (2, False)
-    nbformat.validate(nbformat.from_dict(made))
+    notebook = json.loads(path.read_bytes())
+    assert (notebook["nbformat_minor"], "id" in notebook["cells"][0]) == (2, False)
+    nbformat.validate(nbformat.from_dict(notebook))
 
 
 def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: OpenBench) -> None:
-    made = new_notebook(cells=[new_code_cell("a", id=id) for id in ("cell-1", "cell-1-2")])
-    it = open_bench(path := write(made, tmp_path / "a.ipynb"))
+    notebook = new_notebook(cells=[new_code_cell("a", id=id) for id in ("cell-1", "cell-1-2")])
+    it = open_bench(path := write(notebook, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert [cell.id for cell in read(path).cells] == ["cell-1", "cell-1-2", "cell-1-3"]
@@ -281,7 +287,7 @@ def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: OpenBench)
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.notebooks.PAUSE", 0.01)
+    monkeypatch.setattr("mahtab_tui.session.notebooks.WRITE_DELAY_S", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
@@ -292,9 +298,9 @@ def test_new_notebook_grows_with_the_session(tmp_path: Path, open_bench: OpenBen
     it.happen(*ran(1, "x = 1", ("stdout", "1\n")))
     wait_for(path.exists)
     assert sources(path) == ["x = 1"]
-    made = read(path)
-    nbformat.validate(made)
-    assert made.metadata.kernelspec.name == "python3"
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
     it.happen(*ran(2, "y = 2"), records.Hide(entry="cell 1", hidden=True))
     wait_for(lambda: sources(path) == ["x = 1", "y = 2"])
     assert not it.notebook.unsaved
@@ -306,9 +312,9 @@ def test_pending_changes_are_written_at_the_end_and_only_if_any(
 ) -> None:
     path = story(tmp_path)
     it = open_bench(path, saved=True)
-    before = path.stat().st_mtime_ns
+    modified_ns = path.stat().st_mtime_ns
     it.notebook.flush()
-    assert path.stat().st_mtime_ns == before
+    assert path.stat().st_mtime_ns == modified_ns
     it.happen(*ran(1, "x"))
     it.notebook.flush()  # as when a signal ends the program
     assert len(sources(path)) == 4
@@ -327,9 +333,9 @@ def test_vanished_folder_is_reported_once_and_retried(
 ) -> None:
     attempts: list[Path] = []
 
-    def counted(path: Path, *rest: Any) -> str:
+    def counted(path: Path, *arguments: Any) -> str:
         attempts.append(path)
-        return write_file(path, *rest)
+        return write_file(path, *arguments)
 
     monkeypatch.setattr("mahtab_tui.export.writing.write_text", counted)
     folder = tmp_path / "there"
@@ -351,7 +357,9 @@ def test_vanished_folder_is_reported_once_and_retried(
 def test_notebook_continues_in_a_new_file_after_a_foreign_change(
     tmp_path: Path, open_bench: OpenBench
 ) -> None:
-    path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
+    path = story(tmp_path)
+    second = tmp_path / "it (2).ipynb"
+    third = tmp_path / "it (3).ipynb"
     it = open_bench(path, saved=True)
     theirs = text_of(new_notebook())
     path.write_text(theirs)

@@ -19,20 +19,6 @@ from tests.unit.test_export import cell as ran
 PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       extension: .py\n#       format_name: percent\n# ---\n\n# %% [markdown]\n# # Title\n\n# %% tags=[\"a\"]\nx = 1\n\n# %%\nx + 1\n"  # fmt: skip
 MARKDOWN = "# Title\n\nWords.\n\n```python\nx = 1\n```\n\n```\nno code\n```\n\nMore.\n"
 
-
-def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench: OpenBench) -> None:
-    path = tmp_path / "it.py"
-    path.write_text(PERCENT)
-    it = open_bench(path)
-    shown = [(record.kind, record.text) for record in it.cells()]
-    assert shown == [("markdown", "# Title"), ("code", "x = 1"), ("code", "x + 1")]
-    it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
-    assert not it.notebook.save()
-    it.happen(*again(3, 2, "x + 2"), *ran(3, "new = 1"))
-    it.notebook.save()
-    assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
-
-
 SPELT = [
     ("py", "#%%\nx = 1\n#%% title here\ny = 2\n\n\n\n#%%\nz = 3", "y = 2"),
     (
@@ -49,6 +35,25 @@ SPELT = [
         "y = 2",
     ),
 ]
+
+NO_JSON = "is not a notebook: it is not valid JSON."
+OTHER_VERSION = "is not a notebook of version 4 of the format."
+BAD_CELL = "is not a valid notebook: its cell 1 has no known type or no source."
+
+WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], True]
+
+
+def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench: OpenBench) -> None:
+    path = tmp_path / "it.py"
+    path.write_text(PERCENT)
+    it = open_bench(path)
+    cells = [(record.kind, record.text) for record in it.cells()]
+    assert cells == [("markdown", "# Title"), ("code", "x = 1"), ("code", "x + 1")]
+    it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
+    assert not it.notebook.save()
+    it.happen(*again(3, 2, "x + 2"), *ran(3, "new = 1"))
+    it.notebook.save()
+    assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
 
 
 @pytest.mark.parametrize(("ending", "text", "code"), SPELT)
@@ -70,8 +75,8 @@ def test_untouched_lines_keep_their_spelling(
 
 def test_header_is_preserved_without_being_parsed(tmp_path: Path, open_bench: OpenBench) -> None:
     bomb = "".join(
-        f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n"
-        for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True)
+        f"{letter}: &{letter} [{', '.join(['*' + previous_letter] * 9)}]\n"
+        for previous_letter, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True)
     )
     text = f"---\na: &a [1]\n{bomb}jupyter:\n  x: *m\n---\n\n{MARKDOWN}"
     path = tmp_path / "it.md"
@@ -107,11 +112,6 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
     it.happen(*ran(2, "more"))
     it.notebook.save()
     assert [cell.source for cell in jupytext.read(path).cells] == ["import os\nprint(2)", "more"]
-
-
-NO_JSON = "is not a notebook: it is not valid JSON."
-OTHER_VERSION = "is not a notebook of version 4 of the format."
-BAD_CELL = "is not a valid notebook: its cell 1 has no known type or no source."
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,9 @@ def test_unreadable_file_gives_one_sentence(
     for name, sentence in sentences.items():
         with pytest.raises(NotebookError, match=sentence):
             read_notebook(tmp_path / name)
-    monkeypatch.setattr("mahtab_tui.export.reading.MOST_BYTES", 2)
+    monkeypatch.setattr("mahtab_tui.export.reading.MAX_FILE_BYTES", 2)
     with pytest.raises(NotebookError, match="a notebook may have"):
         read_notebook(tmp_path / "a.py")
-
-
-WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], True]
 
 
 def test_fields_of_the_wrong_type_are_displayed_and_preserved(
@@ -184,23 +181,23 @@ def test_fields_of_the_wrong_type_are_displayed_and_preserved(
     path = tmp_path / "it.ipynb"
     notebook = {"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells}
     path.write_text(json.dumps(notebook))
-    before = json.loads(path.read_bytes())
+    notebook_before = json.loads(path.read_bytes())
     it = open_bench(path)
     it.happen(*again(1, 1, "x", ("stdout", "1\n")), *ran(2, "new"))
     it.notebook.save()
-    after = json.loads(path.read_bytes())
-    assert after["cells"][1 : len(cells)] == before["cells"][1:]
-    assert after["cells"][-1]["source"] == ["new"]
+    notebook_after = json.loads(path.read_bytes())
+    assert notebook_after["cells"][1 : len(cells)] == notebook_before["cells"][1:]
+    assert notebook_after["cells"][-1]["source"] == ["new"]
 
 
 def test_long_outputs_are_shown_partially(tmp_path: Path) -> None:
     texts = ["x" * 3_000_000, *"y" * 1_000]
     outputs = [{"output_type": "stream", "text": text} for text in texts]
-    shown = list(cell_outputs({"outputs": outputs}))
-    assert len(shown) == 2
-    assert sum(len(output.text) for output in shown) < 1_100_000
-    assert "characters are left out here" in shown[0].text
-    assert shown[-1].text == "… 801 more outputs are in the file\n"
+    shown_outputs = list(cell_outputs({"outputs": outputs}))
+    assert len(shown_outputs) == 2
+    assert sum(len(output.text) for output in shown_outputs) < 1_100_000
+    assert "characters are left out here" in shown_outputs[0].text
+    assert shown_outputs[-1].text == "… 801 more outputs are in the file\n"
 
 
 def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
@@ -210,8 +207,8 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
         {"image/png": [PIXEL[:5] + "\n", PIXEL[5:]], "text/plain": "a"},
     ]
     outputs = [{"output_type": "display_data", "data": data} for data in values]
-    shown = list(cell_outputs({"outputs": outputs}))
-    assert [(output.kind, output.text, output.data) for output in shown] == [
+    shown_outputs = list(cell_outputs({"outputs": outputs}))
+    assert [(output.kind, output.text, output.data) for output in shown_outputs] == [
         ("display", "[image/png]\n", PIXEL),
         ("stdout", "[image/png]\n", ""),
         ("display", "a\n", PIXEL),

@@ -13,11 +13,6 @@ from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, parse_response
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
 from tests import tags
 
-
-def tagged(code: str) -> str:
-    return f"<assistant-repl-in>{code}</assistant-repl-in>"
-
-
 DOCSTRING = '''def f():
     """Say it.
 
@@ -26,6 +21,51 @@ DOCSTRING = '''def f():
     ```
     """
     return 1'''
+
+SOURCES = st.lists(
+    st.sampled_from(["x = ", "# ", "\n", " ", *"''' \"\"\" ' \" \\ \\' r b 1 ( )".split()]),
+    max_size=14,
+).map("".join)
+
+TAGS = "<assistant-repl-in> </assistant-repl-in> <assistant-chat> </assistant-chat> <think> </think> <thi <"
+FENCES = [
+    "```",
+    "```python\n",
+    "~~~\n",
+    "````\n",
+    "`",
+    "> ",
+    "- ",
+    "1. ",
+    "  ",
+    "x = 1\n",
+    "'''",
+    '"""',
+]
+PIECES = [*TAGS.split(), *FENCES, *"\n\r\x00\ud800", "\r\n", "[/x]", "words "]
+ANSWERS = st.lists(
+    st.one_of(st.sampled_from(PIECES), st.text(st.characters(), max_size=4)), max_size=25
+).map("".join)
+
+WORDS = st.sampled_from(
+    [
+        "Words.",
+        "More *words*, a < b.",
+        "```bash\nls\n```",
+        "- item",
+        "",
+        "`<assistant-repl-in>` is a tag",
+        "<think>\nno:\n```python\nno\n```\n</think>",
+        "<think><assistant-repl-in>no</assistant-repl-in>\n```py\n</think>",
+    ]
+)
+CODE = st.sampled_from(
+    ["x = 1", "if a < b:\n    print('<b>')", DOCSTRING, "s = '`'", "# ``` in a comment"]
+)
+
+
+def tagged(code: str) -> str:
+    return f"<assistant-repl-in>{code}</assistant-repl-in>"
 
 
 @pytest.mark.parametrize(
@@ -134,12 +174,6 @@ def test_code_ending_inside_a_docstring_is_detected(code: str, inside: bool) -> 
     assert in_docstring(code) is inside
 
 
-SOURCES = st.lists(
-    st.sampled_from(["x = ", "# ", "\n", " ", *"''' \"\"\" ' \" \\ \\' r b 1 ( )".split()]),
-    max_size=14,
-).map("".join)
-
-
 @given(SOURCES)
 @settings(max_examples=400)
 def test_python_agrees_on_docstring_ends(code: str) -> None:
@@ -154,32 +188,11 @@ def test_python_agrees_on_docstring_ends(code: str) -> None:
             assert not in_docstring(code)
 
 
-TAGS = "<assistant-repl-in> </assistant-repl-in> <assistant-chat> </assistant-chat> <think> </think> <thi <"
-FENCES = [
-    "```",
-    "```python\n",
-    "~~~\n",
-    "````\n",
-    "`",
-    "> ",
-    "- ",
-    "1. ",
-    "  ",
-    "x = 1\n",
-    "'''",
-    '"""',
-]
-PIECES = [*TAGS.split(), *FENCES, *"\n\r\x00\ud800", "\r\n", "[/x]", "words "]
-ANSWERS = st.lists(
-    st.one_of(st.sampled_from(PIECES), st.text(st.characters(), max_size=4)), max_size=25
-).map("".join)
-
-
 @given(ANSWERS, st.booleans())
 @example("```python\n'''\ud800\n```", True)
 @example("```python\n$é'''\n```", True)
-def test_any_text_can_be_parsed(text: str, ended: bool) -> None:
-    parsed = parse_response(text, ended=ended)
+def test_any_text_can_be_parsed(text: str, is_complete: bool) -> None:
+    parsed = parse_response(text, ended=is_complete)
     assert all(part.text.strip() for part in parsed.parts)
     assert len(parsed.code_blocks) <= len(parsed.parts)
 
@@ -206,7 +219,8 @@ Drawn = dict[tuple[str, int], str]
 
 
 def drawn(tokens: list[str]) -> Drawn:
-    splitter, result = AnswerSplitter(), Drawn()
+    splitter = AnswerSplitter()
+    result = Drawn()
     for pieces in (*map(splitter.feed, tokens), splitter.end()):
         for kind, block, text in pieces:
             result[kind, block] = result.get((kind, block), "") + text
@@ -226,32 +240,15 @@ def test_any_split_draws_the_same(text: str, data: st.DataObject) -> None:
     assert drawn(list(text)) == drawn([text])
 
 
-WORDS = st.sampled_from(
-    [
-        "Words.",
-        "More *words*, a < b.",
-        "```bash\nls\n```",
-        "- item",
-        "",
-        "`<assistant-repl-in>` is a tag",
-        "<think>\nno:\n```python\nno\n```\n</think>",
-        "<think><assistant-repl-in>no</assistant-repl-in>\n```py\n</think>",
-    ]
-)
-CODE = st.sampled_from(
-    ["x = 1", "if a < b:\n    print('<b>')", DOCSTRING, "s = '`'", "# ``` in a comment"]
-)
-
-
 FORMS = "```python\n{}\n```", tagged("\n{}\n"), "````py\n{}\n````"
 
 
 @st.composite
 def ordinary(draw: st.DrawFn) -> str:
-    parts = []
+    drawn_parts = []
     for _ in range(draw(st.integers(0, 4))):
-        parts += [draw(WORDS), draw(st.sampled_from(FORMS)).format(draw(CODE))]
-    return "\n".join([*parts, draw(WORDS)])
+        drawn_parts += [draw(WORDS), draw(st.sampled_from(FORMS)).format(draw(CODE))]
+    return "\n".join([*drawn_parts, draw(WORDS)])
 
 
 @given(ordinary())
@@ -265,7 +262,7 @@ def test_a_margin_is_not_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "released"),
     [
         ("a <", "a "),
         ("a <b", "a <b"),
@@ -278,10 +275,10 @@ def test_a_margin_is_not_drawn() -> None:
         ("<assistant-x", "<assistant-x"),
     ],
 )
-def test_only_possible_tags_and_fences_are_withheld(text: str, shown: str) -> None:
+def test_only_possible_tags_and_fences_are_withheld(text: str, released: str) -> None:
     splitter = AnswerSplitter()
-    assert "".join(piece.text for piece in splitter.feed(text)) == shown
-    assert shown + "".join(piece.text for piece in splitter.end()) == text
+    assert "".join(piece.text for piece in splitter.feed(text)) == released
+    assert released + "".join(piece.text for piece in splitter.end()) == text
 
 
 def test_pieces_are_logged_with_attributes() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from mahtab_tui.llm.pictures import (
-    HEAD,
-    SIDE,
+    MAX_SIDE_PIXELS,
+    PICTURE_HEAD_BYTES,
     PictureError,
     PictureSize,
     accepts_pictures,
@@ -40,10 +40,10 @@ READERS: tuple[Callable[[bytes], object], ...] = (
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
 def test_large_picture_is_scaled_down_with_its_proportions(kind: str) -> None:
     data = encoded(Image.new("RGB", (3_136, 400), "red"), kind)
-    assert is_picture(data[:HEAD])
+    assert is_picture(data[:PICTURE_HEAD_BYTES])
     assert size_from_head(io.BytesIO(data)) == PictureSize(3_136, 400, False)
     picture = scale_picture(data)
-    assert (picture.width, picture.height) == seen(picture).size == (SIDE, 200)
+    assert (picture.width, picture.height) == seen(picture).size == (MAX_SIDE_PIXELS, 200)
     assert picture.mime in ("image/png", "image/jpeg")
     red, green, blue = seen(picture).convert("RGB").getpixel((700, 100))  # type: ignore[misc]
     assert red > 240 > 20 > max(green, blue)
@@ -72,11 +72,20 @@ def test_photo_is_sent_upright_and_without_metadata() -> None:
     assert b"secret" not in base64.b64decode(picture.data)
 
 
+@pytest.mark.parametrize(
+    ("kind", "about"), [("JPEG", {"comment": b"a secret"}), ("PNG", {"icc_profile": b"a secret"})]
+)
+def test_comments_and_profiles_are_not_sent(kind: str, about: dict[str, bytes]) -> None:
+    picture = scale_picture(encoded(Image.new("RGB", (60, 40), "white"), kind, **about))
+    info = seen(picture).info
+    assert (info.get("comment"), info.get("icc_profile")) == (None, None)
+
+
 def test_transparent_parts_become_white() -> None:
     image = Image.new("RGBA", (20, 20))
     image.putpixel((5, 5), (0, 0, 0, 255))
-    found = seen(scale_picture(encoded(image)))
-    assert (found.getpixel((0, 0)), found.getpixel((5, 5))) == ((255, 255, 255), (0, 0, 0))
+    pixels = seen(scale_picture(encoded(image)))
+    assert (pixels.getpixel((0, 0)), pixels.getpixel((5, 5))) == ((255, 255, 255), (0, 0, 0))
 
 
 def test_sixteen_bit_grey_is_not_all_white() -> None:
@@ -91,21 +100,21 @@ def test_decompression_bomb_is_refused_unread(width: int, height: int) -> None:
             read(bomb(width, height))
 
 
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.99])
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_truncated_picture_is_reported_as_damaged(kind: str, part: float) -> None:
-    whole = encoded(noise(50, 50), kind)
+def test_truncated_picture_is_reported_as_damaged(kind: str, fraction: float) -> None:
+    picture = encoded(noise(50, 50), kind)
     with pytest.raises(PictureError, match="damaged"):
-        scale_picture(whole[: int(part * len(whole))])
+        scale_picture(picture[: int(fraction * len(picture))])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(HEADS), st.binary(max_size=300))
 @example(HEADS[2], b"\xff\xff\xff\xff")
-def test_any_file_gives_a_picture_or_one_sentence(head: bytes, rest: bytes) -> None:
+def test_any_file_gives_a_picture_or_one_sentence(head: bytes, body: bytes) -> None:
     for read in READERS:
         with contextlib.suppress(PictureError):
-            read(head + rest)
+            read(head + body)
 
 
 @pytest.mark.parametrize("text", [b"", b"BMW is a car", b"GIF", b"<svg/>", b"import os"])
@@ -115,8 +124,10 @@ def test_text_is_not_a_picture(text: bytes) -> None:
 
 def test_equal_pictures_have_one_name() -> None:
     sizes = ((9, 9), (9, 9), (9, 8))
-    one, again, other = (scale_picture(encoded(Image.new("L", size))).id for size in sizes)
-    assert one == again != other
+    first_id, equal_id, other_id = (
+        scale_picture(encoded(Image.new("L", size))).id for size in sizes
+    )
+    assert first_id == equal_id != other_id
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.pretty import (
+from mahtab_tui.worker.values.pretty import (
     DEFAULT_WIDTH_CELLS,
     MAX_DEPTH,
     MAX_ENTRIES,
@@ -101,7 +101,7 @@ def test_deep_values_stay_on_the_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "first", "second"),
+    ("value", "first_line", "second_line"),
     [
         (Account("Ada Lovelace", 1.5, [1]), "Account(owner='Ada Lovelace',", "balance=1.5,"),
         (Order(name="n" * 30, tags=["a"]), f"Order(name='{'n' * 30}',", "tags=['a'])"),
@@ -109,9 +109,9 @@ def test_deep_values_stay_on_the_screen() -> None:
         (Point("x" * 30, 2), f"Point(x='{'x' * 30}',", "y=2)"),
     ],
 )
-def test_objects_are_written_by_fields(value: object, first: str, second: str) -> None:
+def test_objects_are_written_by_fields(value: object, first_line: str, second_line: str) -> None:
     lines = pretty_repr(value, 36).split("\n")
-    assert (lines[0], lines[1].strip()) == (first, second)
+    assert (lines[0], lines[1].strip()) == (first_line, second_line)
 
 
 def test_many_entries_are_counted() -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.worker.sandbox.private_places import is_env_file, readable_paths
+from mahtab_tui.worker.guard.private_places import is_env_file, readable_paths
+
+IN_WORK = ["work/.env.example", "work/data", "work/plain", "work/sub/x"]
 
 
 @pytest.fixture
@@ -29,14 +31,28 @@ def whole(user_folder: Path, project: Path) -> list[str]:
     return sorted(str(Path(path).relative_to(user_folder)) for path in set(readable))
 
 
-IN_WORK = ["work/.env.example", "work/data", "work/plain", "work/sub/x"]
-
-
 def test_a_project_is_readable_without_its_files_of_the_environment(user_folder: Path) -> None:
     work = user_folder / "work"
     assert whole(user_folder, work) == IN_WORK
     assert readable_paths(str(work)).listed == [str(work)]
     assert whole(user_folder, work / "plain") == ["work/plain"]
+
+
+def test_files_of_the_environment_are_found_in_any_depth_and_when_they_appear(
+    user_folder: Path,
+) -> None:
+    plain = user_folder / "work" / "plain"
+    (plain / "a" / "b" / "c").mkdir(parents=True)
+    (plain / "a" / "b" / "data").touch()
+    (plain / "other").mkdir()
+    assert whole(user_folder, plain) == ["work/plain"]
+    (plain / "a" / "b" / "c" / ".env").touch()
+    (plain / "a" / "b" / "c" / "data").touch()
+    assert whole(user_folder, plain) == [
+        "work/plain/a/b/c/data",
+        "work/plain/a/b/data",
+        "work/plain/other",
+    ]
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
@@ -47,9 +63,11 @@ def test_a_project_around_the_home_folder_shows_nothing_hidden(
     assert whole(user_folder, project) == ["notes.txt", *IN_WORK]
 
 
-@pytest.mark.parametrize("place", [".ssh", ".mahtab", ".config/chromium", "keys", "work/keys"])
-def test_private_places_are_never_readable(user_folder: Path, place: str) -> None:
-    assert whole(user_folder, user_folder / place) == []
+@pytest.mark.parametrize(
+    "private_path", [".ssh", ".mahtab", ".config/chromium", "keys", "work/keys"]
+)
+def test_private_places_are_never_readable(user_folder: Path, private_path: str) -> None:
+    assert whole(user_folder, user_folder / private_path) == []
 
 
 def test_a_named_hidden_folder_is_readable(user_folder: Path) -> None:

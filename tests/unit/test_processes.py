@@ -20,6 +20,8 @@ from mahtab_tui.system import (
 )
 from tests.integration.kernels import executable
 
+NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
+
 
 @pytest.mark.parametrize("path", ["", ".", ":{}", "{}:", ".:{}", "bin:{}"])
 def test_program_in_the_project_is_not_found_by_its_name(
@@ -30,14 +32,12 @@ def test_program_in_the_project_is_not_found_by_its_name(
         executable(folder / "claude", "#!/bin/sh\n")
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("PATH", path.format(tmp_path / "bin"))
-    wanted = str(tmp_path / "bin") if "{}" in path else ""
-    assert find_program("claude") == (f"{wanted}/claude" if wanted else None)
-    assert login_environment(use_api_key=False)["PATH"] == wanted
+    expected_path = str(tmp_path / "bin") if "{}" in path else ""
+    assert find_program("claude") == (f"{expected_path}/claude" if expected_path else None)
+    assert login_environment(use_api_key=False)["PATH"] == expected_path
 
 
 # The variables that make LangSmith send prompts are read as its package reads them.
-
-NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
 
 
 def is_tracing() -> bool:
@@ -47,7 +47,7 @@ def is_tracing() -> bool:
 
 
 @pytest.mark.parametrize(
-    ("variables", "found"),
+    ("variables", "expected_variable"),
     [
         ({}, ""),
         ({"LANGSMITH_TRACING": "true"}, "LANGSMITH_TRACING"),
@@ -60,14 +60,14 @@ def is_tracing() -> bool:
     ],
 )
 def test_tracing_by_environment_variables_is_detected(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected_variable: str
 ) -> None:
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert langsmith_variable() == found
-    assert is_tracing() is bool(found)
+    assert langsmith_variable() == expected_variable
+    assert is_tracing() is bool(expected_variable)
     disable_langsmith()
     assert not is_tracing()
     assert not langsmith_variable()

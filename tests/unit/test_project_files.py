@@ -12,44 +12,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
-from mahtab_tui.knowledge.instructions import LIMIT, find_instructions
+from mahtab_tui.knowledge.instructions import MAX_INSTRUCTIONS_CHARS, find_instructions
 from mahtab_tui.settings.values import allow
 
 # No path leads out of the folder; files inside are read.
-
-
-@pytest.fixture
-def code(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "code"
-    (folder / "sub").mkdir(parents=True)
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "code-too").mkdir()
-    (tmp_path / "code-too" / "x").write_text("secret")
-    (folder / "app.py").write_text("print(1)\n")
-    (folder / "sub" / "ä b.py").write_text("ok")
-    links = {
-        "out": "../secret",
-        "out-absolute": str(tmp_path / "secret"),
-        "up": "..",
-        "root": "/",
-        "sub/out": "../../secret",
-        "sub/round": "../../code/../secret",
-        "chain": "out",
-        "loop": "loop",
-        "environ": "/proc/self/environ",
-        "fd": "/proc/self/fd",
-        "null": "/dev/null",
-    }
-    for name, target in links.items():
-        (folder / name).symlink_to(target)
-    os.mkfifo(folder / "pipe")
-    here = os.getcwd()
-    os.chdir(folder)  # a socket's path is short
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("socket")
-        os.chdir(here)
-        yield folder
-
 
 ESCAPES = [
     "../secret",
@@ -96,6 +62,39 @@ ESCAPES = [
 ]
 
 
+@pytest.fixture
+def code(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "code"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "code-too").mkdir()
+    (tmp_path / "code-too" / "x").write_text("secret")
+    (folder / "app.py").write_text("print(1)\n")
+    (folder / "sub" / "ä b.py").write_text("ok")
+    links = {
+        "out": "../secret",
+        "out-absolute": str(tmp_path / "secret"),
+        "up": "..",
+        "root": "/",
+        "sub/out": "../../secret",
+        "sub/round": "../../code/../secret",
+        "chain": "out",
+        "loop": "loop",
+        "environ": "/proc/self/environ",
+        "fd": "/proc/self/fd",
+        "null": "/dev/null",
+    }
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe")
+    working_folder = os.getcwd()
+    os.chdir(folder)  # a socket's path is short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        os.chdir(working_folder)
+        yield folder
+
+
 @pytest.mark.parametrize("path", ESCAPES)
 def test_no_path_leads_outside(code: Path, path: str) -> None:
     if path == "app.py/":
@@ -137,10 +136,10 @@ def test_swapping_a_folder_for_a_link_never_leads_out(code: Path, tmp_path: Path
     (code / "swap").mkdir()
     (code / "swap" / "file").write_text("fine")
     (code / "link").symlink_to(outside)
-    ended = threading.Event()
+    reading_ended = threading.Event()
 
     def exchange() -> None:
-        while not ended.is_set():
+        while not reading_ended.is_set():
             for old, new in (
                 ("swap", "other"),
                 ("link", "swap"),
@@ -157,7 +156,7 @@ def test_swapping_a_folder_for_a_link_never_leads_out(code: Path, tmp_path: Path
             with suppress(ConfinedFolderError):
                 read.add(ConfinedFolder(code).read_text("swap/file"))
     finally:
-        ended.set()
+        reading_ended.set()
         thread.join()
     assert "secret" not in read
 
@@ -179,8 +178,8 @@ def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
 def test_text_is_read_in_any_known_encoding(tmp_path: Path) -> None:
     for encoding in ("utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-32", "cp273"):
         (tmp_path / "x").write_bytes("Grüße".encode(encoding))
-        given = encoding if encoding == "cp273" else None
-        assert ConfinedFolder(tmp_path).read_text("x", encoding=given) == "Grüße"
+        named_encoding = encoding if encoding == "cp273" else None
+        assert ConfinedFolder(tmp_path).read_text("x", encoding=named_encoding) == "Grüße"
     with pytest.raises(ConfinedFolderError, match="Unknown encoding 'klingon'"):
         ConfinedFolder(tmp_path).read_text("x", encoding="klingon")
 
@@ -201,8 +200,8 @@ def write(path: Path, text: str) -> Path:
 
 
 def trust_all(folder: Path) -> None:
-    for each in find_instructions(folder).untrusted:
-        allow({each.path: each.value})
+    for unit in find_instructions(folder).untrusted:
+        allow({unit.path: unit.value})
 
 
 def test_no_instructions_without_a_file(project: Path) -> None:
@@ -214,9 +213,9 @@ def test_users_own_file_is_sent_and_a_projects_only_when_trusted(
 ) -> None:
     write(home / ".mahtab" / "AGENTS.md", "Be brief.")
     write(repository / "AGENTS.md", "Use polars.")
-    found = find_instructions(repository)
-    assert found.texts() == {"~/.mahtab/AGENTS.md": "Be brief."}
-    assert [each.name for each in found.untrusted] == ["AGENTS.md"]
+    instructions = find_instructions(repository)
+    assert instructions.texts() == {"~/.mahtab/AGENTS.md": "Be brief."}
+    assert [unit.name for unit in instructions.untrusted] == ["AGENTS.md"]
     trust_all(repository)
     texts = {"~/.mahtab/AGENTS.md": "Be brief.", "AGENTS.md": "Use polars."}
     assert find_instructions(repository).texts() == texts
@@ -244,7 +243,7 @@ def test_claude_md_is_read_only_if_there_is_no_agents_md(repository: Path) -> No
     trust_all(repository)
     assert find_instructions(repository).texts() == {"CLAUDE.md": "one"}
     write(repository / "AGENTS.md", "two")
-    assert [each.name for each in find_instructions(repository).files] == ["AGENTS.md"]
+    assert [file.name for file in find_instructions(repository).files] == ["AGENTS.md"]
 
 
 def test_imports_follow_their_file_once_and_are_trusted_with_it(repository: Path) -> None:
@@ -268,9 +267,9 @@ def test_no_file_outside_the_project_is_read(home: Path, repository: Path) -> No
     assert list(find_instructions(repository).texts()) == ["AGENTS.md"]
     (repository / "AGENTS.md").unlink()
     (repository / "AGENTS.md").symlink_to(home / "secret.txt")
-    found = find_instructions(repository)
-    assert found.files == ()
-    assert "leads outside the folder" in found.problems[0]
+    instructions = find_instructions(repository)
+    assert instructions.files == ()
+    assert "leads outside the folder" in instructions.problems[0]
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "binary", "huge"])
@@ -284,21 +283,23 @@ def test_unreadable_instructions_give_one_sentence_and_do_not_block(
         os.mkfifo(path)
     else:
         path.write_bytes(b"\0\1\2" * 100 if kind == "binary" else b"x" * 2_000_000)
-    found = find_instructions(repository)
-    assert found.files == ()
-    assert found.problems[0].startswith("Instructions: AGENTS.md ")
+    instructions = find_instructions(repository)
+    assert instructions.files == ()
+    assert instructions.problems[0].startswith("Instructions: AGENTS.md ")
 
 
 def test_too_long_instructions_are_cut_farthest_first_with_a_note(
     home: Path, repository: Path
 ) -> None:
     write(home / ".mahtab" / "AGENTS.md", "u" * 100)
-    write(repository / "AGENTS.md", "r" * LIMIT)
+    write(repository / "AGENTS.md", "r" * MAX_INSTRUCTIONS_CHARS)
     write(repository / "a" / "AGENTS.md", "n" * 10)
     trust_all(repository / "a")
     sent = find_instructions(repository / "a").texts()
     assert sent["a/AGENTS.md"] == "n" * 10
-    assert sent["AGENTS.md"] == "r" * (LIMIT - 10) + "\n[10 characters are left out.]"
+    assert (
+        sent["AGENTS.md"] == "r" * (MAX_INSTRUCTIONS_CHARS - 10) + "\n[10 characters are left out.]"
+    )
     assert sent["~/.mahtab/AGENTS.md"] == "\n[100 characters are left out.]"
 
 

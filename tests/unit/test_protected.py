@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from mahtab_tui.session.protected_names import protected_candidates
-from mahtab_tui.worker.protected import is_protected, leads_to_protected
+from mahtab_tui.worker.cells.attribution import CellAttribution
+from mahtab_tui.worker.guard.protected import ProtectedFiles, is_protected, leads_to_protected
 
 PROTECTED = [
     "AGENTS.md",
@@ -19,12 +21,81 @@ PROTECTED = [
     ".git/hooks/pre-commit",
     ".git/config",
     "./.git//hooks",
+    ".git/modules/sub/hooks/post-checkout",
+    ".git/modules/sub/config",
+    ".git/worktrees/other/config.worktree",
     "skills/mine/SKILL.md",
     ".mcp.json",
     ".env",
     "~/.config/fish/config.fish",
 ]
-ORDINARY = ["notes.md", ".git/HEAD", "hooks/x", "out/config.toml", "mahtab/x", "", "/", "a.env"]
+ORDINARY = [
+    "notes.md",
+    ".git/HEAD",
+    ".git/modules/sub/HEAD",
+    "modules/sub/config",
+    "hooks/x",
+    "out/config.toml",
+    "mahtab/x",
+    "",
+    "/",
+    "a.env",
+]
+
+MAY_CHANGE = [
+    "open('AGENTS.md', 'w')",
+    "open('AGENTS.md', mode)",
+    "open('AGENTS.md', 'r+')",
+    "open(b'AGENTS.md', 'w')",
+    "Path('AGENTS.md').write_text(Path('x').read_text())",
+    "(Path.home() / '.bashrc').open('a')",
+    "open(f'{home}/.bashrc', 'a')",
+    "print(open('AGENTS.md', 'w').write('x'))",
+    "name = 'AGENTS.md'",
+    "table.write_csv('~/.mahtab/config.toml')",
+    "os.system('echo x >> ~/.bashrc')",
+    "os.system('cat x>AGENTS.md')",
+    "os.system('cat AGENTS.md; rm AGENTS.md')",
+    "subprocess.run(['cp', 'x', '.git/hooks/pre-commit'])",
+    "subprocess.run('cat sub/AGENTS.md > sub/CLAUDE.md', shell=True)",
+    "subprocess.run('./cat AGENTS.md', shell=True)",
+    "subprocess.run('less -o AGENTS.md', shell=True, input=text)",
+    "subprocess.run('rg --pre ./x y AGENTS.md', shell=True)",
+    "subprocess.run(['rm', 'cat sub/AGENTS.md'])",
+    "!rm AGENTS.md",
+    "%%writefile AGENTS.md\nx",
+    "if x:\n    !tee .git/hooks/post-merge",
+    "open('AGENTS.md', 'w'",
+]
+ONLY_READS = [
+    "open('AGENTS.md').read()",
+    "open('AGENTS.md', 'rb')",
+    "open('AGENTS.md', mode='r')",
+    "read('AGENTS.md')",
+    "Path('AGENTS.md').read_text()",
+    "Path('AGENTS.md').open()",
+    "(Path('a') / 'AGENTS.md').exists()",
+    "name == 'AGENTS.md'",
+    "print('.env')",
+    "load_dotenv('.env')",
+    "os.system('cat AGENTS.md')",
+    "subprocess.run('cat sub/AGENTS.md', shell=True, capture_output=True)",
+    "subprocess.check_output('/bin/head -n 3 docs/AGENTS.md', shell=True)",
+    "!grep -n x AGENTS.md",
+    "create('notes.md', 'as AGENTS.md says')",
+]
+
+STARTED = {
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "cat AGENTS.md")): True,
+    ("subprocess.Popen", "cat", ("cat", "AGENTS.md")): True,
+    ("os.posix_spawn", "/bin/cat", ("cat", "AGENTS.md")): True,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "cat AGENTS.md; rm AGENTS.md")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "cat $1", "sh", "AGENTS.md")): False,
+    ("subprocess.Popen", "rm", ("cat", "AGENTS.md")): False,
+    ("subprocess.Popen", "/tmp/cat", ("cat", "AGENTS.md")): False,
+    ("os.exec", b"/bin/rm", (b"cat", b"AGENTS.md")): False,
+}
+"""Programs with their arguments, and whether they only read."""
 
 
 @pytest.mark.parametrize("path", PROTECTED)
@@ -45,43 +116,6 @@ def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
     assert not leads_to_protected("others")
 
 
-MAY_CHANGE = [
-    "open('AGENTS.md', 'w')",
-    "open('AGENTS.md', mode)",
-    "open('AGENTS.md', 'r+')",
-    "open(b'AGENTS.md', 'w')",
-    "Path('AGENTS.md').write_text(Path('x').read_text())",
-    "(Path.home() / '.bashrc').open('a')",
-    "open(f'{home}/.bashrc', 'a')",
-    "print(open('AGENTS.md', 'w').write('x'))",
-    "name = 'AGENTS.md'",
-    "table.write_csv('~/.mahtab/config.toml')",
-    "os.system('echo x >> ~/.bashrc')",
-    "os.system('cat x>AGENTS.md')",
-    "os.system('cat AGENTS.md; rm AGENTS.md')",
-    "subprocess.run(['cp', 'x', '.git/hooks/pre-commit'])",
-    "!rm AGENTS.md",
-    "%%writefile AGENTS.md\nx",
-    "if x:\n    !tee .git/hooks/post-merge",
-    "open('AGENTS.md', 'w'",
-]
-ONLY_READS = [
-    "open('AGENTS.md').read()",
-    "open('AGENTS.md', 'rb')",
-    "open('AGENTS.md', mode='r')",
-    "read('AGENTS.md')",
-    "Path('AGENTS.md').read_text()",
-    "Path('AGENTS.md').open()",
-    "(Path('a') / 'AGENTS.md').exists()",
-    "name == 'AGENTS.md'",
-    "print('.env')",
-    "load_dotenv('.env')",
-    "os.system('cat AGENTS.md')",
-    "!grep -n x AGENTS.md",
-    "create('notes.md', 'as AGENTS.md says')",
-]
-
-
 @pytest.mark.parametrize("code", MAY_CHANGE)
 def test_code_that_may_change_a_protected_file_is_found(code: str) -> None:
     assert any(map(is_protected, protected_candidates(code)))
@@ -90,6 +124,20 @@ def test_code_that_may_change_a_protected_file_is_found(code: str) -> None:
 @pytest.mark.parametrize("code", ONLY_READS)
 def test_code_that_only_reads_a_protected_file_is_not_asked_about(code: str) -> None:
     assert not any(map(is_protected, protected_candidates(code)))
+
+
+@pytest.mark.parametrize(("event", "only_reads"), STARTED.items())
+def test_programs_that_only_read_a_protected_file_may_start(
+    event: tuple[str, str | bytes, tuple[str | bytes, ...]], *, only_reads: bool
+) -> None:
+    attribution = CellAttribution()
+    files = ProtectedFiles(attribution)
+    files.guard(1)
+    attribution.begin(1)
+    name, program, arguments = event
+    with nullcontext() if only_reads else pytest.raises(PermissionError, match="is protected"):
+        files.check(name, (program, list(arguments), None, None))
+    attribution.end()
 
 
 def test_texts_of_long_code_are_found_in_linear_time() -> None:

@@ -6,31 +6,20 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from mahtab_tui.cli import admin as doctor
-from mahtab_tui.llm import providers
+from mahtab_tui.llm import local_servers, names, providers
 from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.providers import (
-    SERVERS,
-    availability_problem,
-    check_model,
-    chosen_model,
-    default_model,
-    find_server,
-    find_servers,
-    find_service,
-    first_model,
-    found_models,
-    full_name,
-    get_llm,
-    server_address,
-)
+from mahtab_tui.llm.choices import availability_problem, chosen_model, default_model, offered_models
+from mahtab_tui.llm.local_servers import find_server, find_servers, first_model, server_address
+from mahtab_tui.llm.names import PROVIDERS, SERVERS, full_name
+from mahtab_tui.llm.providers import check_model, find_service, get_llm
 from mahtab_tui.llm.usage import context_window, is_priced, model_name, priced_as
-from mahtab_tui.settings.model import load_settings
+from mahtab_tui.settings.model import Provider, load_settings
 from tests.fake_claude import install_fake_claude
 from tests.services import Service, serving
 from tests.trust import trust_project
@@ -41,6 +30,10 @@ SPECS = {
     "openrouter:a/b": "OPENROUTER_API_KEY",
 }
 LOCAL = ("llamacpp", "lmstudio", "vllm", "ollama")
+
+PATIENCE = 30.0
+
+KEY = "sk-abcdefghijklmnop"
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +96,8 @@ def test_key_in_dotenv_stays_out_of_the_environment(
     check_model(spec, **access)
     llm = get_llm(spec, **access)
     assert key not in os.environ
-    client, service = getattr(llm, "_client", ""), find_service(spec, **access)
+    client = getattr(llm, "_client", "")
+    service = find_service(spec, **access)
     assert "secret-of-ours" not in f"{llm!r} {llm} {client!r} {service!r}"
 
 
@@ -142,22 +136,22 @@ def test_claude_is_offered_where_it_is_on_the_path(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(project))
-    (claude,) = [model for model in found_models([], [], {}) if model.spec.startswith("claude")]
+    (claude,) = [model for model in offered_models([], [], {}) if model.spec.startswith("claude")]
     assert "not on the PATH" in claude.problem
     fake = install_fake_claude(project / "bin", "answers", answers=["Hi."])
     monkeypatch.setenv("PATH", str(fake.folder))
-    found = {model.spec: model.problem for model in found_models([], [], {})}
-    assert (found["claude"], found["claude:opus"], found["demo"]) == ("", "", "")
+    problems = {model.spec: model.problem for model in offered_models([], [], {})}
+    assert (problems["claude"], problems["claude:opus"], problems["demo"]) == ("", "", "")
     assert not fake.starts
 
 
 def test_chosen_models_come_before_used_ones_without_duplicates(project: Path) -> None:
     chosen = [("openai:mine", "answers now"), ("demo", "set as sub_model")]
-    found = found_models(chosen, ["demo", "replay:missing.jsonl"], {})
-    first = [(model.spec, model.about) for model in found[:3]]
-    assert first == [*chosen, ("replay:missing.jsonl", "used before")]
-    assert "missing.jsonl cannot be read" in found[2].problem
-    specs = [model.spec for model in found]
+    models = offered_models(chosen, ["demo", "replay:missing.jsonl"], {})
+    first_models = [(model.spec, model.about) for model in models[:3]]
+    assert first_models == [*chosen, ("replay:missing.jsonl", "used before")]
+    assert "missing.jsonl cannot be read" in models[2].problem
+    specs = [model.spec for model in models]
     assert len(specs) == len(set(specs))
 
 
@@ -173,24 +167,22 @@ def test_missing_key_is_named_with_its_variable(
 
 # Servers of models on this machine.
 
-PATIENCE = 30.0
-
 
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Service]]:
     """A server for each provider, with a model; there is no `claude`."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.setattr(providers, "_LIMIT", PATIENCE)
-    monkeypatch.setattr(providers, "_LONGER", PATIENCE)
+    monkeypatch.setattr(local_servers, "_DISCOVERY_TIMEOUT_S", PATIENCE)
+    monkeypatch.setattr(local_servers, "_LIST_MODELS_TIMEOUT_S", PATIENCE)
     with ExitStack() as stack:
-        found = {provider: stack.enter_context(serving()) for provider in SERVERS}
-        for provider, service in found.items():
+        services = {provider: stack.enter_context(serving()) for provider in SERVERS}
+        for provider, service in services.items():
             monkeypatch.setenv(f"{provider.upper()}_HOST", service.url.removeprefix("http://"))
             service.documents = {"/v1/models": {"data": [{"id": "org/a:b"}]}}
         models = [{"name": name} for name in ("llama3:8b", "nomic-embed-text", "qwen3")]
-        found["ollama"].documents = {"/api/tags": {"models": models}}
-        yield found
+        services["ollama"].documents = {"/api/tags": {"models": models}}
+        yield services
 
 
 def specs(seconds: float = PATIENCE) -> list[str]:
@@ -235,9 +227,9 @@ def test_unprintable_model_names_are_omitted(servers: dict[str, Service]) -> Non
     names = ["a\x1b[2J", "a\nb", " a", "", "x" * 201, "a\u202eb", 7, None, "[/b]good"]
     models = [{"id": name} for name in [*names, *map(str, range(500))]]
     servers["vllm"].documents = {"/v1/models": {"data": models}}
-    found = find_server("vllm", PATIENCE)
-    assert found is not None
-    assert (found.models[0], len(found.models)) == ("[/b]good", 200)
+    server = find_server("vllm", PATIENCE)
+    assert server is not None
+    assert (server.models[0], len(server.models)) == ("[/b]good", 200)
 
 
 def test_name_of_a_servers_only_model_is_optional(servers: dict[str, Service]) -> None:
@@ -267,7 +259,7 @@ def test_first_model_found_answers_without_settings_and_claude(
 def test_another_users_server_is_not_chosen_automatically(
     servers: dict[str, Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(providers, "_SERVICES", ())
+    monkeypatch.setattr(local_servers, "_SYSTEM_UIDS", ())
     assert first_model() == "llamacpp:org/a:b"
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
     assert first_model() == ""
@@ -276,10 +268,10 @@ def test_another_users_server_is_not_chosen_automatically(
 def test_doctor_lists_local_servers(servers: dict[str, Service]) -> None:
     llamacpp = servers["llamacpp"]
     llamacpp.documents = {"/v1/models": {"data": []}}
-    line = doctor._model_servers(find_servers(PATIENCE))
+    line = doctor._list_model_servers(find_servers(PATIENCE))
     start = f"✓ models      llamacpp: no model at {llamacpp.url}; lmstudio:org/a:b at "
     assert line.startswith(start)
-    assert "no model server" in doctor._model_servers([])
+    assert "no model server" in doctor._list_model_servers([])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "http://[::", "127.0.0.1:no", "a b:1"])
@@ -296,6 +288,13 @@ def test_no_server_means_no_models(host: str, monkeypatch: pytest.MonkeyPatch) -
         ("lmstudio", "", "http://127.0.0.1:1234"),
         ("vllm", "", "http://127.0.0.1:8000"),
         ("ollama", "0.0.0.0", "http://127.0.0.1:11434"),
+        ("ollama", "0.0.0.0:5", "http://127.0.0.1:5"),
+        ("ollama", "10.0.0.0:5", "http://10.0.0.0:5"),
+        ("ollama", ":5", "http://127.0.0.1:5"),
+        ("ollama", "::1", "http://[::1]:11434"),
+        ("ollama", "[::1]", "http://[::1]:11434"),
+        ("ollama", "[::1]:5", "http://[::1]:5"),
+        ("ollama", "[::]:5", "http://127.0.0.1:5"),
         ("ollama", "box:1234", "http://box:1234"),
         ("vllm", "http://box/v1", "http://box:8000"),
         ("vllm", "http://box:1234/v1/", "http://box:1234"),
@@ -312,8 +311,6 @@ def test_server_addresses_come_from_the_environment(
 
 
 # Errors of a provider's code become a sentence.
-
-KEY = "sk-abcdefghijklmnop"
 
 
 class Failed(Exception):
@@ -337,7 +334,22 @@ def test_deeply_nested_body_does_not_crash(opening: str) -> None:
     assert explained == "The model could not answer: Failed: It failed."
 
 
-@pytest.mark.parametrize("before", range(280, 300, 3))
-def test_truncated_text_leaks_no_part_of_a_key(before: int) -> None:
-    failed = Failed({"error": {"message": f"{'x' * before} {KEY} is wrong"}}, 401)
+@pytest.mark.parametrize("chars_before", range(280, 300, 3))
+def test_truncated_text_leaks_no_part_of_a_key(chars_before: int) -> None:
+    failed = Failed({"error": {"message": f"{'x' * chars_before} {KEY} is wrong"}}, 401)
     assert KEY[:4] not in str(explain_error(failed, secret=KEY))
+
+
+def test_setting_provider_takes_the_name_of_each_provider() -> None:
+    assert set(get_args(Provider)) == {"claude", *PROVIDERS}
+
+
+def test_service_of_chat_completions_needs_only_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(names.SERVICES, "groq", "https://groq.example/v1")
+    for module in (names, providers):
+        monkeypatch.setattr(module, "PROVIDERS", (*PROVIDERS, "groq"))
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-mine")
+    service = find_service("groq:llama")
+    assert service is not None
+    assert (service.address, service.dialect) == ("https://groq.example/v1", "compatible")
+    assert service.secret == "gsk-mine"

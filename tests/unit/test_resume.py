@@ -43,20 +43,25 @@ def resumed(session: str | None, folder: Path | None = None) -> str:
 
 
 def test_session_is_found_by_id_prefix_or_as_the_latest(home: Path, tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    for session, folder, at in (("abc1", here, 1.0), ("abd2", here, 2.0), ("e3", there, 3.0)):
+    own_folder = tmp_path / "here"
+    other_folder = tmp_path / "there"
+    for session, folder, at in (
+        ("abc1", own_folder, 1.0),
+        ("abd2", own_folder, 2.0),
+        ("e3", other_folder, 3.0),
+    ):
         save_session(session, folder, at)
     assert resumed("abd") == "in abd2"
     assert resumed(None) == "in e3"
-    assert resumed(None, here) == "in abd2"
+    assert resumed(None, own_folder) == "in abd2"
 
 
 @pytest.mark.parametrize(("session", "count"), [("zzz", "no session"), ("ab", "2 sessions")])
 def test_ambiguous_or_unknown_session_id_gives_one_sentence(
     home: Path, tmp_path: Path, session: str, count: str
 ) -> None:
-    for each in ("abc1", "abd2"):
-        save_session(each, tmp_path, 1.0)
+    for session_id in ("abc1", "abd2"):
+        save_session(session_id, tmp_path, 1.0)
     with pytest.raises(SessionNotFound, match=f"There is {count} whose ID begins with '{session}'"):
         resumed(session)
 
@@ -76,7 +81,8 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
 ) -> None:
     for session in ("abc1", "xyz2"):
         save_session(session, tmp_path, 1.0)
-    folder, other = save_variables("abc1"), save_variables("xyz2")
+    folder = save_variables("abc1")
+    other_folder = save_variables("xyz2")
     row = find_session("abc1", None)
     lock = lock_session("abc1")
     assert lock is not None
@@ -85,8 +91,8 @@ def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(
     assert folder.exists()
     lock.release()
     remove_session(row)
-    assert [each.id for each in list_sessions(database())] == ["xyz2"]
-    assert (folder.exists(), other.exists()) == (False, True)
+    assert [listed.id for listed in list_sessions(database())] == ["xyz2"]
+    assert (folder.exists(), other_folder.exists()) == (False, True)
 
 
 def test_forked_session_keeps_its_variables_when_the_original_is_deleted(
@@ -105,14 +111,15 @@ def test_forked_session_keeps_its_variables_when_the_original_is_deleted(
 
 
 def test_one_key_serves_all_sessions_and_only_the_user_can_read_it(home: Path) -> None:
-    first, second = save_target("a", 1), save_target("../b", 2)
-    assert first is not None
-    assert second is not None
-    assert first.key == second.key
-    assert len(bytes.fromhex(first.key)) == 32
+    first_target = save_target("a", 1)
+    second_target = save_target("../b", 2)
+    assert first_target is not None
+    assert second_target is not None
+    assert first_target.key == second_target.key
+    assert len(bytes.fromhex(first_target.key)) == 32
     above = home / ".mahtab" / "namespaces"
     assert (above.stat().st_mode & 0o777, (above / "key").stat().st_mode & 0o777) == (0o700, 0o600)
-    assert Path(second.folder).parent == above
+    assert Path(second_target.folder).parent == above
 
 
 @pytest.mark.parametrize(
@@ -137,14 +144,14 @@ def test_interrupted_answer_is_reported_as_cut_off(
         store.append(record)
     store.close()
     again, _, past = resumed_store(find_session("aa", None))
-    for last in (past[-1], list(reattach(again, past, 0))[-1]):
-        assert last.text.endswith("cut off: ask again if you need the rest.") == is_cut
+    for last_record in (past[-1], list(reattach(again, past, 0))[-1]):
+        assert last_record.text.endswith("cut off: ask again if you need the rest.") == is_cut
     assert again.claim is not None
     again.claim.release()
 
 
 @pytest.mark.parametrize(
-    ("last", "kernel", "python", "problem"),
+    ("last_kernel", "kernel", "python", "problem"),
     [
         ({"executable": sys.executable}, None, sys.executable, ""),
         ({"executable": "/gone/python"}, None, None, "interpreter, /gone/python, is gone"),
@@ -165,10 +172,11 @@ def test_interrupted_answer_is_reported_as_cut_off(
     ids=["interpreter", "gone", "address", "unknown address", "bad address"],
 )
 def test_session_continues_with_its_kernel(
-    last: dict[str, Any], kernel: str | None, python: str | None, problem: str
+    last_kernel: dict[str, Any], kernel: str | None, python: str | None, problem: str
 ) -> None:
     settings, notices = _use_last_kernel(
-        load_settings(), [Kernel("", state="idle", pid=5, **last), Kernel("", state="dead", pid=0)]
+        load_settings(),
+        [Kernel("", state="idle", pid=5, **last_kernel), Kernel("", state="dead", pid=0)],
     )
     assert (settings.kernel, settings.python) == (kernel, python)
     assert problem in notices

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figure_sources import FigureSource
-from mahtab_tui.bus.figures import find_figures, names_no_value, near_misses
+from mahtab_tui.bus.figures import find_figures, near_misses
 from mahtab_tui.bus.records import AnswerFigure
 
 CONVERSATIONS = Path(__file__).parent.parent / "data" / "right_answers.json"
@@ -93,4 +94,7 @@ def test_slips_in_right_answers_are_found() -> None:
     assert len(marked) >= MIN_SLIPS_MARKED
     assert len(sent_back) >= MIN_SLIPS_SENT_BACK
     right_figures = {answer.slip[1]: answer.slip[0] for answer in slips}
-    assert sum(right_figures[wrong] == near for wrong, near in sent_back) >= MIN_SLIPS_SENT_BACK - 1
+    assert (
+        sum(right_figures[wrong] == near_figure for wrong, near_figure in sent_back)
+        >= MIN_SLIPS_SENT_BACK - 1
+    )

@@ -8,19 +8,26 @@ from collections.abc import Iterable
 
 import pytest
 
-from mahtab_tui.worker.sandbox import confinement
-from mahtab_tui.worker.sandbox.confinement import AARCH64, ALLOWED, X86_64, AllowedCall
+from mahtab_tui.worker.sandbox import call_filter
+from mahtab_tui.worker.sandbox.allowed_calls import AARCH64, ALLOWED, X86_64, AllowedCall
 
-ALLOW, KILL = 0x7FFF0000, 0x80000000
-REFUSE, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+ALLOW = 0x7FFF0000
+KILL = 0x80000000
+REFUSE = 0x00050000 | errno.EPERM
+UNKNOWN = 0x00050000 | errno.ENOSYS
 ARCHITECTURE = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
+
+PTHREAD_CREATE = 0x3D0F00
+UNUSED = 1 << 32
+"""A bit that the kernel ignores in an int."""
 
 
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
-    program = list(struct.iter_unpack("=HBBI", confinement.filter_program(machine)))
+    program = list(struct.iter_unpack("=HBBI", call_filter.filter_program(machine)))
     architecture = ARCHITECTURE[machine] if architecture is None else architecture
     data = struct.pack("=IIQ6Q", number, architecture, 0, *(arguments + (0,) * 6)[:6])
-    index, value = 0, 0
+    index = 0
+    value = 0
     while True:
         operation, yes, no, operand = program[index]
         index += 1
@@ -38,8 +45,8 @@ def verdict(machine: str, number: int, *arguments: int, architecture: int | None
 
 
 def numbers(machine: str, calls: Iterable[AllowedCall]) -> dict[str, int]:
-    found = {call.name: call.x86_64 if machine == X86_64 else call.aarch64 for call in calls}
-    return {name: number for name, number in found.items() if number is not None}
+    call_numbers = {call.name: call.x86_64 if machine == X86_64 else call.aarch64 for call in calls}
+    return {name: number for name, number in call_numbers.items() if number is not None}
 
 
 both = pytest.mark.parametrize("machine", [X86_64, AARCH64])
@@ -49,23 +56,22 @@ both = pytest.mark.parametrize("machine", [X86_64, AARCH64])
 def test_only_listed_system_calls_are_allowed(machine: str) -> None:
     listed = set(numbers(machine, ALLOWED).values())
     unconditional = numbers(machine, (call for call in ALLOWED if call.alternatives == ((),)))
-    passed = {number for number in range(1024) if verdict(machine, number) == ALLOW}
-    assert set(unconditional.values()) <= passed <= listed
-    assert {verdict(machine, each) for each in {*range(1024)} - listed} == {REFUSE, UNKNOWN}
+    allowed = {number for number in range(1024) if verdict(machine, number) == ALLOW}
+    assert set(unconditional.values()) <= allowed <= listed
+    assert {verdict(machine, unlisted) for unlisted in {*range(1024)} - listed} == {REFUSE, UNKNOWN}
     assert verdict(machine, 435) == UNKNOWN
 
 
 @both
 def test_foreign_architecture_call_kills_the_process(machine: str) -> None:
-    for other in (0x40000003, 0x40000028, ARCHITECTURE[AARCH64 if machine == X86_64 else X86_64]):
-        assert verdict(machine, 0, architecture=other) == KILL
+    for other_architecture in (
+        0x40000003,
+        0x40000028,
+        ARCHITECTURE[AARCH64 if machine == X86_64 else X86_64],
+    ):
+        assert verdict(machine, 0, architecture=other_architecture) == KILL
     if machine == X86_64:
         assert verdict(machine, 0x40000000) == verdict(machine, 0xFFFFFFFF) == KILL
-
-
-PTHREAD_CREATE = 0x3D0F00
-UNUSED = 1 << 32
-"""A bit that the kernel ignores in an int."""
 
 
 @both

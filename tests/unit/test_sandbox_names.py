@@ -22,11 +22,17 @@ from tests.unit.sandbox_engine import LOG, Engine, names
 
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)
 
+PATTERNS = [
+    "a", "ab", "^a", "a$", "^$", "^", "$", "", ".", ".*a", "^.*a.*", ".*?x", "a|b$", ".*a|x", "[^a]", "[^a]$", r"\s", r"a\s", r"\sa", r"\S+\s+\S",
+    r"\W", r"\bа?a\b", r"\B", r"(?i)A", "(?i).*B", r"a(?!\s)", r"(?<!\s)a", r"(?<=a)b", r"(?=a)", r"\Aa", r"a\Z", r"(a)\1", "(?:ab)+", "(?x) a  b # c",
+    r"[\s.]", r"[^\S]x", r"(?P<one>a)(?P=one)", "é", r"a{2}", "x?", r"(?:)", r"[ -~]+$", r"\x61", "(?-m:^a)", "(?-m:a$)",
+]  # fmt: skip
 
-def check_positions(text: str, parts: list[Any]) -> None:
-    for part in parts:
-        assert text[part.start : part.end] == part
-        assert part.line == text.count("\n", 0, part.start) + 1
+
+def check_positions(text: str, pieces: list[Any]) -> None:
+    for piece in pieces:
+        assert text[piece.start : piece.end] == piece
+        assert piece.line == text.count("\n", 0, piece.start) + 1
 
 
 def test_context_variable_is_the_text_or_its_documents() -> None:
@@ -41,10 +47,10 @@ def test_context_variable_is_the_text_or_its_documents() -> None:
 
 @given(LINES, st.integers(-30, 120), st.integers(-150, 150))
 def test_peek_returns_a_slice_with_its_offset(text: str, n: int, start: int) -> None:
-    part = names(text)["peek"](n, start)
+    piece = names(text)["peek"](n, start)
     begin = len(text[:start]) if start >= 0 else max(0, len(text) + start)
-    assert part == text[begin : begin + max(0, n)]
-    check_positions(text, [part])
+    assert piece == text[begin : begin + max(0, n)]
+    check_positions(text, [piece])
 
 
 @given(LINES, st.integers(1, 20))
@@ -62,13 +68,6 @@ def test_single_line_text_is_split_inside_the_line() -> None:
     assert all(part.endswith(" ") for part in names("word " * 10_000 + "end")["partition"](5)[:-1])
 
 
-PATTERNS = [
-    "a", "ab", "^a", "a$", "^$", "^", "$", "", ".", ".*a", "^.*a.*", ".*?x", "a|b$", ".*a|x", "[^a]", "[^a]$", r"\s", r"a\s", r"\sa", r"\S+\s+\S",
-    r"\W", r"\bа?a\b", r"\B", r"(?i)A", "(?i).*B", r"a(?!\s)", r"(?<!\s)a", r"(?<=a)b", r"(?=a)", r"\Aa", r"a\Z", r"(a)\1", "(?:ab)+", "(?x) a  b # c",
-    r"[\s.]", r"[^\S]x", r"(?P<one>a)(?P=one)", "é", r"a{2}", "x?", r"(?:)", r"[ -~]+$", r"\x61", "(?-m:^a)", "(?-m:a$)",
-]  # fmt: skip
-
-
 def naive(text: str, pattern: str) -> list[tuple[int, str]]:
     """Search line by line. A line end at the very end begins no line."""
     lines = enumerate(text.removesuffix("\n").split("\n") if text else (), 1)
@@ -80,23 +79,23 @@ def naive(text: str, pattern: str) -> list[tuple[int, str]]:
 @example("\n", "^$")
 @example("b\n\na", ".*")
 def test_grep_matches_a_line_by_line_search(text: str, pattern: str) -> None:
-    found = names(text)["grep"](pattern, max_matches=None)
-    assert [(part.line, str(part)) for part in found] == naive(text, pattern)
-    check_positions(text, found)
+    hits = names(text)["grep"](pattern, max_matches=None)
+    assert [(hit.line, str(hit)) for hit in hits] == naive(text, pattern)
+    check_positions(text, hits)
 
 
 @given(LINES, st.sampled_from(["a", r"\s", "^$", "x|b"]), st.integers(1, 4))
 def test_match_context_consists_of_whole_lines(text: str, pattern: str, around: int) -> None:
-    found = names(text)["grep"](pattern, around, max_matches=None)
+    hits = names(text)["grep"](pattern, around, max_matches=None)
     lines = text.removesuffix("\n").split("\n")
-    wanted = {
+    expected_lines = {
         at
         for number, _ in naive(text, pattern)
         for at in range(max(1, number - around), min(len(lines), number + around) + 1)
     }
-    given = [part.line + at for part in found for at in range(part.count("\n") + 1)]
-    assert given == sorted(wanted)
-    check_positions(text, found)
+    hit_lines = [hit.line + at for hit in hits for at in range(hit.count("\n") + 1)]
+    assert hit_lines == sorted(expected_lines)
+    check_positions(text, hits)
 
 
 def test_pattern_with_line_ends_matches_across_lines() -> None:
@@ -111,15 +110,15 @@ def test_pattern_with_line_ends_matches_across_lines() -> None:
 def test_matches_in_a_long_line_show_their_surroundings() -> None:
     line = "x" * 20_000 + "<one>" + "y" * 20_000 + "<two>" + "z" * 100 + "<three>" + "w" * 20_000
     text = f"<short>\n{line}\n<last>\n"
-    found = names(text)["grep"]("<[a-z]+>", 1)
-    assert found == [
+    hits = names(text)["grep"]("<[a-z]+>", 1)
+    assert hits == [
         "<short>",
         "x" * 300 + "<one>" + "y" * 300,
         "y" * 300 + "<two>" + "z" * 100 + "<three>" + "w" * 300,
         "<last>",
     ]
-    assert [part.line for part in found] == [1, 2, 2, 3]
-    check_positions(text, found)
+    assert [hit.line for hit in hits] == [1, 2, 2, 3]
+    check_positions(text, hits)
     assert names(line)["grep"]("^x") == ["x" * 301]
     assert names(line)["grep"]("w$") == ["w" * 301]
 
@@ -189,19 +188,20 @@ def test_wrong_calls_give_one_sentence(code: str, kind: type[Exception], message
 )
 def test_grep_searches_another_text_in_either_order(call: str) -> None:
     hits = eval(call, {**names(), "other": "one\nbe two\nthree\nby four\n"})
-    found = [(hit.line, hit.start, hit.end, hit.text) for hit in hits]
-    assert found == [(2, 4, 10, "be two"), (4, 17, 24, "by four")]
+    hit_fields = [(hit.line, hit.start, hit.end, hit.text) for hit in hits]
+    assert hit_fields == [(2, 4, 10, "be two"), (4, 17, 24, "by four")]
     assert hits == ["be two", "by four"]
 
 
 def test_peek_and_partition_read_another_text_in_either_order() -> None:
-    functions, other = names(), "".join(f"line {number}\n" for number in range(100))
+    functions = names()
+    other_text = "".join(f"line {number}\n" for number in range(100))
     for call in ("peek(other, 20, 7)", "peek(20, other, start=7)", "peek(20, 7, text=other)"):
-        assert eval(call, {**functions, "other": other}) == other[7:27]
+        assert eval(call, {**functions, "other": other_text}) == other_text[7:27]
     for call in ("partition(other, 4)", "partition(4, other)", "partition(4, text=other)"):
-        parts = eval(call, {**functions, "other": other})
+        parts = eval(call, {**functions, "other": other_text})
         assert len(parts) == 4
-        assert "".join(parts) == other
+        assert "".join(parts) == other_text
 
 
 def test_a_part_of_the_text_has_a_position_and_another_text_has_none() -> None:
@@ -214,8 +214,8 @@ def test_a_part_of_the_text_has_a_position_and_another_text_has_none() -> None:
 
 
 def test_sub_calls_send_offsets_where_possible() -> None:
-    there = names(engine=(engine := Engine()))
-    parts = there["partition"](4)
+    functions = names(engine=(engine := Engine()))
+    parts = functions["partition"](4)
     unknown = "not in there " * 10
     for subset, sent in (
         (parts[1], {"span": [parts[1].start, parts[1].end]}),
@@ -229,18 +229,18 @@ def test_sub_calls_send_offsets_where_possible() -> None:
         ({"é": [1, None]}, {"text": '{"é": [1, null]}'}),
         (3.5, {"text": "3.5"}),
     ):
-        there["rlm"]("what?", subset)
+        functions["rlm"]("what?", subset)
         assert engine.calls[-1] == ("rlm", {"query": "what?", "parts": [sent], "map": False})
 
 
 def test_rlm_map_keeps_order_and_marks_failures() -> None:
     engine = Engine(lambda part: {"text": part["text"], "failed": part["text"] == "b"})
-    there = names(engine=engine)
-    answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
+    functions = names(engine=engine)
+    answers = functions["rlm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
     assert [answer.failed for answer in answers] == [False, True, False]
-    assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
-    assert there["rlm_map"]("q", []) == []
+    assert functions["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
+    assert functions["rlm_map"]("q", []) == []
     assert [(name, args["map"]) for name, args in engine.calls] == [("rlm", True)] * 2
 
 
@@ -248,14 +248,14 @@ def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     engine = Engine(
         lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"}
     )
-    there = names(engine=engine)
-    answers = there["llm_map"]("q", (text for text in ("a", "b", "c")))
+    functions = names(engine=engine)
+    answers = functions["llm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
     assert [answer.failed for answer in answers] == [False, True, False]
-    pairs = iter([("first?", there["peek"](10)), ["second?", "x"]])
-    assert there["llm_map"](pairs) == ["span", "x"]
-    assert there["llm_map"]({"one": ("third?", "y")}) == ["y"]
-    assert there["llm_map"]([]) == there["llm_map"]("q", []) == []
+    pairs = iter([("first?", functions["peek"](10)), ["second?", "x"]])
+    assert functions["llm_map"](pairs) == ["span", "x"]
+    assert functions["llm_map"]({"one": ("third?", "y")}) == ["y"]
+    assert functions["llm_map"]([]) == functions["llm_map"]("q", []) == []
     assert {name for name, _ in engine.calls} == {"llm"}
     assert [args for _, args in engine.calls] == [
         {"query": "q", "parts": [{"text": text} for text in "abc"], "map": True},
@@ -266,10 +266,13 @@ def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
 
 def test_names_used_by_other_programs_work() -> None:
     engine = Engine(lambda part: {"text": "read", "failed": False})
-    there = names(engine=engine)
+    sandbox_names = names(engine=engine)
     long = "Sum it up.\n" + "x" * 30_000
-    assert (there["llm_query"]("why?"), there["rlm_query"]("why?")) == ("read", "read")
-    assert there["llm_query_batched"](["why?", long]) == ["read", "read"]
+    assert (sandbox_names["llm_query"]("why?"), sandbox_names["rlm_query"]("why?")) == (
+        "read",
+        "read",
+    )
+    assert sandbox_names["llm_query_batched"](["why?", long]) == ["read", "read"]
     (_, plain), (_, explored), (_, both) = engine.calls
     assert plain == explored == {"query": "why?", "parts": [{"text": ""}], "map": False}
     assert both["query"][0] == "why?"
@@ -290,17 +293,17 @@ def test_names_used_by_other_programs_work() -> None:
         assert engine.notifications[-1] == ("final", {"text": text, "spans": []}), code
     with pytest.raises(NameError, match="there is no variable answr"):
         exec("FINAL_VAR('answr')", names())
-    there = {**names("a text"), "found": 42, "_hidden": 1}
-    exec("shown = SHOW_VARS()", there)
-    assert there["shown"] == "Available variables: {'context': 'str', 'found': 'int'}"
+    sandbox_names = {**names("a text"), "found": 42, "_hidden": 1}
+    exec("shown = SHOW_VARS()", sandbox_names)
+    assert sandbox_names["shown"] == "Available variables: {'context': 'str', 'found': 'int'}"
 
 
 def test_llm_accepts_a_query_with_or_without_text() -> None:
     engine = Engine()
-    there = names(engine=engine)
-    there["llm"]("hello?")
-    there["llm"]("hello?", "text")
-    there["llm"]("hello?", there["peek"](10))
+    functions = names(engine=engine)
+    functions["llm"]("hello?")
+    functions["llm"]("hello?", "text")
+    functions["llm"]("hello?", functions["peek"](10))
     parts = [{"text": ""}, {"text": "text"}, {"span": [0, 10]}]
     for call, part in zip(engine.calls, parts, strict=True):
         assert call == ("llm", {"query": "hello?", "parts": [part], "map": False})
@@ -308,10 +311,10 @@ def test_llm_accepts_a_query_with_or_without_text() -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_help_shows_how_to_call(name: str) -> None:
-    shown = pydoc.plain(pydoc.render_doc(names()[name]))
-    assert f"{name}(" in shown
-    assert "self" not in shown.split("\n", 4)[2]
-    assert "Example: " in shown
+    help_text = pydoc.plain(pydoc.render_doc(names()[name]))
+    assert f"{name}(" in help_text
+    assert "self" not in help_text.split("\n", 4)[2]
+    assert "Example: " in help_text
 
 
 # Answers, and their evidence in the text
@@ -321,9 +324,9 @@ Value = Callable[[dict[str, Any]], object]
 
 def final(value: Value, text: str = LOG, **options: Any) -> dict[str, Any]:
     """Call FINAL with a value that is made with the names, and return the message to the engine."""
-    there = names(text, engine=(engine := Engine()), **options)
+    sandbox_names = names(text, engine=(engine := Engine()), **options)
     with pytest.raises(Final):
-        there["FINAL"](value(there))
+        sandbox_names["FINAL"](value(sandbox_names))
     ((name, args),) = engine.notifications
     assert name == "final"
     return args
@@ -357,7 +360,7 @@ def final(value: Value, text: str = LOG, **options: Any) -> dict[str, Any]:
     ],
 )
 def test_final_accepts_any_value_and_ends_the_search(value: object, text: str) -> None:
-    assert final(lambda there: value) == {"text": text, "spans": []}
+    assert final(lambda _names: value) == {"text": text, "spans": []}
     assert not issubclass(Final, Exception)
 
 
@@ -383,35 +386,43 @@ def test_answer_cites_the_text_pieces_in_it() -> None:
     half = len(LOG)
     hits = names(LOG * 2)["grep"]("ERROR")
     positions = [[hit.start, hit.end] for hit in hits]
-    assert spans(lambda there: there["peek"](10)) == [[0, 10]]
+    assert spans(lambda sandbox_names: sandbox_names["peek"](10)) == [[0, 10]]
     piece = [half + 5, half + 20]
-    assert spans(lambda there: [{"line": there["context"][slice(*piece)]}]) == [piece]
-    assert spans(lambda there: there["context"][-30:][5:-5]) == [[2 * half - 25, 2 * half - 5]]
-    assert spans(lambda there: LOG[200:300]) == [], "it is there twice"
-    assert spans(lambda there: LOG[-20:] + LOG[:19]) == [[half - 20, half + 19]]
-    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == positions
-    assert spans(lambda there: {"first": hits[0], "n": 3}) == positions[:1]
-    assert spans(lambda there: (hit for hit in hits)) == positions
-    quoted = spans(lambda there: f"I read: {there['grep']('request id=r1 ')[0]}")
+    assert spans(lambda sandbox_names: [{"line": sandbox_names["context"][slice(*piece)]}]) == [
+        piece
+    ]
+    assert spans(lambda sandbox_names: sandbox_names["context"][-30:][5:-5]) == [
+        [2 * half - 25, 2 * half - 5]
+    ]
+    assert spans(lambda sandbox_names: LOG[200:300]) == [], "it is there twice"
+    assert spans(lambda sandbox_names: LOG[-20:] + LOG[:19]) == [[half - 20, half + 19]]
+    assert spans(lambda sandbox_names: sandbox_names["grep"]("ERROR")[::-1]) == positions
+    assert spans(lambda sandbox_names: {"first": hits[0], "n": 3}) == positions[:1]
+    assert spans(lambda sandbox_names: (hit for hit in hits)) == positions
+    quoted = spans(lambda sandbox_names: f"I read: {sandbox_names['grep']('request id=r1 ')[0]}")
     assert quoted == [], "both lines were returned, and it is unknown which one is quoted"
 
 
 def test_answer_cites_the_lines_it_quotes_or_names() -> None:
     def lines(answer: object, text: str = LOG) -> list[str]:
-        value: Any = answer if callable(answer) else lambda there: answer
+        value: Any = answer if callable(answer) else lambda sandbox_names: answer
         return [text[slice(*span)] for span in final(value, text)["spans"]]
 
-    every = LOG.split("\n")
-    assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
-    assert lines(lambda there: {"why": f"see {there['peek'](30, 100)}"}) == [LOG[100:130]]
-    named = [every[number - 1] for number in (3, 10, 12, 20)]
+    log_lines = LOG.split("\n")
+    assert lines(lambda sandbox_names: f"The second is: {sandbox_names['grep']('ERROR')[1]}!") == [
+        log_lines[13]
+    ]
+    assert lines(lambda sandbox_names: {"why": f"see {sandbox_names['peek'](30, 100)}"}) == [
+        LOG[100:130]
+    ]
+    named = [log_lines[number - 1] for number in (3, 10, 12, 20)]
     assert lines("It is in line 3, and in lines 10, 12 and 20.") == named
-    assert lines("r7 (line 8)\nr8 (line 9)") == [every[7], every[8]]
-    assert lines("line 0, line 200 and line 201, line 999999999") == [every[199]]
+    assert lines("r7 (line 8)\nr8 (line 9)") == [log_lines[7], log_lines[8]]
+    assert lines("line 0, line 200 and line 201, line 999999999") == [log_lines[199]]
     assert lines("online 3 baseline") == []
     assert lines("There are, in all lines 60, no errors; in total, lines: 200.") == []
     assert lines("line 1, line 2, line 3", "a\nb") == ["a", "b"]
-    assert lines(f"- {every[4]}\n* {every[6]}") == [every[4], every[6]]
+    assert lines(f"- {log_lines[4]}\n* {log_lines[6]}") == [log_lines[4], log_lines[6]]
     quoted = "They are \"id=r17 took\" and `r105 took 105`, not 'id=r300'."
     assert lines(quoted) == ["id=r17 took", "r105 took 105"]
     assert lines("r199") == ["r199"]
@@ -430,13 +441,13 @@ def test_hit_is_cited_where_it_was_found_in_repeated_text(
     hits: Any, spans: list[list[int]]
 ) -> None:
     text = "same words in each line\n" * 5
-    assert final(lambda there: there["grep"]("same")[hits], text)["spans"] == spans
+    assert final(lambda sandbox_names: sandbox_names["grep"]("same")[hits], text)["spans"] == spans
 
 
 def test_line_numbers_are_meaningless_among_documents() -> None:
     documents = {"kind": "list", "parts": (("a", 0, 4), ("b", 4, 8))}
-    found = final(lambda there: "line 1", "one\ntwo\n", **documents)
-    assert found == {"text": "line 1", "spans": []}
+    answer = final(lambda _names: "line 1", "one\ntwo\n", **documents)
+    assert answer == {"text": "line 1", "spans": []}
 
 
 def test_text_part_survives_copying() -> None:

@@ -21,11 +21,11 @@ from mahtab_tui.agent.tool_calls import render_results
 from mahtab_tui.bus.prompt import defuse
 from mahtab_tui.bus.sanitize import plain, refusal, styled, visible
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output, read_pen
+from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.handlers import format_output
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.search.prompts import plain_message, turn_message
-from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.terminal_driver import TextOnly, filter_output
 from tests.hostile import HOSTILE
@@ -45,6 +45,30 @@ TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(st.characters(), max_size=3)), max
     "".join
 )
 
+LINES = "\n".join(f"line {number}" for number in range(20))
+HIDING = [
+    f"before\x1b_{LINES}\x07after",
+    f"before\x1b]{LINES}",
+    f"before\x1bP{LINES}\x1b\\after",
+    f"before\x9d{LINES}\x9cafter",
+]
+
+# A combining mark after a control character belongs to the last letter of that one's symbol.
+LETTERS = st.characters(exclude_categories=("Mn", "Mc", "Me"))
+
+HIDDEN = "\x00\x07\x0b\x0c\r\x1b\x1f\x7f\x85\x9b\xa0\xad\u034f\u061c\u115f\u200b\u200d\u200e\u2028\u2029\u202e\u2066\u2800\u3164\ufe0f\ufeff\ue000\ufff9\ud800"
+
+CODE = st.text(
+    st.one_of(
+        st.sampled_from(HIDDEN), st.sampled_from("ab 'é\u0301漢🙂#;\"\\⟨⟩␛\n\t"), st.characters()
+    ),
+    max_size=60,
+)
+
+COMMANDS = "\x1b[?1049h \x1b[?2026$p \x1b[?1003h\x1b[?1015h \x1b[>25u \x1b[<u \x07".split()
+
+PICTURE = "\x1b[1;1H\x1b[1;38;2;200;10;10mcode\x1b[0m\n\x1b[2;1Hü 中 🙂"
+
 
 @given(TEXTS)
 @example("\x1b\x1b[31m")
@@ -62,7 +86,7 @@ def test_ordinary_text_is_unchanged(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         ("a\x1b]52;c;aGk=\x07b", "ab"),
         ("a\x1b]0;title\x1b\\b", "ab"),
@@ -83,8 +107,8 @@ def test_ordinary_text_is_unchanged(text: str) -> None:
         ("“quoted” wrongly decoded: â\x80\x9dand more", "“quoted” wrongly decoded: âand more"),
     ],
 )
-def test_sequences_are_removed_whole(text: str, shown: str) -> None:
-    assert plain(text) == shown
+def test_sequences_are_removed_whole(text: str, expected_text: str) -> None:
+    assert plain(text) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -127,14 +151,6 @@ def test_pen_has_the_style_of_its_sequences(codes: list[str]) -> None:
 
 # Text as a model gets it: everything, with hiding characters shown.
 
-LINES = "\n".join(f"line {number}" for number in range(20))
-HIDING = [
-    f"before\x1b_{LINES}\x07after",
-    f"before\x1b]{LINES}",
-    f"before\x1bP{LINES}\x1b\\after",
-    f"before\x9d{LINES}\x9cafter",
-]
-
 
 @pytest.mark.parametrize(
     ("text", "escaped"),
@@ -154,10 +170,6 @@ HIDING = [
 def test_hiding_characters_are_made_visible(text: str, escaped: str) -> None:
     assert escape_for_model(text) == escaped
     assert escape_for_model(escaped) == escaped
-
-
-# A combining mark after a control character belongs to the last letter of that one's symbol.
-LETTERS = st.characters(exclude_categories=("Mn", "Mc", "Me"))
 
 
 @given(st.text(st.one_of(LETTERS, st.sampled_from("\x1b\x07\r\b\n[]_PmK;0")), max_size=60))
@@ -196,8 +208,8 @@ def forgeries(tag: str, hidden: str) -> Iterator[str]:
 def test_invisible_characters_cannot_forge_our_tags(tag: str, hidden: str) -> None:
     for forged in forgeries(tag, hidden):
         escaped = defuse(escape_for_model(forged))
-        seen = "".join(char for char in escaped if visible(char) == char)
-        assert f"</{tag}>" not in seen
+        visible_text = "".join(char for char in escaped if visible(char) == char)
+        assert f"</{tag}>" not in visible_text
 
 
 @pytest.mark.parametrize("tag", ["user-repl-out", "assistant-chat", TEXT, QUERY, OUTPUT])
@@ -205,10 +217,10 @@ def test_invisible_characters_cannot_forge_our_tags(tag: str, hidden: str) -> No
     "hidden", "\x00\x0c\r\x1b\x7f\u200b\u00ad\u202e\ufe0f\ufeff\u115f\U000e0041"
 )
 def test_unseen_characters_cannot_forge_raw_tags(tag: str, hidden: str) -> None:
-    whole = plain_message("what?", "text")
+    message = plain_message("what?", "text")
     for forged in forgeries(tag, hidden):
         read = plain_message("what?", forged)
-        assert read == whole.replace("\ntext\n", f"\n&lt;{forged[1:]}\n")
+        assert read == message.replace("\ntext\n", f"\n&lt;{forged[1:]}\n")
 
 
 @pytest.mark.parametrize(
@@ -228,12 +240,11 @@ def test_a_search_reads_texts_as_they_are(text: str) -> None:
 
 # Hidden characters in code: how they are drawn, and which of them keep code from running.
 
-HIDDEN = "\x00\x07\x0b\x0c\r\x1b\x1f\x7f\x85\x9b\xa0\xad\u034f\u061c\u115f\u200b\u200d\u200e\u2028\u2029\u202e\u2066\u2800\u3164\ufe0f\ufeff\ue000\ufff9\ud800"
 HIDDEN += "\U000e0041\U000e0101\U0010ffff\u02ba\u037e"
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         ("x = 'é 漢字 הי 🙂'\n\ty", "x = 'é 漢字 הי 🙂'\n\ty"),
         ("a\x1bP", "a␛P"),
@@ -249,8 +260,8 @@ HIDDEN += "\U000e0041\U000e0101\U0010ffff\u02ba\u037e"
         ("a\ud800", "a⟨U+D800⟩"),
     ],
 )
-def test_each_hidden_character_has_a_symbol(text: str, shown: str) -> None:
-    assert visible(text) == shown
+def test_each_hidden_character_has_a_symbol(text: str, expected_text: str) -> None:
+    assert visible(text) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -292,11 +303,13 @@ def test_symbol_is_drawn_in_the_warning_colour(char: str) -> None:
     "char", "\x00\x07\x08\x0b\r\x1b\x7f\x85\x9b\u061c\u200e\u202a\u202e\u2066\u2069"
 )
 def test_controls_in_code_are_refused(char: str) -> None:
-    why = refusal(f"x = 1\ny = 2  # {char}.\n")
-    assert why.startswith(f"Line 2 contains the character U+{ord(char):04X}, which can hide code")
-    found = re.search(r"escape (\S+) and", why)
-    assert found is not None
-    assert eval(f"'{found[1]}'") == char
+    reason = refusal(f"x = 1\ny = 2  # {char}.\n")
+    assert reason.startswith(
+        f"Line 2 contains the character U+{ord(char):04X}, which can hide code"
+    )
+    match = re.search(r"escape (\S+) and", reason)
+    assert match is not None
+    assert eval(f"'{match[1]}'") == char
 
 
 def drawn_text(code: str, width: int) -> str:
@@ -305,8 +318,8 @@ def drawn_text(code: str, width: int) -> str:
     text = ""
     for row in (rows[number] for number in range(len(rows))):
         text += "" if row.soft else "\n"
-        seen = "".join(piece for piece, _ in row.spans).rstrip(" ")
-        assert cell_len(seen) <= width, "nothing but blanks is cut off at the right edge"
+        row_text = "".join(piece for piece, _ in row.spans).rstrip(" ")
+        assert cell_len(row_text) <= width, "nothing but blanks is cut off at the right edge"
         # A symbol that is cut by the row's end goes on in the next row.
         spans = row.spans[1:] if row.soft else row.spans  # without the mark of a row that goes on
         text += "".join(
@@ -324,14 +337,6 @@ def undone(symbols: str) -> str:
     return re.sub(r"⟨U\+([0-9A-F]+)⟩|\\r|.", char, symbols)
 
 
-CODE = st.text(
-    st.one_of(
-        st.sampled_from(HIDDEN), st.sampled_from("ab 'é\u0301漢🙂#;\"\\⟨⟩␛\n\t"), st.characters()
-    ),
-    max_size=60,
-)
-
-
 @given(CODE, st.integers(10, 60))
 @example("a='\x1bP'\nHARM\nb='\x1b\\'\nprint('harmless')", 40)
 @example("x=1 #ok\rHARM", 40)
@@ -344,9 +349,7 @@ def test_drawn_code_matches_compiled_code(code: str, width: int) -> None:
 
 # The last gate to the terminal: output of the renderer passes, sequences of a text do not.
 
-COMMANDS = "\x1b[?1049h \x1b[?2026$p \x1b[?1003h\x1b[?1015h \x1b[>25u \x1b[<u \x07".split()
 COMMANDS += ["\x1b]22;pointer\x07", "\x1b]52;c;aGVsbG8=\x07"]
-PICTURE = "\x1b[1;1H\x1b[1;38;2;200;10;10mcode\x1b[0m\n\x1b[2;1Hü 中 🙂"
 
 
 @pytest.mark.parametrize("data", [*COMMANDS, PICTURE])

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import pickle
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from mahtab_tui.kernel.base import KeepResult, Kernel, SavedNamespace
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import KeepResult, SavedNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.worker import search_log
+from mahtab_tui.worker.rlm import search_log
 from mahtab_tui.worker.saving import pickling
+from tests.integration.kernels import running
 
 
 def grouped(code: str) -> set[frozenset[str]]:
@@ -59,7 +66,7 @@ def test_frames_are_separate_although_they_share_columns_and_types() -> None:
 def test_possible_sharers_form_one_group_when_time_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pickling, "_SECONDS", -1.0)
+    monkeypatch.setattr(pickling, "_WALK_TIMEOUT_S", -1.0)
     assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
 
 
@@ -71,8 +78,8 @@ def loaded(value: str) -> Any:
 
 
 def test_spans_saved_by_an_earlier_version_are_found() -> None:
-    found = loaded("spans\nSpan\n(I3\nI9\nVmails\ntR")
-    assert (repr(found), type(found)) == ("Span(3, 9, 'mails')", search_log.Span)
+    span = loaded("spans\nSpan\n(I3\nI9\nVmails\ntR")
+    assert (repr(span), type(span)) == ("Span(3, 9, 'mails')", search_log.Span)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +87,7 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
     [
         *("keeping.pickling._array", "keeping.pickling._cached", "logged._failed"),
         *("habits.capturing.CapturedOutput", "files.edit", "claude_sessions.load_claude_sessions"),
+        "sandbox.names.NotPlainError",
         *(
             f"undo.reducing.{name}"
             for name in "_code _function _set_function _refs _set_cell _read_only _view".split()
@@ -88,9 +96,87 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
 )
 def test_functions_named_by_saved_variables_of_earlier_versions_are_found(function: str) -> None:
     module, _, name = function.rpartition(".")
-    found = loaded(f"{module}\n{name}\n")
-    assert callable(found)
-    assert found.__name__ == name
+    value = loaded(f"{module}\n{name}\n")
+    assert callable(value)
+    assert value.__name__ == name
+
+
+PICKLES = json.loads(
+    (Path(__file__).parent.parent / "data" / "pickles_by_former_names.json").read_text()
+)
+"""Pickles that an earlier version wrote, in Base64, by the name of the worker's package: the values
+that cells and scripts get from us."""
+
+TEXTS = {
+    "answer": "5",
+    "captured": "out",
+    "context_error": "no",
+    "failed": "no",
+    "html": "x",
+    "image": "<Image: 2 bytes>",
+    "json": '{\n "a": 1\n}',
+    "latex": "x",
+    "macro": "a = 1",
+    "markdown": "*x*",
+    "span": "Span(3, 9)",
+    "svg": "<svg/>",
+    "tool_failed": "no",
+    "tree": "1 done: How many? -> 5",
+    "wrong_form": "no",
+}
+"""What some of them print."""
+
+
+@pytest.fixture
+def without_former_modules() -> Iterator[None]:
+    """Forget the modules that were loaded by their former names."""
+    loaded_before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - loaded_before:
+        if name.startswith("mahtab_tui.worker."):
+            del sys.modules[name]
+
+
+def check_old_values(values: dict[str, Any]) -> None:
+    assert {name: str(values[name]) for name in TEXTS} == TEXTS
+    assert values["answer"].spans == (search_log.Span(0, 4, "mails"),)
+    assert values["answer"].tree.answer == "5"
+    assert values["answer"].usage == values["usage"]
+    assert values["result"].usage == values["usage"]
+    assert values["failed"].tree.state == "done"
+    assert values["captured"].outputs == [values["display"]]
+    assert values["timeit"].average == 1.0
+    assert repr(values["picture"]) == "<picture image/png, 4 bytes>"
+    assert values["text"].text == "abc"
+    assert all(map(callable, values["functions"]))
+
+
+@pytest.mark.usefixtures("without_former_modules")
+def test_pickle_of_a_script_of_an_earlier_version_is_loaded() -> None:
+    data = base64.b64decode(PICKLES["mahtab_tui.worker"])
+    values = pickle.loads(data)
+    check_old_values(values)
+    # They are values of today's classes, not of copies.
+    assert type(values["span"]) is search_log.Span
+    assert type(pickle.loads(pickle.dumps(values["span"]))) is search_log.Span
+
+
+def test_saved_variables_of_an_earlier_version_are_loaded() -> None:
+    data = base64.b64decode(PICKLES["mahtab_tui.worker"])
+    stream = bytearray(pickle.dumps(({}, [])) + data)
+    check_old_values(pickling.unpickle_variables(stream, [], lambda *_: None, {}))
+
+
+def test_pickle_of_a_cell_of_an_earlier_version_is_loaded() -> None:
+    data = base64.b64decode(PICKLES["mahtab_worker"])
+    with running(ProcessKernel()) as cells:
+        cells.run(f"import pickle; values = pickle.loads({data!r})")
+        assert cells.text("str(values['answer']), values['answer'].tree") == (
+            "('5', <SearchCall 1 done: How many? (0 calls)>)\n"
+        )
+        assert cells.text("values['macro'], values['functions'][0] is rlm") == (
+            "(<macro of 1 lines: type its name to run it>, True)\n"
+        )
 
 
 class SavingKernel:
@@ -112,9 +198,9 @@ def kernel() -> SavingKernel:
 
 @pytest.fixture
 def saving(kernel: SavingKernel) -> NamespaceStore:
-    made = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel), {})
-    made.start_restore()
-    return made
+    store = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel), {})
+    store.start_restore()
+    return store
 
 
 def test_changes_of_the_last_cell_are_written_on_quit(

@@ -21,7 +21,7 @@ from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE,
 from mahtab_tui.llm.replay_file import read_replay
 from mahtab_tui.llm.scripted import WHO, ChatDemo, answer
 from mahtab_tui.search.prompts import plain_message, plain_system
-from mahtab_tui.worker.description import describe_value
+from mahtab_tui.worker.describing.description import describe_value
 
 # The demo model.
 
@@ -43,6 +43,11 @@ LOG = "\n".join(
     for n in range(3_000)
 )
 
+REQUESTS = "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed"
+ADA = "Ada is a mathematician."
+
+EXTREME = "line 2: a number is too long, or the JSON is nested too deeply."
+
 
 def question(text: str, namespace: dict[str, Any]) -> list[BaseMessage]:
     described = {name: describe_value(name, value, 1_000) for name, value in namespace.items()}
@@ -59,7 +64,7 @@ def run(text: str, namespace: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("value", [ORDERS, ROWS], ids=["pandas", "without pandas"])
-@pytest.mark.parametrize("others", [{}, OTHERS], ids=["alone", "among others"])
+@pytest.mark.parametrize("other_variables", [{}, OTHERS], ids=["alone", "among others"])
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
@@ -74,9 +79,9 @@ def run(text: str, namespace: dict[str, Any]) -> str:
     ],
 )
 def test_demo_answers_about_the_table(
-    value: object, others: dict[str, Any], text: str, printed: str
+    value: object, other_variables: dict[str, Any], text: str, printed: str
 ) -> None:
-    assert printed in run(text, {**others, "data": value})
+    assert printed in run(text, {**other_variables, "data": value})
 
 
 @pytest.mark.parametrize(
@@ -145,8 +150,8 @@ def test_demo_names_variables() -> None:
 def test_demo_reports_printed_output() -> None:
     def report(status: str, printed: str) -> str:
         record = f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>'
-        asked = [*question("what is n?", OTHERS), AIMessage("x")]
-        return answer([*asked, HumanMessage(f"{record}\n\n{CLOSING}")])
+        conversation = [*question("what is n?", OTHERS), AIMessage("x")]
+        return answer([*conversation, HumanMessage(f"{record}\n\n{CLOSING}")])
 
     assert report("ok", "42\n\nm: float = 19.0") == "The result: 42."
     assert "```text\n1\n2\n```" in report("ok", "1\n2")
@@ -159,8 +164,8 @@ def test_demo_names_an_error() -> None:
     record = (
         f'<user-repl-out status="error">Traceback\n  File &lt;In 3&gt;\n{error}</user-repl-out>'
     )
-    asked = HumanMessage(f"{record}\n\nExplain the error of cell 3.")
-    assert f"The cell raised {error}." in answer([asked])
+    request = HumanMessage(f"{record}\n\nExplain the error of cell 3.")
+    assert f"The cell raised {error}." in answer([request])
 
 
 def test_demo_judges_printed_output() -> None:
@@ -179,16 +184,12 @@ def test_any_text_gets_an_answer_or_a_model_error(texts: list[str], tagged: bool
 
 def test_demo_streams_with_usage_and_can_be_stopped() -> None:
     llm = ChatDemo()
-    asked = question("which variables are there?", OTHERS)
+    conversation = question("which variables are there?", OTHERS)
     words = []
-    for chunk in llm.stream(asked):
+    for chunk in llm.stream(conversation):
         words.append(str(chunk.text))
         llm.stop()
-    assert len("".join(words)) < len(answer(asked))
-
-
-REQUESTS = "request id=a1 failed\nrequest id=b2 ok\nrequest id=c3 failed"
-ADA = "Ada is a mathematician."
+    assert len("".join(words)) < len(answer(conversation))
 
 
 @pytest.mark.parametrize(
@@ -234,9 +235,6 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
     line = json.dumps({"text": text}, ensure_ascii=escaped)
     path.write_text(f'{line}\n\n{{"text": "more"}}\r\n', "utf-8", newline="")
     assert [line.text for line in read_replay(path)] == [text, "more"]
-
-
-EXTREME = "line 2: a number is too long, or the JSON is nested too deeply."
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 
-from mahtab_tui.llm.usage import Spending
+from mahtab_tui.llm.ledger import Ledger
 from tests import tags
 from tests.recursion_scripts import Bench, Messages, ScriptedModel, Seat, code, query_of
 
@@ -32,10 +32,15 @@ class PricedModel(ScriptedModel):
     ) -> AsyncIterator[ChatGenerationChunk]:
         reply = self.reply(messages)
         words = (reply if isinstance(reply, str) else await reply).split(" ")
-        written, most = len(words), self.max_tokens if max_tokens is None else max_tokens
-        cut = most is not None and written > most
+        written = len(words)
+        token_limit = self.max_tokens if max_tokens is None else max_tokens
+        cut = token_limit is not None and written > token_limit
         read = sum(len(str(message.content)) for message in messages) // 4
-        words, written = (words[:most], most) if cut and most is not None else (words, written)
+        words, written = (
+            (words[:token_limit], token_limit)
+            if cut and token_limit is not None
+            else (words, written)
+        )
         yield ChatGenerationChunk(message=AIMessageChunk(content=" ".join(words)))
         usage: Any = {"input_tokens": read, "output_tokens": written, "total_tokens": 0}
         about = {"model_name": self.model, "finish_reason": "length" if cut else "stop"}
@@ -73,10 +78,10 @@ def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
     limits: dict[str, Any] = {"max_depth": 1, "max_usd": 0.5}
     if of_session:
         del limits["max_usd"]
-        monkeypatch.setattr("mahtab_tui.search.api.Spending", lambda: Spending(lambda: 0.5))
-    found = bench.run(kind(reply=reply), read_parts, text="text", **limits)
-    assert (found.text, found.state) == (f"{PARTS} answers", "done")
-    assert found.usage.cost < 0.5
+        monkeypatch.setattr("mahtab_tui.search.search.Ledger", lambda: Ledger(lambda: 0.5))
+    result = bench.run(kind(reply=reply), read_parts, text="text", **limits)
+    assert (result.text, result.state) == (f"{PARTS} answers", "done")
+    assert result.usage.cost < 0.5
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -96,10 +101,10 @@ def test_limit_in_dollars_is_not_exceeded(
         return "word " * chance.choice([1, 50, 2_000, 7_000])
 
     model = kind(reply=reply)
-    found = bench.run(model, read_parts, text="text", max_depth=1, max_usd=max_usd)
+    result = bench.run(model, read_parts, text="text", max_depth=1, max_usd=max_usd)
     costs = [record.attrs["cost"] for record in bench.story.of(tags.USAGE)]
-    assert sum(costs) == pytest.approx(found.usage.cost)
-    assert found.usage.cost <= max_usd + (0 if kind is PricedModel else max(costs))
+    assert sum(costs) == pytest.approx(result.usage.cost)
+    assert result.usage.cost <= max_usd + (0 if kind is PricedModel else max(costs))
     assert len(costs) > 2
 
 
@@ -112,10 +117,10 @@ def test_a_dearer_model_of_sub_calls_exceeds_the_limit_by_one_call_at_most(
         return "yes"
 
     root = ScriptedModel(reply=lambda messages: code("read_parts"), cost=0.001)
-    parts = ScriptedModel(reply=reply, cost=cost)
+    sub_model = ScriptedModel(reply=reply, cost=cost)
     limits: dict[str, Any] = {"max_depth": 1, "max_usd": max_usd}
-    found = bench.run(root, read_parts, text="text", sub_model=parts, **limits)
-    assert max_usd - cost < found.usage.cost <= max_usd + cost
+    result = bench.run(root, read_parts, text="text", sub_model=sub_model, **limits)
+    assert max_usd - cost < result.usage.cost <= max_usd + cost
 
 
 def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
@@ -123,9 +128,9 @@ def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
 
     def ask(max_usd: float, max_tokens: int | None = None) -> tuple[str, int]:
         model = PricedModel(reply=lambda messages: long, max_tokens=max_tokens)
-        found = bench.run(model, text="text", small=9, max_usd=max_usd)
-        assert found.state == "partial" or found.text == long
-        return found.state, found.usage.calls
+        result = bench.run(model, text="text", small=9, max_usd=max_usd)
+        assert result.state == "partial" or result.text == long
+        return result.state, result.usage.calls
 
     assert ask(0.5) == ("done", 2)
     streamed = [record.attrs.get("fresh") for record in bench.story.of(tags.RLM_CHAT_STREAM)]

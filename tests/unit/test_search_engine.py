@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.search.turns import NodeOutcome
+from mahtab_tui.search.nodes import NodeOutcome
 from tests import tags
 from tests.recursion_scripts import (
     STOPPED,
@@ -38,8 +38,8 @@ async def halves(seat: Seat) -> None:
 
 
 def test_turns_continue_until_the_answer(bench: Bench) -> None:
-    found = bench.run(replies({"what?": [code("look"), code("answer")]}), look, answer)
-    assert (found.text, found.state, found.usage.calls) == ("it is in line 0", "done", 2)
+    result = bench.run(replies({"what?": [code("look"), code("answer")]}), look, answer)
+    assert (result.text, result.state, result.usage.calls) == ("it is in line 0", "done", 2)
     events = [
         (record.attrs["seq"], record.attrs.get("event") or record.tag)
         for record in bench.story
@@ -56,10 +56,10 @@ def test_sub_calls_at_the_depth_limit_run_no_code(bench: Bench) -> None:
     async def quarters(seat: Seat) -> None:
         seat.final("+".join(await seat.rlm("quarter", *seat.partition(2))))
 
-    found = bench.run(replies(script), halves, quarters, max_depth=2)
-    assert found.text == "read+read|read+read"
-    begun = [record.attrs for record in bench.story.calls("begin")]
-    kinds = {each["node"]: (each["kind"], each["depth"]) for each in begun}
+    result = bench.run(replies(script), halves, quarters, max_depth=2)
+    assert result.text == "read+read|read+read"
+    begin_events = [record.attrs for record in bench.story.calls("begin")]
+    kinds = {event["node"]: (event["kind"], event["depth"]) for event in begin_events}
     assert [kinds[node] for node in ("1", "1.2", "1.2.2")] == [("rlm", 0), ("rlm", 1), ("llm", 2)]
     assert len(kinds) == 7
 
@@ -72,8 +72,8 @@ def test_tree_of_depth_three_finishes_at_any_concurrency(bench: Bench, concurren
     def reply(messages: Messages) -> str:
         return "read" if is_plain(messages) else code("split")
 
-    found = bench.run(reply, split, concurrency=concurrency)
-    assert (found.state, found.text.count("read")) == ("done", 27)
+    result = bench.run(reply, split, concurrency=concurrency)
+    assert (result.state, result.text.count("read")) == ("done", 27)
     assert len(bench.story.begun()) == 40
     assert bench.sandboxes.most <= 3 * concurrency
 
@@ -93,11 +93,11 @@ def test_lines_from_several_spans_are_traced_through_a_child(bench: Bench) -> No
             return str(messages[-1].content).split("search-text>\n")[1].split("\n</")[0]
         return code("hand_down")
 
-    found = bench.run(reply, hand_down, max_depth=2)
+    result = bench.run(reply, hand_down, max_depth=2)
     below = "\n".join(TEXT[start:end] for start, end in lines)
-    assert found.text == f"{below[2:4]}\n{below[8:16]}"
-    begun = [bench.story.calls("begin", node)[0].attrs for node in ("1.1", "1.1.1")]
-    assert [(one["spans"], one["chars"]) for one in begun] == [
+    assert result.text == f"{below[2:4]}\n{below[8:16]}"
+    begin_events = [bench.story.calls("begin", node)[0].attrs for node in ("1.1", "1.1.1")]
+    assert [(event["spans"], event["chars"]) for event in begin_events] == [
         ([list(line) for line in lines], len(below)),
         ([[2, 4], [501, 508]], 11),
     ]
@@ -116,11 +116,11 @@ def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
         await asyncio.sleep(0.001 * (int(number) % 7))  # they end in another order
         return number
 
-    found = bench.run(reply, many, max_depth=1, ask_above=200, max_calls=None)
-    assert found.text == " ".join(map(str, range(200)))
-    begun = bench.story.calls("begin")[1:]
-    assert [record.attrs["index"] for record in begun] == list(range(200))
-    assert {(record.attrs["of"], record.attrs["batch"]) for record in begun} == {(200, 1)}
+    result = bench.run(reply, many, max_depth=1, ask_above=200, max_calls=None)
+    assert result.text == " ".join(map(str, range(200)))
+    begin_events = bench.story.calls("begin")[1:]
+    assert [record.attrs["index"] for record in begin_events] == list(range(200))
+    assert {(record.attrs["of"], record.attrs["batch"]) for record in begin_events} == {(200, 1)}
 
 
 def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
@@ -131,16 +131,16 @@ def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
             raise ValueError("no such model")
         return "fine"
 
-    found = bench.run(reply, halves, max_depth=1)
-    why = "The model could not answer: ValueError: no such model."
-    assert (found.state, found.text) == ("done", f"fine|[failed: {why}]")
-    assert bench.story.finals()["1.2"] == ("error", why)
+    result = bench.run(reply, halves, max_depth=1)
+    reason = "The model could not answer: ValueError: no such model."
+    assert (result.state, result.text) == ("done", f"fine|[failed: {reason}]")
+    assert bench.story.finals()["1.2"] == ("error", reason)
 
 
 def test_busy_service_is_retried_and_the_tree_finishes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.search.limits._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("mahtab_tui.search.gates._FIRST_PAUSE_S", 0.01)
     failures = 3
 
     def reply(messages: Messages) -> str:
@@ -152,13 +152,13 @@ def test_busy_service_is_retried_and_the_tree_finishes(
             raise ModelBusy("The service is overloaded.")
         return "fine"
 
-    found = bench.run(reply, halves, max_depth=1)
-    assert (found.text, found.usage.calls) == ("fine|fine", 3)
+    result = bench.run(reply, halves, max_depth=1)
+    assert (result.text, result.usage.calls) == ("fine|fine", 3)
     paused = bench.story.calls("back-off")
     assert len(paused) == 3
     assert all(record.attrs["seconds"] > 0 for record in paused)
     calls = [record.attrs for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])]
-    events = [(each["event"], each.get("turn")) for each in calls]
+    events = [(call["event"], call.get("turn")) for call in calls]
     assert events[1:3] == [("turn", 1), ("back-off", None)]
     assert events[3] in [("turn", 1), ("back-off", None)]
 
@@ -167,8 +167,8 @@ def test_failing_root_gives_the_reason(bench: Bench) -> None:
     def reply(messages: Messages) -> str:
         raise ValueError("no such model")
 
-    found = bench.run(reply)
-    assert (found.text, found.state) == (
+    result = bench.run(reply)
+    assert (result.text, result.state) == (
         "The model could not answer: ValueError: no such model.",
         "error",
     )
@@ -188,21 +188,21 @@ def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
     async def die(seat: Seat) -> None:
         raise TurnStatusError("died")
 
-    found = bench.run(reply, fail, die, answer)
-    assert found.text == "it is in line 0"
+    result = bench.run(reply, fail, die, answer)
+    assert result.text == "it is in line 0"
     assert "answer was empty" in prompts[1]
     assert "no code" in prompts[2]
     assert "ZeroDivisionError: by nought" in prompts[3]
     assert "variables are gone" in prompts[4]
-    ended = [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)]
-    assert ended == ["error", "died", "final"]
+    statuses = [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)]
+    assert statuses == ["error", "died", "final"]
 
 
 def test_last_call_gives_the_best_answer_when_turns_run_out(bench: Bench) -> None:
-    found = bench.run(replies({"what?": [code("look")] * 3}), look, max_turns=3)
-    assert (found.text, found.state, found.usage.calls) == ("the best there is", "partial", 4)
+    result = bench.run(replies({"what?": [code("look")] * 3}), look, max_turns=3)
+    assert (result.text, result.state, result.usage.calls) == ("the best there is", "partial", 4)
     turns = [record.attrs for record in bench.story.calls("turn")]
-    assert [(each["turn"], each["turns"]) for each in turns] == [(1, 3), (2, 3), (3, 3), (4, 3)]
+    assert [(turn["turn"], turn["turns"]) for turn in turns] == [(1, 3), (2, 3), (3, 3), (4, 3)]
 
 
 def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench) -> None:
@@ -216,21 +216,21 @@ def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench)
     async def print_much(seat: Seat) -> None:
         seat.print(f"head {len(prompts)} ", "x" * 9_000, f" tail {len(prompts)}")
 
-    found = bench.run(reply, print_much, answer)
-    assert (found.text, found.usage.calls) == ("it is in line 0", 20), "twenty turns by default"
-    last = "\n".join(prompts[-1])
+    result = bench.run(reply, print_much, answer)
+    assert (result.text, result.usage.calls) == ("it is in line 0", 20), "twenty turns by default"
+    last_prompt = "\n".join(prompts[-1])
     for turn in range(1, 20):
-        assert f"number {turn}\nI look.\n\n```python\nprint_much()" in last
-        assert f"head {turn} " in last
-        assert (f" tail {turn}\n" in last) == (turn >= 17), turn
+        assert f"number {turn}\nI look.\n\n```python\nprint_much()" in last_prompt
+        assert f"head {turn} " in last_prompt
+        assert (f" tail {turn}\n" in last_prompt) == (turn >= 17), turn
     assert max(sum(map(len, messages)) for messages in prompts) < 90_000
     assert " tail 1\n" in "\n".join(prompts[4]), "nothing is shortened before it must be"
 
 
 def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
     script = replies({"what?": code("halves"), "half": [code("look")] * 2})
-    found = bench.run(script, halves, look, max_turns=2)
-    assert found.text == "[partial] the best there is|[partial] the best there is"
+    result = bench.run(script, halves, look, max_turns=2)
+    assert result.text == "[partial] the best there is|[partial] the best there is"
 
 
 def test_text_after_the_code_is_dropped(bench: Bench) -> None:
@@ -268,8 +268,8 @@ async def count(seat: Seat) -> None:
 def test_words_are_an_answer_at_once_if_their_values_were_printed_or_else_when_repeated(
     bench: Bench, words: str, calls: int
 ) -> None:
-    found = bench.run(replies({"what?": [code("count"), words, words]}), count)
-    assert (found.state, found.text, found.usage.calls) == ("done", words, calls)
+    result = bench.run(replies({"what?": [code("count"), words, words]}), count)
+    assert (result.state, result.text, result.usage.calls) == ("done", words, calls)
 
 
 def test_a_block_is_never_run_twice(bench: Bench) -> None:
@@ -284,9 +284,9 @@ def test_a_block_is_never_run_twice(bench: Bench) -> None:
         sent.append([str(message.content) for message in messages])
         return code("once") if len(sent) < 4 else "It is not there."
 
-    found = bench.run(reply, once)
-    assert (found.state, found.text, len(runs)) == ("partial", "It is not there.", 1)
-    assert "the same code again" in found.why
+    result = bench.run(reply, once)
+    assert (result.state, result.text, len(runs)) == ("partial", "It is not there.", 1)
+    assert "the same code again" in result.why
     assert "did not run again" in sent[2][-1]
     assert len(sent[2]) == len(sent[1]), "the repetition is not shown to the model"
 
@@ -299,18 +299,18 @@ async def thrice(seat: Seat) -> None:
 
 
 def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
-    asked: list[str] = []
+    queries: list[str] = []
 
     async def reply(messages: Messages) -> str:
-        asked.append(query_of(messages))
-        if asked[-1] == "what?":
+        queries.append(query_of(messages))
+        if queries[-1] == "what?":
             return code("thrice")
         await asyncio.sleep(0)
-        return f"answer {len(asked)}"
+        return f"answer {len(queries)}"
 
-    found = bench.run(reply, thrice, max_depth=1)
-    assert found.text == "answer 2 answer 2 answer 2"
-    assert asked == ["what?", "part"]
+    result = bench.run(reply, thrice, max_depth=1)
+    assert result.text == "answer 2 answer 2 answer 2"
+    assert queries == ["what?", "part"]
     assert {state for state, _ in bench.story.finals().values()} == {"done"}
 
 
@@ -319,23 +319,23 @@ def test_different_calls_are_all_made(bench: Bench) -> None:
         calls: list[Any] = [("a", (0, 10)), ("b", (0, 10)), ("a", (0, 11)), ("a", TEXT[:10])]
         seat.final(" ".join([await seat.llm(*call) for call in calls]))
 
-    asked: list[str] = []
+    queries: list[str] = []
 
     def reply(messages: Messages) -> str:
-        asked.append(query_of(messages))
-        return code("four") if asked[-1] == "what?" else str(len(asked))
+        queries.append(query_of(messages))
+        return code("four") if queries[-1] == "what?" else str(len(queries))
 
     assert bench.run(reply, four, max_depth=1).text == "2 3 4 2"
 
 
 def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
-    asked: list[str] = []
+    queries: list[str] = []
 
     async def reply(messages: Messages) -> str:
-        asked.append(query_of(messages))
-        if asked[-1] == "what?":
+        queries.append(query_of(messages))
+        if queries[-1] == "what?":
             return code("thrice")
-        if len(asked) == 2:
+        if len(queries) == 2:
             await asyncio.Event().wait()
         return "made"
 
@@ -343,7 +343,7 @@ def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     wait_for(lambda: bench.story.calls("turn", "1.1"))
     bench.stop("1.1")
     assert running.result(20).text == f"{STOPPED} made made"
-    assert len(asked) == 3
+    assert len(queries) == 3
 
 
 def test_failures_and_partial_answers_are_not_cached(bench: Bench) -> None:
@@ -352,28 +352,28 @@ def test_failures_and_partial_answers_are_not_cached(bench: Bench) -> None:
 
     async def nothing(seat: Seat) -> None: ...
 
-    asked: list[str] = []
+    queries: list[str] = []
 
     def reply(messages: Messages) -> str:
-        asked.append(query_of(messages))
-        if len(asked) == 2:
+        queries.append(query_of(messages))
+        if len(queries) == 2:
             raise ValueError("for once")
-        return code("twice") if asked[-1] == "what?" else "made"
+        return code("twice") if queries[-1] == "what?" else "made"
 
     assert (
         bench.run(reply, twice, max_depth=1).text
         == "[failed: The model could not answer: ValueError: for once.] made"
     )
-    script = replies({"what?": code("twice"), "part": code("nothing")}, last="a guess")
-    found = bench.run(script, twice, nothing, max_turns=1)
-    assert (found.text, found.usage.calls) == ("[partial] a guess [partial] a guess", 5)
+    script = replies({"what?": code("twice"), "part": code("nothing")}, final_reply="a guess")
+    result = bench.run(script, twice, nothing, max_turns=1)
+    assert (result.text, result.usage.calls) == ("[partial] a guess [partial] a guess", 5)
 
 
 def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
     async def both(seat: Seat) -> None:
-        whole = (0, len(seat.text))
-        answers = await asyncio.gather(seat.rlm("a", whole), seat.rlm("b", whole))
-        seat.final("".join(answer for one in answers for answer in one))
+        full_span = (0, len(seat.text))
+        answers = await asyncio.gather(seat.rlm("a", full_span), seat.rlm("b", full_span))
+        seat.final("".join(answer for answer_list in answers for answer in answer_list))
 
     def reply(messages: Messages) -> str:
         return query_of(messages) if is_plain(messages) else code("both")
@@ -383,5 +383,5 @@ def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
 
 def test_a_block_that_is_only_a_literal_is_an_answer(bench: Bench) -> None:
     block = "```python\n'negative'\n```"
-    found = bench.run(replies({"what?": [block, block]}))
-    assert (found.state, found.text, found.usage.calls) == ("done", "negative", 2)
+    result = bench.run(replies({"what?": [block, block]}))
+    assert (result.state, result.text, result.usage.calls) == ("done", "negative", 2)

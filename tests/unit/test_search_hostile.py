@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.sandbox.base import Text
-from mahtab_tui.search.api import Log
-from mahtab_tui.search.engine import LONGEST_QUERY, _digest
+from mahtab_tui.sandbox.base import SearchedText
+from mahtab_tui.search.engine import MAX_RECORDED_QUERY_CHARS, _digest
+from mahtab_tui.search.logs import LogFile
+from mahtab_tui.search.nodes import NodeSource
 from mahtab_tui.search.requests import read_call
-from mahtab_tui.search.turns import NodeSource
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
@@ -34,6 +34,23 @@ from tests.waiting import wait_for
 
 # Forged requests are refused, and code that has given its answer can do nothing more.
 
+PART = {"text": "a"}
+FORGED: list[Any] = [
+    None,
+    {"text": 1},
+    {"span": [0, True]},
+    {"span": [5, 2]},
+    {"span": [-1, 2]},
+    {"span": [10**30, 10**31]},
+    {"spans": []},
+    {"spans": [[0, 5], [5]]},
+    {"spans": [[0, 1]] * 1_001},
+]
+CALL = {"query": "q", "parts": [PART], "map": True}
+SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
+
+LARGE = 1_000_000
+
 
 async def answer(seat: Seat) -> None:
     seat.final("it is in line 0", (0, 6))
@@ -46,8 +63,8 @@ def test_later_code_cannot_swallow_an_answer(bench: Bench) -> None:
         except BaseException:
             await asyncio.Event().wait()
 
-    found = bench.run(replies({"what?": code("swallow")}), swallow)
-    assert (found.text, found.state) == ("it is in line 0", "done")
+    result = bench.run(replies({"what?": code("swallow")}), swallow)
+    assert (result.text, result.state) == ("it is in line 0", "done")
     assert bench.story.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
 
 
@@ -64,29 +81,13 @@ def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
             await asyncio.Event().wait()
         return code("leave")
 
-    found = bench.run(reply, leave)
-    assert found.text == "I know it"
+    result = bench.run(reply, leave)
+    assert result.text == "I know it"
     assert list(bench.story.finals().items()) == [
         ("1.1", ("stopped", "The call was stopped.")),
         ("1.2", ("stopped", "The call was stopped.")),
         ("1", ("done", "I know it")),
     ]
-
-
-PART = {"text": "a"}
-FORGED: list[Any] = [
-    None,
-    {"text": 1},
-    {"span": [0, True]},
-    {"span": [5, 2]},
-    {"span": [-1, 2]},
-    {"span": [10**30, 10**31]},
-    {"spans": []},
-    {"spans": [[0, 5], [5]]},
-    {"spans": [[0, 1]] * 1_001},
-]
-CALL = {"query": "q", "parts": [PART], "map": True}
-SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +110,13 @@ SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
     ],
 )
 def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: Any) -> None:
-    read_call("rlm", CALL, Text.root(TEXT))  # valid
+    read_call("rlm", CALL, SearchedText.root(TEXT))  # valid
 
     async def forge(seat: Seat) -> None:
         await seat.host.call(name, args)
 
-    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
-    assert found.text == "it is in line 0"
+    result = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
+    assert result.text == "it is in line 0"
     assert "CallRefusedError" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
 
@@ -126,8 +127,8 @@ def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
         seat.host.send("final", {"text": "x" * 1_000_001, "spans": []})
         seat.host.send("nothing", {})
 
-    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
-    assert found.text == "it is in line 0"
+    result = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
+    assert result.text == "it is in line 0"
 
 
 def test_unsendable_characters_are_replaced(bench: Bench) -> None:
@@ -141,21 +142,19 @@ def test_unsendable_characters_are_replaced(bench: Bench) -> None:
 
 
 def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.engine._NODES", 10)
+    monkeypatch.setattr("mahtab_tui.search.engine._MAX_SUB_CALLS", 10)
 
     async def endless(seat: Seat) -> None:
         while True:
             await seat.llm("same")
 
     script = replies({"what?": [code("endless"), code("answer")], "same": "read"})
-    found = bench.run(script, endless, answer)
-    assert (found.text, found.usage.calls) == ("it is in line 0", 3)
+    result = bench.run(script, endless, answer)
+    assert (result.text, result.usage.calls) == ("it is in line 0", 3)
     assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
 
 
 # The memory and log of a search stay small whatever its code makes.
-
-LARGE = 1_000_000
 
 
 class Made(str):
@@ -167,13 +166,13 @@ def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
 
     async def flood(seat: Seat) -> None:
         for number in range(20):
-            made = Made(f"{number}" + "x" * LARGE)
-            texts.append(weakref.ref(made))
-            seat.print((await seat.llm("read", made))[:80])
+            large_text = Made(f"{number}" + "x" * LARGE)
+            texts.append(weakref.ref(large_text))
+            seat.print((await seat.llm("read", large_text))[:80])
 
-    found = bench.run(replies({"what?": [code("flood")]}), flood, max_turns=1)
+    result = bench.run(replies({"what?": [code("flood")]}), flood, max_turns=1)
     gc.collect()
-    assert found.usage.calls == 2
+    assert result.usage.calls == 2
     assert "too long for one call" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert [text() for text in texts] == [None] * 20
     assert bench.story.begun() == ["1"]
@@ -185,10 +184,10 @@ def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
 
     async def many(seat: Seat) -> None:
         for number in range(10):
-            made = Made(f"{number}" + "x" * LARGE)
-            texts.append(weakref.ref(made))
-            await seat.rlm("read", made)
-            del made
+            large_text = Made(f"{number}" + "x" * LARGE)
+            texts.append(weakref.ref(large_text))
+            await seat.rlm("read", large_text)
+            del large_text
             in_memory.append(sum(text() is not None for text in texts))
         seat.final("end")
 
@@ -205,7 +204,7 @@ def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
 def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.search.engine._MADE", 3 * LARGE)
+    monkeypatch.setattr("mahtab_tui.search.engine._MAX_MADE_BYTES", 3 * LARGE)
 
     async def flood(seat: Seat) -> None:
         await seat.rlm("part", *["x" * LARGE] * 2)
@@ -220,17 +219,17 @@ def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
 def test_hashing_a_part_makes_no_copy() -> None:
     import tracemalloc
 
-    text = Text.root("äbc\n" * 5_000_000)
+    text = SearchedText.root("äbc\n" * 5_000_000)
     half = NodeSource(text, ((1, 19_999_999),))
-    whole = _digest(NodeSource(Text(text.text[1:19_999_999])))
+    copy_digest = _digest(NodeSource(SearchedText(text.text[1:19_999_999])))
     tracemalloc.start()
     try:
-        assert _digest(half) == whole
+        assert _digest(half) == copy_digest
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
     joined = NodeSource(text, ((0, 4), (8, 11)))
-    assert _digest(joined) == _digest(NodeSource(joined.release_text()))
+    assert _digest(joined) == _digest(NodeSource(joined.make_text()))
 
 
 def test_log_stores_offsets_into_the_root_text_and_not_its_text(
@@ -243,7 +242,7 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
         seat.final("end")
 
     text = TEXT * 12
-    log = Log(tmp_path / "log.jsonl")
+    log = LogFile(tmp_path / "log.jsonl")
 
     def reply(messages: Messages) -> str:
         return "read" if is_plain(messages) else code("quote")
@@ -252,11 +251,11 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
     for record in bench.story:
         log.write(record)
     log.close()
-    first, last = (bench.story.calls("begin", node)[0].text for node in ("1.1", "1.101"))
-    assert "… 95,003 characters left out …" in first
-    assert text[1_997:97_000] not in first
-    assert "86,000 characters left out …" in last
-    assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
+    first_call, last_call = (bench.story.calls("begin", node)[0].text for node in ("1.1", "1.101"))
+    assert "… 95,003 characters left out …" in first_call
+    assert text[1_997:97_000] not in first_call
+    assert "86,000 characters left out …" in last_call
+    assert (tmp_path / "log.jsonl").stat().st_size < 101 * (MAX_RECORDED_QUERY_CHARS + 2_000)
 
 
 # Random trees: what nodes do, which fail, and when one is stopped.
@@ -264,15 +263,15 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.limits._FIRST_PAUSE", 0.002)
+    monkeypatch.setattr("mahtab_tui.search.gates._FIRST_PAUSE_S", 0.002)
 
 
 def waiting(bench: Bench) -> list[str]:
-    asked: dict[str, str] = {}
+    request_states: dict[str, str] = {}
     for record in list(bench.story):
         if record.attrs.get("event") == "fan-out":
-            asked[record.attrs["request"]] = record.attrs["state"]
-    return [request for request, state in asked.items() if state == "waiting"]
+            request_states[record.attrs["request"]] = record.attrs["state"]
+    return [request for request, state in request_states.items() if state == "waiting"]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -335,11 +334,11 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
         wait_for(partial(has_advanced, len(bench.story) + chance.randint(1, 60)))
         for request in waiting(bench):
             bench.running.answer(request, chance.random() < 0.7)
-        begun = bench.story.begun()
-        bench.stop(chance.choice(begun[1:] or begun) if chance.random() < 0.95 else "1")
+        node_ids = bench.story.begun()
+        bench.stop(chance.choice(node_ids[1:] or node_ids) if chance.random() < 0.95 else "1")
     assert running.result(30).state in ("done", "partial", "error", "stopped")
     bench.running.close()
     assert bench.sandboxes.open == 0
-    budget = bench.running._trees[bench.story[0].attrs["tree"]].calls.budget
-    assert budget._reserved[:2] == (0, 0), "nothing stays reserved"
-    assert budget._reserved.usd == pytest.approx(0)
+    ledger = bench.running._trees[bench.story[0].attrs["tree"]].calls.ledger
+    assert ledger._reserved[:2] == (0, 0), "nothing stays reserved"
+    assert ledger._reserved.usd == pytest.approx(0)

@@ -13,20 +13,17 @@ from functools import partial
 import pytest
 
 from mahtab_tui.bus.records import Usage
+from mahtab_tui.llm.ledger import Amount, BudgetLeft, OverBudget
 from mahtab_tui.llm.prompts import LAST_CALL
-from mahtab_tui.search.api import rlm
+from mahtab_tui.search.api import SearchOptions, rlm
+from mahtab_tui.search.estimates import Estimates
 from mahtab_tui.search.limits import (
-    Amount,
-    Budget,
-    BudgetSpent,
-    Deadline,
-    Estimates,
-    Limits,
+    SearchDeadline,
+    SearchLimits,
     merge_limits,
 )
-from mahtab_tui.search.tree import BudgetLeft
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.worker.search import rlm as rlm_of_kernels
+from mahtab_tui.worker.rlm.search import rlm as rlm_of_kernels
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
@@ -45,6 +42,14 @@ from tests.waiting import wait_for
 
 LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1}
 
+TREE = {"what?": [code("look"), code("thirds")], "third": [code("look"), code("halves")]}
+REPLY = replies({**TREE, "half": "read"})
+
+WHOLE = 14
+
+ASK_ABOVE = 50
+WORK = replies({"what?": code("work"), "part": "read"})
+
 
 @pytest.mark.parametrize(
     ("name", "least"), [*LEAST.items(), ("small", 0), ("ask_above", 0)], ids=str
@@ -56,19 +61,21 @@ def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "requirement"),
     [
         *(("max_calls", value, "a whole number") for value in (True, 1.5, "2", [3])),
         *(("max_usd", value, "more than 0") for value in (0, -1, float("nan"))),
         ("max_seconds", True, "a number"),
     ],
 )
-def test_limits_of_a_wrong_type_or_size_are_refused(name: str, value: object, wanted: str) -> None:
+def test_limits_of_a_wrong_type_or_size_are_refused(
+    name: str, value: object, requirement: str
+) -> None:
     with pytest.raises(
-        ValueError, match=rf"^{name} must be {wanted}, not {re.escape(repr(value))}\.$"
+        ValueError, match=rf"^{name} must be {requirement}, not {re.escape(repr(value))}\.$"
     ):
         merge_limits(**{name: value})
-    assert merge_limits(max_usd=0.001, max_seconds=1) == Limits(max_usd=0.001, max_seconds=1)
+    assert merge_limits(max_usd=0.001, max_seconds=1) == SearchLimits(max_usd=0.001, max_seconds=1)
 
 
 @pytest.mark.parametrize(
@@ -76,64 +83,67 @@ def test_limits_of_a_wrong_type_or_size_are_refused(name: str, value: object, wa
     [(0, 100, True), (0, 101, False), (2, 101, False), (3, 101, True), (4, 101, True)],
 )
 def test_a_short_text_and_the_deepest_call_run_no_code(depth: int, chars: int, plain: bool) -> None:
-    assert Limits(max_depth=3, small=100).is_plain(depth, chars) is plain
+    assert SearchLimits(max_depth=3, small=100).is_plain(depth, chars) is plain
 
 
 def test_limit_may_be_reached_but_not_exceeded() -> None:
-    budget = Budget(Limits(max_calls=1, max_tokens=10, max_usd=0.5))
-    budget.free(budget.hold(Amount(1, 10, 0.5)))
+    ledger = SearchLimits(max_calls=1, max_tokens=10, max_usd=0.5).open_ledger()
+    ledger.check(Amount(1, 10, 0.5))
     for amount, limit in (
         (Amount(2), "1 model call for"),
         (Amount(tokens=11), "10 tokens"),
         (Amount(usd=0.51), r"\$0\.50"),
     ):
-        with pytest.raises(BudgetSpent, match=limit):
-            budget.hold(amount)
-    assert budget.left() == BudgetLeft(calls=1, tokens=10, usd=0.5)
+        with pytest.raises(OverBudget, match=limit):
+            ledger.reserve(amount)
+    assert ledger.remaining() == BudgetLeft(calls=1, tokens=10, usd=0.5)
 
 
 def test_exceeded_limit_leaves_nothing() -> None:
-    budget = Budget(Limits(max_calls=2, max_tokens=10, max_usd=0.5))
+    ledger = SearchLimits(max_calls=2, max_tokens=10, max_usd=0.5).open_ledger()
     for _ in range(3):
-        budget.usage.add(Usage(input_tokens=3, output_tokens=1, cost=0.25))
-    assert budget.left() == BudgetLeft(calls=0, tokens=0, usd=0.0)
-    assert budget.usd_left == -0.25
-    assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, tokens=None, usd=None)
+        ledger.count(Usage(input_tokens=3, output_tokens=1, cost=0.25))
+    assert ledger.remaining() == BudgetLeft(calls=0, tokens=0, usd=0.0)
+    assert ledger.usd_left == -0.25
+    assert SearchLimits(max_calls=None).open_ledger().remaining() == BudgetLeft(
+        calls=None, tokens=None, usd=None
+    )
 
 
 def test_remaining_dollars_may_be_used_up() -> None:
-    budget = Budget(Limits(max_usd=0.5))
-    budget.usage.add(Usage(cost=0.25))
-    budget.check_usd(0.25)
-    with pytest.raises(BudgetSpent, match=r"\$0\.50"):
-        budget.check_usd(0.26)
-    Budget(Limits()).check_usd(1e9)
+    ledger = SearchLimits(max_usd=0.5).open_ledger()
+    ledger.count(Usage(cost=0.25))
+    ledger.check_usd(0.25)
+    with pytest.raises(OverBudget, match=r"\$0\.50"):
+        ledger.check_usd(0.26)
+    SearchLimits().open_ledger().check_usd(1e9)
 
 
 def test_an_unknown_price_ends_a_limit_in_dollars_only() -> None:
-    free, limited = Budget(Limits(max_calls=9)), Budget(Limits(max_usd=1.0))
-    for budget in (free, limited):
-        budget.usage.add(Usage())
-    free.hold(Amount(1))
-    with pytest.raises(BudgetSpent, match="did not report its price"):
-        limited.hold(Amount(1))
+    call_ledger = SearchLimits(max_calls=9).open_ledger()
+    dollar_ledger = SearchLimits(max_usd=1.0).open_ledger()
+    for ledger in (call_ledger, dollar_ledger):
+        ledger.count(Usage())
+    call_ledger.reserve(Amount(1))
+    with pytest.raises(OverBudget, match="did not report its price"):
+        dollar_ledger.reserve(Amount(1))
 
 
 def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     estimates = Estimates((1e-6, 5e-6))
     assert estimates.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
-    estimates.learn(1_000, 100, 0.3)
-    estimates.learn(1_000, 300, None)
-    estimates.learn(1_000, 100, 0.1)
+    estimates.add_call(1_000, 100, 0.3)
+    estimates.add_call(1_000, 300, None)
+    estimates.add_call(1_000, 100, 0.1)
     dearest = (1_000 + 5 * 300) * 0.3 / (1_000 + 5 * 100)
-    assert estimates.most(4_000, left=1.0) == pytest.approx(2 * dearest)
-    assert estimates.most(4_000, left=60.0) == 10.0, "three calls allow for six at a time"
-    each = 0.4 / (2 * (1_000 + 5 * 100))
+    assert estimates.max_usd(4_000, usd_left=1.0) == pytest.approx(2 * dearest)
+    assert estimates.max_usd(4_000, usd_left=60.0) == 10.0, "three calls allow for six at a time"
+    usd_per_weighted_token = 0.4 / (2 * (1_000 + 5 * 100))
     estimate = estimates.estimate(4_000, calls=3)
     assert estimate[:2] == (3, 1_000 + 3 * 166)
-    assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * each)
+    assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * usd_per_weighted_token)
     assert Estimates((0.0, 0.0)).estimate(4_000).usd == 0.0
-    assert Estimates((1e-6, 5e-6)).most(4_000, left=1.0) == math.inf
+    assert Estimates((1e-6, 5e-6)).max_usd(4_000, usd_left=1.0) == math.inf
 
 
 async def look(seat: Seat) -> None:
@@ -148,30 +158,28 @@ async def halves(seat: Seat) -> None:
     seat.final("+".join(await seat.rlm("half", *seat.partition(2))))
 
 
-TREE = {"what?": [code("look"), code("thirds")], "third": [code("look"), code("halves")]}
-REPLY = replies({**TREE, "half": "read"})
 TURNS = (look, thirds, halves)
-WHOLE = 14
 
 
 def test_a_budget_is_reserved_before_it_is_spent() -> None:
-    budget = Budget(Limits(max_calls=3, max_tokens=100))
-    reserved = budget.hold(Amount(2, 80))
-    with pytest.raises(BudgetSpent, match="100 tokens"):
-        budget.hold(Amount(1, 30))
-    budget.hold(Amount(1, 20))
-    with pytest.raises(BudgetSpent, match="3 model calls"):
-        budget.hold(Amount(1, 0))
-    budget.free(reserved)
-    budget.usage.add(Usage(input_tokens=7, output_tokens=3, cost=0.0))
-    budget.failed += 1
-    assert budget.left() == BudgetLeft(calls=0, tokens=70)
+    ledger = SearchLimits(max_calls=3, max_tokens=100).open_ledger()
+    reserved = Amount(2, 80)
+    ledger.reserve(reserved)
+    with pytest.raises(OverBudget, match="100 tokens"):
+        ledger.reserve(Amount(1, 30))
+    ledger.reserve(Amount(1, 20))
+    with pytest.raises(OverBudget, match="3 model calls"):
+        ledger.reserve(Amount(1, 0))
+    ledger.release(reserved)
+    ledger.count(Usage(input_tokens=7, output_tokens=3, cost=0.0))
+    ledger.count_failure()
+    assert ledger.remaining() == BudgetLeft(calls=0, tokens=70)
 
 
 def test_some_time_is_reserved_for_the_last_call() -> None:
-    assert Deadline.after(None, 5.0) == (None, None)
-    assert Deadline.after(10.0, 5.0) == (13.0, 15.0)
-    assert Deadline.after(1_000.0, 0.0) == (970.0, 1_000.0)
+    assert SearchDeadline.after(None, 5.0) == (None, None)
+    assert SearchDeadline.after(10.0, 5.0) == (13.0, 15.0)
+    assert SearchDeadline.after(1_000.0, 0.0) == (970.0, 1_000.0)
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
@@ -179,32 +187,32 @@ def test_some_time_is_reserved_for_the_last_call() -> None:
 def test_a_budget_of_calls_ends_the_tree_at_any_point(
     bench: Bench, max_calls: int, concurrency: int
 ) -> None:
-    found = bench.run(REPLY, *TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
-    assert found.usage.calls <= max_calls
+    result = bench.run(REPLY, *TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
+    assert result.usage.calls <= max_calls
     assert len(bench.story.finals()) == len(bench.story.begun())
     if max_calls < 2:
-        assert found.state == "error"
-        assert f"{max_calls} model call" in found.text
+        assert result.state == "error"
+        assert f"{max_calls} model call" in result.text
     elif max_calls == 2:
-        assert (found.text, found.state) == ("the best there is", "partial")
+        assert (result.text, result.state) == ("the best there is", "partial")
     else:
-        assert found.state in ("done", "partial")
+        assert result.state in ("done", "partial")
     if max_calls >= WHOLE + 4:  # each of four keeps one back
-        assert (found.text, found.usage.calls) == ("|".join(["read+read"] * 3), WHOLE)
+        assert (result.text, result.usage.calls) == ("|".join(["read+read"] * 3), WHOLE)
 
 
 @pytest.mark.parametrize("max_tokens", range(0, 60_000, 3_000))
 def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens: int) -> None:
-    found = bench.run(REPLY, *TURNS, max_depth=2, max_tokens=max_tokens)
-    assert found.usage.input_tokens + found.usage.output_tokens <= max_tokens
+    result = bench.run(REPLY, *TURNS, max_depth=2, max_tokens=max_tokens)
+    assert result.usage.input_tokens + result.usage.output_tokens <= max_tokens
     assert len(bench.story.finals()) == len(bench.story.begun())
 
 
 @pytest.mark.parametrize("cents", range(0, 30, 2))
 def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int) -> None:
     """A call costs a cent, which is known after the first; estimates may be wrong by one call."""
-    found = bench.run(REPLY, *TURNS, max_depth=2, max_usd=cents / 100)
-    assert found.usage.cost <= cents / 100 + 0.011 * (cents > 0)
+    result = bench.run(REPLY, *TURNS, max_depth=2, max_usd=cents / 100)
+    assert result.usage.cost <= cents / 100 + 0.011 * (cents > 0)
     assert len(bench.story.finals()) == len(bench.story.begun())
 
 
@@ -221,19 +229,36 @@ def test_model_sees_the_remaining_budget(bench: Bench) -> None:
     assert LAST_CALL in prompts[2]
 
 
+def test_model_sees_what_its_sub_calls_have_left(bench: Bench) -> None:
+    async def ask_twice(seat: Seat) -> None:
+        seat.print(await seat.llm("half", "one"), await seat.llm("half", "two"))
+
+    prompts: list[str] = []
+
+    def reply(messages: Messages) -> str:
+        if query_of(messages) == "half":
+            return "read"
+        prompts.append(str(messages[-1].content))
+        return code("ask_twice")
+
+    bench.run(reply, ask_twice, max_depth=1, max_calls=9, max_turns=3)
+    assert "8 model calls" in prompts[0]
+    assert "5 model calls" in prompts[1]
+
+
 def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
     async def reply(messages: Messages) -> str:
         await asyncio.Event().wait()
         return ""
 
-    found = bench.run(reply, *TURNS, max_seconds=0.2)
-    assert found.text == "The time for the search is up, and there is no answer."
-    assert found.state == "error"
+    result = bench.run(reply, *TURNS, max_seconds=0.2)
+    assert result.text == "The time for the search is up, and there is no answer."
+    assert result.state == "error"
 
 
 def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
-    found = bench.run(ScriptedModel(reply=REPLY, cost=None), *TURNS, max_usd=1)
-    assert (found.state, found.usage.calls) == ("partial", 2)
+    result = bench.run(ScriptedModel(reply=REPLY, cost=None), *TURNS, max_usd=1)
+    assert (result.state, result.usage.calls) == ("partial", 2)
 
 
 def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
@@ -249,31 +274,31 @@ def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
             await asyncio.Event().wait()
         return code("look" if len(messages) > 2 else "stop_one")
 
-    found = bench.run(reply, stop_one, look, max_calls=4)
-    assert (found.state, found.usage.calls) == ("partial", 4)
+    result = bench.run(reply, stop_one, look, max_calls=4)
+    assert (result.state, result.usage.calls) == ("partial", 4)
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
     assert guessed["estimated"], "the session counts it, too"
     assert min(guessed["input_tokens"], guessed["output_tokens"]) > 0
 
 
 def test_failed_calls_are_counted(bench: Bench) -> None:
-    asked = 0
+    call_count = 0
 
     async def insist(seat: Seat) -> None:
         for number in range(100):
-            last = await seat.llm(f"try {number}")
-        seat.final(last)
+            latest_answer = await seat.llm(f"try {number}")
+        seat.final(latest_answer)
 
     def reply(messages: Messages) -> str:
-        nonlocal asked
-        asked += 1
+        nonlocal call_count
+        call_count += 1
         if query_of(messages) == "what?":
             return code("insist")
         raise ValueError("no such model")
 
-    found = bench.run(reply, insist, max_calls=10)
-    assert "10 model calls" in found.text
-    assert asked == 9, "one is kept for the last call"
+    result = bench.run(reply, insist, max_calls=10)
+    assert "10 model calls" in result.text
+    assert call_count == 9, "one is kept for the last call"
 
 
 def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
@@ -284,9 +309,9 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
     reply = replies({"what?": [code("many"), code("many")], "half": "read"})
     ask = partial(bench.run, reply, many, max_depth=1)
     assert ask(ask_above=19).text == "enough"
-    asked = bench.story.calls("fan-out")
-    assert [record.attrs["state"] for record in asked] == ["waiting", "run"]
-    estimate = asked[0].attrs
+    consent_requests = bench.story.calls("fan-out")
+    assert [record.attrs["state"] for record in consent_requests] == ["waiting", "run"]
+    estimate = consent_requests[0].attrs
     assert estimate["calls"] == 20
     assert estimate["tokens"] > len(TEXT) // 4
     assert estimate["usd"] > 0
@@ -302,14 +327,11 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
 
 def test_missing_limits_default_to_the_settings() -> None:
     merged = merge_limits({"max_turns": 3, "small": 7}, small=0, max_calls=None)
-    assert merged == Limits(max_turns=3, small=0)
-    assert merge_limits(max_turns=None) == Limits()
+    assert merged == SearchLimits(max_turns=3, small=0)
+    assert merge_limits(max_turns=None) == SearchLimits()
 
 
 # Consent and limits count for the whole search, however its code makes its sub-calls.
-
-ASK_ABOVE = 50
-WORK = replies({"what?": code("work"), "part": "read"})
 
 
 async def threads(seat: Seat) -> int:
@@ -331,8 +353,8 @@ async def fan_outs(seat: Seat) -> int:
     answered = 0
     for number in range(60):
         with contextlib.suppress(Exception):
-            found = await seat.rlm("part", *(f"{number} {part}" for part in range(ASK_ABOVE)))
-            answered += sum(not answer.startswith("[failed") for answer in found)
+            sub_answers = await seat.rlm("part", *(f"{number} {part}" for part in range(ASK_ABOVE)))
+            answered += sum(not answer.startswith("[failed") for answer in sub_answers)
     return answered
 
 
@@ -343,11 +365,11 @@ def test_search_without_consent_stops_at_the_sub_call_limit(
     async def work(seat: Seat) -> None:
         seat.final(str(await spread(seat)))
 
-    found = bench.run(WORK, work, text="text", asking="refuse", max_depth=1, max_calls=None)
-    assert found.text == str(ASK_ABOVE)
+    result = bench.run(WORK, work, text="text", asking="refuse", max_depth=1, max_calls=None)
+    assert result.text == str(ASK_ABOVE)
     assert len(bench.story.begun()) == ASK_ABOVE + 1
-    asked = bench.story.calls("fan-out", state="waiting")
-    assert len(asked) == 1, "one turn's code is refused once"
+    consent_requests = bench.story.calls("fan-out", state="waiting")
+    assert len(consent_requests) == 1, "one turn's code is refused once"
 
 
 def test_calls_of_all_depths_share_one_count(bench: Bench) -> None:
@@ -370,34 +392,50 @@ def test_consent_allows_the_same_number_again_one_question_at_a_time(
 
     running = bench.start(WORK, work, max_depth=1, ask_above=100, max_calls=None)
     waiting = partial(bench.story.calls, "fan-out", state="waiting")
-    made: list[int] = []
+    call_counts: list[int] = []
     while not running.done():
-        wait_for(lambda: running.done() or len(waiting()) > len(made))
-        if len(waiting()) > len(made):
-            assert len(waiting()) == len(made) + 1
-            made.append(waiting()[-1].attrs["made"])
+        wait_for(lambda: running.done() or len(waiting()) > len(call_counts))
+        if len(waiting()) > len(call_counts):
+            assert len(waiting()) == len(call_counts) + 1
+            call_counts.append(waiting()[-1].attrs["made"])
             bench.running.answer(waiting()[-1].attrs["request"], True)
     assert running.result().text == "1000"
-    assert made == [100, 202, 406, 814]
+    assert call_counts == [100, 202, 406, 814]
 
 
 def test_default_search_makes_200_model_calls(bench: Bench) -> None:
     async def work(seat: Seat) -> None:
         seat.final(str(await fan_outs(seat)))
 
-    found = bench.run(WORK, work, text="text", max_depth=1)
-    assert found.usage.calls <= 200
-    for limits in (Limits(), merge_limits(), merge_limits(load_settings().rlm_limits())):
+    result = bench.run(WORK, work, text="text", max_depth=1)
+    assert result.usage.calls <= 200
+    for limits in (SearchLimits(), merge_limits(), merge_limits(load_settings().rlm_limits())):
         assert (limits.max_calls, limits.max_depth) == (200, 1)
     assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
 
 
 def test_rlm_shows_the_options_of_kernels_and_its_own() -> None:
-    own = {"log", "on_event", "searcher"}
-    shown, in_kernels = (inspect.signature(each).parameters for each in (rlm, rlm_of_kernels))
-    assert shown.keys() == in_kernels.keys() | own
-    assert [*shown][:2] == ["query", "context"]
-    assert "GivenModel" in str(shown["model"])
+    own_options = {"log", "on_event", "searcher"}
+    parameters, in_kernels = (
+        inspect.signature(function).parameters for function in (rlm, rlm_of_kernels)
+    )
+    assert parameters.keys() == in_kernels.keys() | own_options
+    assert [*parameters][:2] == ["query", "context"]
+    assert "ModelSpec" in str(parameters["model"])
     help_text = inspect.getdoc(rlm) or ""
     assert "max_calls (200)" in help_text
     assert "on_event: called with every event" in help_text
+    for name, parameter in in_kernels.items():
+        assert parameters[name].default == parameter.default, name
+        if name not in ("model", "sub_model"):  # in kernels, these are names only
+            assert parameters[name].annotation == parameter.annotation, name
+
+
+def test_searcher_takes_the_options_of_rlm() -> None:
+    assert rlm.__kwdefaults__ is not None
+    names = {*SearchOptions.__annotations__, "model", "sub_model"}
+    assert names == rlm.__kwdefaults__.keys() - {"searcher"}
+    parameters = inspect.signature(rlm).parameters
+    assert parameters.keys() >= rlm.__kwdefaults__.keys()
+    for name, option in SearchOptions.__annotations__.items():
+        assert option.__forward_arg__ == parameters[name].annotation, name

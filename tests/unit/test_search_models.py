@@ -21,14 +21,15 @@ from mahtab_tui.llm.base import (
     is_busy,
     retry_after,
 )
+from mahtab_tui.llm.calls import OnWords
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
-from mahtab_tui.search import limits
-from mahtab_tui.search.conversation import CONCURRENCY, Message, OnWords, Reply
-from mahtab_tui.search.limits import Gate, run_scheduled
+from mahtab_tui.search import gates
+from mahtab_tui.search.conversation import CONCURRENCY, ModelReply, PromptMessage
+from mahtab_tui.search.findings import MAX_FINDINGS_CHARS, Findings
+from mahtab_tui.search.gates import Gate, run_scheduled
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
-from mahtab_tui.search.turns import MOST, Findings
 from tests import tags
 from tests.recursion_scripts import (
     Bench,
@@ -43,13 +44,20 @@ from tests.recursion_scripts import (
 
 # Calling models from a loop: words as they come, stopping, and which instance answers.
 
-ASKED = [Message("user", "?")]
+ASKED = [PromptMessage("user", "?")]
+
+FAILURES = [
+    ContextTooLong("It is too long."),
+    ModelError("The account cannot pay."),
+    ValueError("bad luck"),
+    ModelBusy("It is busy."),
+]
 
 
 def ignore(words: str | None) -> None: ...
 
 
-def ask(llm: BaseChatModel, on_words: OnWords = ignore) -> asyncio.Future[Reply]:
+def ask(llm: BaseChatModel, on_words: OnWords = ignore) -> asyncio.Future[ModelReply]:
     return asyncio.ensure_future(ChatModel.create(llm).conversation(*ASKED).ask(on_words))
 
 
@@ -152,7 +160,7 @@ async def test_stop_before_the_answer_begins_is_not_lost() -> None:
             assert begin.wait(20)
             yield from super()._stream(messages, *args, **kwargs)
 
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     call = ask(Late(talkers=[], endless=True))
     await asyncio.sleep(0)
     call.cancel()
@@ -160,7 +168,10 @@ async def test_stop_before_the_answer_begins_is_not_lost() -> None:
         await call
     begin.set()
     await until(
-        lambda: "rlm-model" not in {each.name for each in set(threading.enumerate()) - before}
+        lambda: (
+            "rlm-model"
+            not in {thread.name for thread in set(threading.enumerate()) - threads_before}
+        )
     )
 
 
@@ -169,25 +180,34 @@ async def test_conversation_returns_to_the_instance_that_knows_it() -> None:
     model = ChatModel.create(Talker(talkers=talkers))
     model.concurrency = 1
     first, second, third = (model.conversation(*ASKED) for _ in range(3))
-    one, two = await asyncio.gather(first.ask(ignore), second.ask(ignore))
-    assert {one.text, two.text} == {"0 ", "1 "}
-    assert (await second.ask(ignore)).text == two.text
-    assert (await first.ask(ignore)).text == one.text
-    assert (await third.ask(ignore)).text == two.text, "the longest unused"
+    first_answer, second_answer = await asyncio.gather(first.ask(ignore), second.ask(ignore))
+    assert {first_answer.text, second_answer.text} == {"0 ", "1 "}
+    assert (await second.ask(ignore)).text == second_answer.text
+    assert (await first.ask(ignore)).text == first_answer.text
+    assert (await third.ask(ignore)).text == second_answer.text, "the longest unused"
     first.ended = True
     fourth = await model.conversation(*ASKED).ask(ignore)
-    assert fourth.text == one.text, "one whose conversation has ended"
+    assert fourth.text == first_answer.text, "one whose conversation has ended"
     assert len(talkers) == 2
 
 
 async def test_each_conversation_replays_its_file_separately() -> None:
     lines = [ReplayLine("first"), ReplayLine("second")]
     model = ChatModel.create(ChatReplay(lines=lines, source="file"))
-    one, two = model.conversation(*ASKED), model.conversation(*ASKED)
-    texts = [(await conversation.ask(ignore)).text for conversation in (one, two, one, two)]
+    first_conversation = model.conversation(*ASKED)
+    second_conversation = model.conversation(*ASKED)
+    texts = [
+        (await conversation.ask(ignore)).text
+        for conversation in (
+            first_conversation,
+            second_conversation,
+            first_conversation,
+            second_conversation,
+        )
+    ]
     assert texts == ["first", "first", "second", "second"]
     with pytest.raises(ModelError, match="no matching answer left"):
-        await one.ask(ignore)
+        await first_conversation.ask(ignore)
 
 
 async def test_tokens_of_a_restarted_answer_are_discarded() -> None:
@@ -239,15 +259,13 @@ def test_cli_has_few_processes_with_one_conversation_each() -> None:
 
 
 def test_known_prices_are_used() -> None:
-    demo, claude, other = (
-        ChatModel.create("demo"),
-        ChatModel.create("claude:claude-sonnet-4-5"),
-        ChatModel.create(Threaded(may_continue=None)),
-    )
+    demo = ChatModel.create("demo")
+    claude = ChatModel.create("claude:claude-sonnet-4-5")
+    unpriced_model = ChatModel.create(Threaded(may_continue=None))
     assert (demo.priced, demo.usd_per_token) == (True, (0.0, 0.0))
     assert claude.priced
     assert claude.usd_per_token == pytest.approx((3e-6, 15e-6))
-    assert not other.priced
+    assert not unpriced_model.priced
 
 
 # How many calls run at a time, and pauses while a service is busy.
@@ -255,7 +273,7 @@ def test_known_prices_are_used() -> None:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(gates, "_FIRST_PAUSE_S", 0.02)
 
 
 class Counter:
@@ -275,14 +293,18 @@ def ignore_wait(seconds: float) -> None: ...
 
 
 async def test_concurrency_is_limited_and_first_come_first_served() -> None:
-    counter, everyone, gate = Counter(), Gate(5), Gate(3)
+    counter = Counter()
+    everyone = Gate(5)
+    gate = Gate(3)
     calls = [run_scheduled(everyone, gate, counter, ignore_wait) for _ in range(30)]
     assert await asyncio.gather(*calls) == list(range(1, 31))
     assert counter.most == 3
 
 
 async def test_global_limit_covers_all_models() -> None:
-    counter, everyone, gates = Counter(), Gate(5), [Gate(4), Gate(4)] * 20
+    counter = Counter()
+    everyone = Gate(5)
+    gates = [Gate(4), Gate(4)] * 20
     await asyncio.gather(*(run_scheduled(everyone, gate, counter, ignore_wait) for gate in gates))
     assert counter.most == 5
 
@@ -305,7 +327,9 @@ async def test_cancelled_waiters_leave_no_gap() -> None:
 
 
 async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
-    counter, everyone, gate = Counter(), Gate(16), Gate(16)
+    counter = Counter()
+    everyone = Gate(16)
+    gate = Gate(16)
     pauses: list[float] = []
     failures = 16
     running: list[int] = []
@@ -329,15 +353,15 @@ async def test_all_calls_pause_when_a_service_is_busy_and_recover() -> None:
 
 async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
     gate = Gate(4)
-    assert gate.overloaded() == 0.02
-    assert gate.overloaded() == 0.02, "one overload, reported by two calls"
+    assert gate.report_overload() == 0.02
+    assert gate.report_overload() == 0.02, "one overload, reported by two calls"
     await asyncio.sleep(0.03)
-    assert gate.overloaded() == 0.04
+    assert gate.report_overload() == 0.04
     await asyncio.sleep(0.05)
-    gate.succeeded()
-    assert gate.overloaded() == 0.02
+    gate.report_success()
+    assert gate.report_overload() == 0.02
     await asyncio.sleep(0.03)
-    assert gate.overloaded(at_least=7.0) == 7.0
+    assert gate.report_overload(min_pause_s=7.0) == 7.0
 
 
 def test_busy_service_is_recognised_by_its_exception() -> None:
@@ -355,13 +379,6 @@ def test_busy_service_is_recognised_by_its_exception() -> None:
 
 
 # When a model fails late, the search returns its findings, marked as partial.
-
-FAILURES = [
-    ContextTooLong("It is too long."),
-    ModelError("The account cannot pay."),
-    ValueError("bad luck"),
-    ModelBusy("It is busy."),
-]
 
 
 async def look(seat: Seat) -> None:
@@ -385,11 +402,11 @@ def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Excep
             return code("ask_parts" if answers else "look")
         raise failure
 
-    found = bench.run(reply, *TURNS, max_depth=1)
-    assert found.state == "partial"
-    assert found.text.startswith("The search ended before it had an answer. ")
-    assert "culprit is line 17" in found.text
-    assert "part (part 3 of 3): it was the disk" in found.text, "received, but never printed"
+    result = bench.run(reply, *TURNS, max_depth=1)
+    assert result.state == "partial"
+    assert result.text.startswith("The search ended before it had an answer. ")
+    assert "culprit is line 17" in result.text
+    assert "part (part 3 of 3): it was the disk" in result.text, "received, but never printed"
 
 
 def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> None:
@@ -401,8 +418,8 @@ def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> N
             raise ContextTooLong("It is too long.")
         return "it was line 17" if is_last_call(messages) else code("look")
 
-    found = bench.run(reply, *TURNS)
-    assert (found.text, found.state) == ("it was line 17", "partial")
+    result = bench.run(reply, *TURNS)
+    assert (result.text, result.state) == ("it was line 17", "partial")
     assert [message.type for message in requests[-1]] == ["system", "human", "human"]
     assert "culprit is line 17" in str(requests[-1][-1].content)
 
@@ -415,8 +432,8 @@ def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:
             raise ContextTooLong("It is too long.")
         return "it was line 17"
 
-    found = bench.run(reply, *TURNS, max_turns=2)
-    assert (found.text, found.state) == ("it was line 17", "partial")
+    result = bench.run(reply, *TURNS, max_turns=2)
+    assert (result.text, result.state) == ("it was line 17", "partial")
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -429,20 +446,20 @@ def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: b
         await asyncio.Event().wait()
         return ""
 
-    found = bench.run(reply, *TURNS, max_seconds=2)
-    assert found.state == "partial"
-    assert "The time for the search is up." in found.text
-    assert "culprit is line 17" in found.text
+    result = bench.run(reply, *TURNS, max_seconds=2)
+    assert result.state == "partial"
+    assert "The time for the search is up." in result.text
+    assert "culprit is line 17" in result.text
 
 
 def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
     bench: Bench,
 ) -> None:
-    last: list[str] = []
+    last_prompts: list[str] = []
 
     async def reply(messages: Messages) -> str:
         if is_last_call(messages):
-            last.append(str(messages[-1].content))
+            last_prompts.append(str(messages[-1].content))
             return "most of it"
         if query_of(messages) == "what?":
             return code("ask_parts")
@@ -450,10 +467,10 @@ def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
             await asyncio.Event().wait()
         return "it was the disk"
 
-    found = bench.run(reply, *TURNS, max_seconds=2, max_depth=1)
-    assert (found.text, found.state) == ("most of it", "partial")
-    assert "part (part 1 of 3): it was the disk" in last[0]
-    assert "part 3 of 3" not in last[0]
+    result = bench.run(reply, *TURNS, max_seconds=2, max_depth=1)
+    assert (result.text, result.state) == ("most of it", "partial")
+    assert "part (part 1 of 3): it was the disk" in last_prompts[0]
+    assert "part 3 of 3" not in last_prompts[0]
 
 
 def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
@@ -462,28 +479,28 @@ def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
             yield chunk("It began at noon ")
             raise ValueError("the line went dead")
 
-    found = bench.run(Breaking(reply=None), max_depth=0)
+    result = bench.run(Breaking(reply=None), max_depth=0)
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE))
     assert guessed["estimated"]
     assert guessed["cost"] > 0
-    assert found.state == "partial"
+    assert result.state == "partial"
     assert (
-        found.text
+        result.text
         == "It began at noon \n\n[The answer broke off here. The model could not answer: ValueError: the line went dead.]"
     )
 
 
 def test_findings_are_bounded_and_note_what_is_missing() -> None:
-    found = Findings()
-    assert not found
+    findings = Findings()
+    assert not findings
     for number in range(1_000):
-        found.printed.add(f"output {number} " + "x" * 1_000)
-        found.add_answer("q" * 90_000, number, 1_000, "a" * 90_000)
-    assert found
-    assert len(found.as_answer("")) < 2 * MOST + 1_000
-    assert "output 999" in found.text
-    assert "earlier left out" in found.text
-    assert "part 1000 of 1000" in found.text
+        findings.printed.add(f"output {number} " + "x" * 1_000)
+        findings.add_answer("q" * 90_000, "a" * 90_000, part_index=number, part_count=1_000)
+    assert findings
+    assert len(findings.as_answer("")) < 2 * MAX_FINDINGS_CHARS + 1_000
+    assert "output 999" in findings.text
+    assert "earlier left out" in findings.text
+    assert "part 1000 of 1000" in findings.text
 
 
 @pytest.mark.parametrize(
@@ -507,9 +524,9 @@ def test_model_raising_system_exit_ends_its_call_and_not_the_search(
     async def answer(seat: Seat) -> None:
         seat.final((await seat.rlm("part", "a text"))[0])
 
-    found = bench.start(reply, answer, max_depth=1).result(60)
-    why = f"The model could not answer: {type(error).__name__} {error}".rstrip()
-    assert found.text == f"[failed: {why}.]"
+    result = bench.start(reply, answer, max_depth=1).result(60)
+    reason = f"The model could not answer: {type(error).__name__} {error}".rstrip()
+    assert result.text == f"[failed: {reason}.]"
     again = bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here"))
     assert again.text == "here"
     assert bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"
@@ -521,7 +538,7 @@ def test_model_raising_system_exit_ends_its_call_and_not_the_search(
 async def test_only_busy_services_are_asked_again_until_they_are_given_up(
     monkeypatch: pytest.MonkeyPatch, error: ModelError, tries: int
 ) -> None:
-    monkeypatch.setattr(limits, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(gates, "_MAX_PAUSE_S", 0.01)
     tried = 0
 
     async def call() -> None:

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.search.api import Search, SearchAnswer
+from mahtab_tui.search.search import Search, SearchAnswer
 from tests import tags
 from tests.recursion_scripts import (
     STOPPED,
@@ -28,6 +28,14 @@ from tests.recursion_scripts import (
     replies,
 )
 from tests.waiting import wait_for
+
+STATES: dict[str, tuple[str | ModelBusy | None, str, str]] = {
+    "thinking": (None, "1.1", "turn"),
+    "running": (code("work"), "1.1", ""),
+    "waiting for children": (code("quarters"), "1.1.2", "turn"),
+    "waiting for consent": (code("ask_many"), "1.1", "fan-out"),
+    "backing off": (ModelBusy("It is busy."), "1.1", "back-off"),
+}
 
 
 async def halves(seat: Seat) -> None:
@@ -49,35 +57,26 @@ async def ask_many(seat: Seat) -> None:
 TURNS = (halves, quarters, work, ask_many)
 
 
-def tree(first: str | BaseException | None) -> Reply:
+def tree(first_reply: str | BaseException | None) -> Reply:
     """Answer a root with two halves, and a half with `first` (None: with nothing, ever)."""
 
     async def reply(messages: Messages) -> str:
         query = query_of(messages)
         if query == "what?":
             return code("halves")
-        if query == "quarter" or first is None:
+        if query == "quarter" or first_reply is None:
             await asyncio.Event().wait()
-        if isinstance(first, BaseException):
-            raise first
-        return str(first)
+        if isinstance(first_reply, BaseException):
+            raise first_reply
+        return str(first_reply)
 
     return reply
 
 
-STATES: dict[str, tuple[str | ModelBusy | None, str, str]] = {
-    "thinking": (None, "1.1", "turn"),
-    "running": (code("work"), "1.1", ""),
-    "waiting for children": (code("quarters"), "1.1.2", "turn"),
-    "waiting for consent": (code("ask_many"), "1.1", "fan-out"),
-    "backing off": (ModelBusy("It is busy."), "1.1", "back-off"),
-}
-
-
 def start(bench: Bench, state: str) -> Future[SearchAnswer]:
     """Start a tree, and wait until its first half is in a state."""
-    first, node, event = STATES[state]
-    running = bench.start(tree(first), *TURNS, max_turns=1, ask_above=10)
+    first_reply, node, event = STATES[state]
+    running = bench.start(tree(first_reply), *TURNS, max_turns=1, ask_above=10)
     story = bench.story
     wait_for(lambda: story.calls(event, node) if event else story.of(tags.RLM_REPL_IN, node))
     wait_for(lambda: "1.2" in story.begun())
@@ -142,7 +141,7 @@ def test_node_waiting_for_its_twin_is_stopped_alone(bench: Bench) -> None:
 
 
 def test_running_code_of_an_ended_node_leaves_no_question(bench: Bench) -> None:
-    left: list[asyncio.Future[list[str]]] = []
+    pending_calls: list[asyncio.Future[list[str]]] = []
 
     async def leave(seat: Seat) -> None:
         async def late() -> list[str]:
@@ -150,7 +149,7 @@ def test_running_code_of_an_ended_node_leaves_no_question(bench: Bench) -> None:
                 await asyncio.sleep(0.001)
             return await seat.rlm("late", *seat.partition(4))
 
-        left.extend(
+        pending_calls.extend(
             asyncio.ensure_future(call) for call in (seat.rlm("half", *seat.partition(4)), late())
         )
         while not bench.story.calls("fan-out"):
@@ -159,9 +158,9 @@ def test_running_code_of_an_ended_node_leaves_no_question(bench: Bench) -> None:
 
     running = bench.start(replies({"what?": code("leave")}), leave, ask_above=2)
     assert running.result(20).text == "ended"
-    wait_for(lambda: all(call.done() for call in left))
-    asked, refused = (str(call.exception()) for call in left)
-    assert "were not allowed" in asked
+    wait_for(lambda: all(call.done() for call in pending_calls))
+    refusal, refused = (str(call.exception()) for call in pending_calls)
+    assert "were not allowed" in refusal
     assert "has ended" in refused
     assert bench.story.begun() == ["1"]
     states = [record.attrs["state"] for record in bench.story.calls("fan-out")]
@@ -180,28 +179,30 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
 
 
 def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.api._CLOSING", 0.2)
-    asked, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr("mahtab_tui.search.search._CLOSE_TIMEOUT_S", 0.2)
+    was_asked = threading.Event()
+    may_end = threading.Event()
+    call_ended = threading.Event()
 
     async def reply(messages: Messages) -> str:
-        asked.set()
+        was_asked.set()
         while not may_end.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.01)
-        ended.set()
+        call_ended.set()
         return "late"
 
     model = ScriptedModel(reply=reply)
     search = Search(lambda record: None, ScriptedSandboxes)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(search.run, "what?", TEXT, model=model)
-        assert asked.wait(20)
+        assert was_asked.wait(20)
         search.close()
         assert waiting.result(20).state == "stopped"
     assert search.run("what?", TEXT, model=model).state == "stopped"
     search.close()
     may_end.set()
-    assert ended.wait(20), "its loop was taken away"
+    assert call_ended.wait(20), "its loop was taken away"
 
 
 def test_calls_of_killed_code_are_stopped(bench: Bench) -> None:
@@ -227,13 +228,13 @@ def test_calls_of_killed_code_are_stopped(bench: Bench) -> None:
 
 
 def test_unknown_trees_nodes_and_questions_are_ignored(bench: Bench) -> None:
-    found = bench.run(replies({"what?": code("halves"), "half": "read"}), *TURNS, max_depth=1)
+    result = bench.run(replies({"what?": code("halves"), "half": "read"}), *TURNS, max_depth=1)
     search = bench.running
-    for tree_name, node in (("no such", "1"), (found.tree, "1.7"), (found.tree, "x")):
+    for tree_name, node in (("no such", "1"), (result.tree, "1.7"), (result.tree, "x")):
         search.stop(tree_name, node)
     search.answer("no such", True)
     assert search.text("no such", 0, 5) is None
-    assert search.text(found.tree, 5, 12) == TEXT[5:12]
+    assert search.text(result.tree, 5, 12) == TEXT[5:12]
     assert search.run("what?", "a", model=ScriptedModel(reply=lambda messages: "b")).text == "b"
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.api import Log
+from mahtab_tui.search.logs import LogFile
 from mahtab_tui.search.tree import (
     FINISHED,
-    LONGEST_TEXTS,
-    TREES,
+    MAX_FINISHED_CHARS,
+    MAX_TREES,
     SearchNode,
     Tree,
     Trees,
@@ -31,6 +31,22 @@ from tests.recursion_scripts import Bench, Seat, code, replies
 from tests.tui.search_story import Scribe, asking, done, running, wide
 
 STORY = done()
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**20)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["1", "1.5", "1.7", "b2", "q1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+_NAMES = st.sampled_from(
+    "node parent kind batch index of spans chars model cell turn turns seconds request calls tokens usd state cost duration".split()
+)
 
 
 def folded(records: list[Record]) -> Tree:
@@ -57,11 +73,11 @@ def shape(tree: Tree) -> list[tuple[Any, ...]]:
 
 def check(tree: Tree) -> None:
     below: Counter[str] = Counter()
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
 
     def walk(node: SearchNode) -> None:
-        assert node.id not in seen
-        seen.add(node.id)
+        assert node.id not in seen_ids
+        seen_ids.add(node.id)
         assert tree.nodes[node.id] is node
         for child in node.children:
             walk(child)
@@ -72,7 +88,7 @@ def check(tree: Tree) -> None:
 
     for root in tree.roots:
         walk(root)
-    assert seen == set(tree.nodes)
+    assert seen_ids == set(tree.nodes)
     assert all(node.alive == below[node.id] for node in tree.nodes.values())
     states = Counter(node.state for node in tree.nodes.values())
     assert +tree.counts == states
@@ -80,7 +96,7 @@ def check(tree: Tree) -> None:
     for node in tree.nodes.values():
         assert len({turn.number for turn in node.turns}) == len(node.turns)
         for batch in node.batches.values():
-            assert +batch.counts == Counter(part.state for part in batch.slots.values())
+            assert +batch.counts == Counter(slot.state for slot in batch.slots.values())
             assert sum(
                 batch.count(state) for state in ("waiting", "thinking", "running", *FINISHED)
             ) == max(batch.of, len(batch.slots))
@@ -152,23 +168,6 @@ def test_lost_streams_and_repeated_events_change_nothing(data: st.DataObject) ->
     assert shape(tree) == shape(folded(STORY))
 
 
-_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-5, 10**20)
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(["1", "1.5", "1.7", "b2", "q1"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-_NAMES = st.sampled_from(
-    "node parent kind batch index of spans chars model cell turn turns seconds request calls tokens usd state cost duration".split()
-)
-
-
 @given(st.data())
 @settings(max_examples=80, deadline=None)
 def test_damaged_events_still_give_a_tree(data: st.DataObject) -> None:
@@ -200,8 +199,8 @@ def test_memory_of_finished_turns_is_bounded() -> None:
             scribe.final(node, "done"),
         ]
     tree = folded(records)
-    stored = sum(turn.size for node in tree.nodes.values() for turn in node.turns)
-    assert stored < LONGEST_TEXTS + 5_000_000
+    stored_chars = sum(turn.size for node in tree.nodes.values() for turn in node.turns)
+    assert stored_chars < MAX_FINISHED_CHARS + 5_000_000
     assert tree.nodes["1.799"].turns[0].output == "o" * 30_000
     assert "left out" in (tree.nodes["1.1"].turns[0].output or "")
 
@@ -209,15 +208,16 @@ def test_memory_of_finished_turns_is_bounded() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # a look at every node for each event would take much longer
 def test_event_costs_the_same_in_a_large_tree() -> None:
-    parts, scribe = 20_000, Scribe()
+    part_count = 20_000
+    scribe = Scribe()
     records = [scribe.begin("1", "q")]
-    for part in range(1, parts):
+    for part in range(1, part_count):
         records += [
-            scribe.begin(f"1.{part}", "q", batch="b", index=part, of=parts),
+            scribe.begin(f"1.{part}", "q", batch="b", index=part, of=part_count),
             *scribe.thinks(f"1.{part}", 1, "words"),
             scribe.final(f"1.{part}", "a"),
         ]
-    assert len(folded(records).nodes) == parts
+    assert len(folded(records).nodes) == part_count
 
 
 def test_trees_are_distinguished_with_the_newest_first() -> None:
@@ -248,23 +248,23 @@ def test_search_without_a_begin_event_is_not_shown(tag: str) -> None:
 
 def test_only_the_newest_finished_trees_are_retained() -> None:
     trees = Trees()
-    for number in range(TREES + 10):
+    for number in range(MAX_TREES + 10):
         scribe = Scribe(f"t{number}")
-        before = trees.structure
+        structure_before = trees.structure
         trees.fold([scribe.begin("1", "q"), scribe.final("1", "a")])
-        assert trees.structure != before
-    assert len(trees) == TREES
-    assert next(iter(trees)).id == f"t{TREES + 9}"
+        assert trees.structure != structure_before
+    assert len(trees) == MAX_TREES
+    assert next(iter(trees)).id == f"t{MAX_TREES + 9}"
 
 
 def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text("what the search is about\n")
     with pytest.raises(FileExistsError, match="is not the log of a search"):
-        Log(path)
+        LogFile(path)
     assert path.read_text() == "what the search is about\n"
     for again in (tmp_path / "events.jsonl", tmp_path / "events.jsonl"):
-        Log(again).close()
+        LogFile(again).close()
 
 
 def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
 
     bench.run(replies({"what?": code("halves"), "half": "read"}), halves, max_depth=1)
     path = tmp_path / "log.jsonl"
-    log = Log(path)
+    log = LogFile(path)
     for record in bench.story:
         log.write(record)
     log.close()
@@ -286,7 +286,7 @@ def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=12))
 def test_merged_spans_contain_what_was_given(spans: list[tuple[int, int]]) -> None:
-    found = merge_spans(spans)
-    wanted = {offset for start, end in spans for offset in range(start, end)}
-    assert {offset for start, end in found for offset in range(start, end)} == wanted
-    assert all(before[1] < after[0] for before, after in pairwise(found))
+    merged = merge_spans(spans)
+    expected_offsets = {offset for start, end in spans for offset in range(start, end)}
+    assert {offset for start, end in merged for offset in range(start, end)} == expected_offsets
+    assert all(left_span[1] < right_span[0] for left_span, right_span in pairwise(merged))

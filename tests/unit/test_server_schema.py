@@ -18,7 +18,7 @@ from mahtab_tui.servers.connection import (
     call_tool,
 )
 from mahtab_tui.servers.schema import (
-    MOST_OUTSIDE_TEXTS,
+    MAX_BARE_BYTES,
     ArgumentsError,
     ToolSignature,
     build_signature,
@@ -28,62 +28,9 @@ from mahtab_tui.servers.schema import (
     result_parts,
     with_required,
 )
-from mahtab_tui.servers.servers import ServerError
-from mahtab_tui.worker import servers
-from mahtab_tui.worker.frames import FrameError, check_bare
-
-
-def described(schema: Any, description: str = "Words.") -> ToolSignature:
-    return build_signature("the-tool", schema, description, read_only=False, name="the_tool")
-
-
-def made(tool: ToolSignature) -> Any:
-    server = servers.make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
-    parameters = [each._asdict() for each in tool.parameters]
-    return servers._function(server, {**tool._asdict(), "parameters": parameters})
-
-
-@pytest.mark.parametrize(
-    ("name", "used", "expected"),
-    [
-        ("search-issues", (), "search_issues"),
-        ("search_issues", ("search_issues",), "search_issues_2"),
-        ("import", (), "import_"),
-        ("__class__", (), "tool_class"),
-        ("_load", (), "tool_load"),
-        ("7zip", (), "tool_7zip"),
-        ("größe", (), "gr_e"),
-        ("\x1b[31m\u202e", (), "tool_31m"),
-        ("", (), "tool"),
-        ("…", (), "tool"),
-        ("x" * 10_000, (), "x" * 60),
-    ],
-)
-def test_any_name_becomes_a_python_name(name: str, used: tuple[str, ...], expected: str) -> None:
-    assert identifier(name, used) == expected
-    assert expected.isidentifier()
-
-
-def test_signature_is_built_from_the_schema() -> None:
-    schema = {
-        "properties": {
-            "per-page": {"type": "integer", "default": 30, "description": "How many\nat once."},
-            "query": {"type": "string"},
-            "labels": {"type": "array", "items": {"type": "string"}},
-            "sort": {"type": ["string", "null"], "enum": ["new", "old"]},
-            "from": {},
-        },
-        "required": ["query"],
-    }
-    tool = described(schema, "Search.\nMore words.")
-    more = "labels: list[str] = ..., sort: str | None = ..., from_: object = ..."
-    assert tool.written == f"(query: str, *, per_page: int = 30, {more})"
-    arguments = "per_page: How many at once.\nsort: One of 'new', 'old'."
-    assert tool.doc == f"Search.\nMore words.\n\n{arguments}"
-    assert tool.summary == "Search."
-    assert {each.name: each.wire for each in tool.parameters}["per_page"] == "per-page"
-    assert made(tool).__doc__ == tool.doc
-
+from mahtab_tui.servers.state import ServerError
+from mahtab_tui.worker.link.frames import FrameError, check_bare
+from mahtab_tui.worker.tools import servers
 
 RECURSIVE: dict[str, Any] = {
     "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}},
@@ -91,8 +38,7 @@ RECURSIVE: dict[str, Any] = {
     "properties": {"a": {}},
 }
 DEEP: Any = {}
-for _ in range(5_000):
-    DEEP = {"not": DEEP}
+
 HOSTILE: list[Any] = [
     None,
     [],
@@ -121,11 +67,76 @@ HOSTILE: list[Any] = [
     DEEP,
 ]
 
+WRAPPED = {"type": "object", "properties": {"result": {"type": "string"}}}
+
+DONE: dict[str, Any] = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
+SAMPLING = {"method": "roots/list"}
+
+
+def make_signature(schema: Any, description: str = "Words.") -> ToolSignature:
+    return build_signature("the-tool", schema, description, read_only=False, name="the_tool")
+
+
+def make_function(tool: ToolSignature) -> Any:
+    server = servers.make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
+    parameters = [parameter._asdict() for parameter in tool.parameters]
+    return servers._function(server, {**tool._asdict(), "parameters": parameters})
+
+
+@pytest.mark.parametrize(
+    ("name", "taken_names", "expected"),
+    [
+        ("search-issues", (), "search_issues"),
+        ("search_issues", ("search_issues",), "search_issues_2"),
+        ("import", (), "import_"),
+        ("__class__", (), "tool_class"),
+        ("_load", (), "tool_load"),
+        ("7zip", (), "tool_7zip"),
+        ("größe", (), "gr_e"),
+        ("\x1b[31m\u202e", (), "tool_31m"),
+        ("", (), "tool"),
+        ("…", (), "tool"),
+        ("x" * 10_000, (), "x" * 60),
+    ],
+)
+def test_any_name_becomes_a_python_name(
+    name: str, taken_names: tuple[str, ...], expected: str
+) -> None:
+    assert identifier(name, taken_names) == expected
+    assert expected.isidentifier()
+
+
+def test_signature_is_built_from_the_schema() -> None:
+    schema = {
+        "properties": {
+            "per-page": {"type": "integer", "default": 30, "description": "How many\nat once."},
+            "query": {"type": "string"},
+            "labels": {"type": "array", "items": {"type": "string"}},
+            "sort": {"type": ["string", "null"], "enum": ["new", "old"]},
+            "from": {},
+        },
+        "required": ["query"],
+    }
+    tool = make_signature(schema, "Search.\nMore words.")
+    optional_parameters = "labels: list[str] = ..., sort: str | None = ..., from_: object = ..."
+    assert tool.written == f"(query: str, *, per_page: int = 30, {optional_parameters})"
+    arguments = "per_page: How many at once.\nsort: One of 'new', 'old'."
+    assert tool.doc == f"Search.\nMore words.\n\n{arguments}"
+    assert tool.summary == "Search."
+    assert {parameter.name: parameter.wire for parameter in tool.parameters}[
+        "per_page"
+    ] == "per-page"
+    assert make_function(tool).__doc__ == tool.doc
+
+
+for _ in range(5_000):
+    DEEP = {"not": DEEP}
+
 
 @pytest.mark.parametrize("schema", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_schema_raises(schema: Any) -> None:
-    tool = described(schema)
-    assert callable(made(tool))
+    tool = make_signature(schema)
+    assert callable(make_function(tool))
     assert len(tool.doc) < 10_000
     with suppress(ArgumentsError):
         check_arguments({"a": "x"}, schema)
@@ -209,13 +220,13 @@ def test_bounds_of_draft_4_are_understood() -> None:
 def test_undescribed_argument_can_be_passed() -> None:
     schema = {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
     complete = with_required(schema)
-    assert described(complete).written == "(b: object, *, a: object = ...)"
+    assert make_signature(complete).written == "(b: object, *, a: object = ...)"
     check_arguments({"b": 1}, complete)
 
 
 @pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
 def test_arguments_of_a_reference_can_be_passed(word: str) -> None:
-    tool = described({"properties": {"a": {}}, word: {}})
+    tool = make_signature({"properties": {"a": {}}, word: {}})
     assert tool.written == "(*, a: object = ..., **arguments)"
 
 
@@ -227,12 +238,9 @@ def test_slow_json_in_a_text_stays_a_text() -> None:
 
 
 def test_only_message_structure_is_limited() -> None:
-    check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MOST_OUTSIDE_TEXTS)
+    check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MAX_BARE_BYTES)
     with pytest.raises(FrameError):
-        check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MOST_OUTSIDE_TEXTS)
-
-
-WRAPPED = {"type": "object", "properties": {"result": {"type": "string"}}}
+        check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MAX_BARE_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -272,12 +280,8 @@ class ScriptedServer:
         return result.validate_python(answer)
 
 
-def asks(**fields: Any) -> dict[str, Any]:
+def input_required(**fields: Any) -> dict[str, Any]:
     return {"resultType": "input_required", **fields}
-
-
-DONE: dict[str, Any] = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
-SAMPLING = {"method": "roots/list"}
 
 
 async def call(server: ScriptedServer) -> types.CallToolResult:
@@ -288,7 +292,9 @@ async def test_a_call_is_repeated_with_the_servers_state_as_it_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "_ROUND_PAUSE_S", 0.0)
-    server = ScriptedServer(asks(requestState=" a\x00b "), asks(requestState="2"), DONE)
+    server = ScriptedServer(
+        input_required(requestState=" a\x00b "), input_required(requestState="2"), DONE
+    )
     assert error_text((await call(server)).content) == "done"
     assert server.states == [None, " a\x00b ", "2"]
 
@@ -297,11 +303,11 @@ async def test_a_server_that_asks_for_ever_or_for_input_gets_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connection, "_ROUND_PAUSE_S", 0.0)
-    server = ScriptedServer(asks(requestState="x"))
+    server = ScriptedServer(input_required(requestState="x"))
     with pytest.raises(ServerError, match=r"^save was not finished: it asked 10 times"):
         await call(server)
     assert len(server.states) == MAX_CALL_ROUNDS
     with pytest.raises(ServerError, match="its state is too large"):
-        await call(ScriptedServer(asks(requestState="x" * (MAX_REQUEST_STATE_CHARS + 1))))
+        await call(ScriptedServer(input_required(requestState="x" * (MAX_REQUEST_STATE_CHARS + 1))))
     with pytest.raises(ServerError, match=r"asks for more input \(roots/list\), which"):
-        await call(ScriptedServer(asks(inputRequests={"1": SAMPLING})))
+        await call(ScriptedServer(input_required(inputRequests={"1": SAMPLING})))

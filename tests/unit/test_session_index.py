@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.session_index import (
-    STEP,
+    RECORDS_PER_STEP,
     catch_up,
     delete_session,
     find_sessions,
@@ -24,6 +24,11 @@ from mahtab_tui.store.session_index import (
 )
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
+
+HOSTILE = [
+    *('"', "*", "NEAR(a b)", "a AND", "NOT b", "text:a", "{text}: a", "^a", "a + b"),
+    *("'; drop table record; --", "-a", "(", "\ud800", "%", "_"),
+]
 
 
 @pytest.fixture
@@ -41,9 +46,9 @@ def cell(
     ]
 
 
-def save(path: Path, session: str, *stored: Record, project: str = "/p") -> None:
+def save(path: Path, session: str, *saved_records: Record, project: str = "/p") -> None:
     store = SqliteStore(path, session, name="n", project=project)
-    for record in stored:
+    for record in saved_records:
         store.append(record)
     store.close()
 
@@ -109,12 +114,6 @@ def test_words_are_found_in_any_script_case_and_normal_form(
     assert found(path, typed) == ["s"]
 
 
-HOSTILE = [
-    *('"', "*", "NEAR(a b)", "a AND", "NOT b", "text:a", "{text}: a", "^a", "a + b"),
-    *("'; drop table record; --", "-a", "(", "\ud800", "%", "_"),
-]
-
-
 def test_search_text_is_never_parsed_as_a_query(path: Path) -> None:
     save(path, "s", question("near not and text a b drop table record"))
     for typed in HOSTILE:
@@ -145,9 +144,9 @@ def test_newest_hits_come_first_and_omitted_ones_are_noted(path: Path) -> None:
     assert outcome.more
     times = [hit.session.last for hit in outcome.hits]
     assert times == sorted(times, reverse=True)
-    whole = find_sessions(path, "apples")
-    assert [hit.session.id for hit in whole.hits] == [row.id for row in list_sessions(path)]
-    assert not whole.more
+    all_hits = find_sessions(path, "apples")
+    assert [hit.session.id for hit in all_hits.hits] == [row.id for row in list_sessions(path)]
+    assert not all_hits.more
 
 
 def test_folder_has_its_own_sessions(path: Path) -> None:
@@ -158,8 +157,8 @@ def test_folder_has_its_own_sessions(path: Path) -> None:
 
 
 def test_first_question_is_the_title_until_renamed(path: Path) -> None:
-    first = question("\n  Which   month\x1b[1m?\nIn short.")
-    save(path, "s", *cell(1, "import pandas"), first, question("And then?", 2))
+    first_question = question("\n  Which   month\x1b[1m?\nIn short.")
+    save(path, "s", *cell(1, "import pandas"), first_question, question("And then?", 2))
     [row] = listed(path)
     assert (row.title, row.heading) == ("", "Which month\x1b[1m? In short.")
     rename_session(path, "s", "Sales\nof the year")
@@ -173,8 +172,12 @@ def test_first_question_is_the_title_until_renamed(path: Path) -> None:
 
 def test_deleting_a_session_leaves_nothing_of_it_in_the_index(path: Path) -> None:
     save(path, "other", question("apples"))
-    many = [record for number in range(STEP) for record in cell(number, f"pears{number}", "plums")]
-    save(path, "gone", question("apples"), *many, question("grapes", 2))
+    cell_records = [
+        record
+        for number in range(RECORDS_PER_STEP)
+        for record in cell(number, f"pears{number}", "plums")
+    ]
+    save(path, "gone", question("apples"), *cell_records, question("grapes", 2))
     assert found(path, "pears77") == found(path, "plums") == ["gone"]
     delete_session(path, "gone")
     assert index_rows(path) == 1
@@ -217,15 +220,15 @@ def test_copy_has_the_title(path: Path) -> None:
 
 def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path: Path) -> None:
     private = records.Private(name="salaries", private=True, cells=(1,), time=5.0)
-    before = (*cell(1, "salaries = load()", "51234 euros"), *cell(2, "other = 'visible'"))
-    after = cell(3, "salaries.sum()", "987654", private=("salaries",))
-    save(path, "s", *before, private, *after)
+    records_before = (*cell(1, "salaries = load()", "51234 euros"), *cell(2, "other = 'visible'"))
+    records_after = cell(3, "salaries.sum()", "987654", private=("salaries",))
+    save(path, "s", *records_before, private, *records_after)
     for typed in ("51234", "987654", "salaries"):
         assert found(path, typed) == []
     assert found(path, "visible") == ["s"]
-    shown = "\n".join(record.text for record in preview(path, "s"))
-    assert "visible" in shown
-    assert not any(text in shown for text in ("51234", "987654", "load()"))
+    preview_text = "\n".join(record.text for record in preview(path, "s"))
+    assert "visible" in preview_text
+    assert not any(text in preview_text for text in ("51234", "987654", "load()"))
     save(path, "s", records.Private(name="salaries", private=False, time=6.0))
     assert found(path, "51234") == ["s"]
     assert found(path, "987654") == []  # an output that was private when it came is in no index
@@ -241,10 +244,10 @@ def test_preview_shows_the_start_and_end_of_long_texts(path: Path) -> None:
     text = "beginning " + "x" * 1_000_000 + " end"
     answer = records.AssistantChat(text, turn=1, step=0, party="m", time=2.0)
     save(path, "s", question(text), answer, *cell(1, text, text))
-    shown = preview(path, "s")
-    tags = [record.tag for record in shown]
+    preview_records = preview(path, "s")
+    tags = [record.tag for record in preview_records]
     assert tags == ["user-chat", "assistant-chat", "user-repl-in", "user-repl-out"]
-    for record in shown:
+    for record in preview_records:
         assert (record.text[:9], record.text[-3:]) == ("beginning", "end")
         assert len(record.text) < 30_000
 

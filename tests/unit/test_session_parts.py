@@ -15,7 +15,6 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import (
     AssistantReplIn,
     AssistantReplOut,
-    Change,
     Namespace,
     Notice,
     Record,
@@ -24,19 +23,19 @@ from mahtab_tui.bus.records import (
     UserReplIn,
     UserReplOut,
 )
+from mahtab_tui.bus.values import Change, ChangeKind
 from mahtab_tui.kernel.detached import save_last_output, sockets_folder
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session.cells import last_changes
-from mahtab_tui.session.components import remove_leftovers
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
 from mahtab_tui.session.session import Session
-from mahtab_tui.session.sharing import share_folder
+from mahtab_tui.session.sharing import remove_leftovers, share_folder
 from mahtab_tui.session.variables import VariableHistory
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
-from mahtab_tui.tui.open import _read_sessions
+from mahtab_tui.tui.open import _index_sessions
 from tests.unit.sqlite_sessions import HOLD
 
 # Leftovers of programs that were killed are removed; files in use are not.
@@ -46,18 +45,20 @@ def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:
     mine = lock_session("mine")
     assert mine is not None
     with (
-        subprocess.Popen([sys.executable, "-c", HOLD, "other"], stdout=subprocess.PIPE) as other,
-        socket.socket(socket.AF_UNIX) as gone,
+        subprocess.Popen(
+            [sys.executable, "-c", HOLD, "other"], stdout=subprocess.PIPE
+        ) as other_program,
+        socket.socket(socket.AF_UNIX) as abandoned_socket,
     ):
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"locked\n"
-        gone.bind(str(share_folder() / "1.sock"))
+        assert other_program.stdout is not None
+        assert other_program.stdout.readline() == b"locked\n"
+        abandoned_socket.bind(str(share_folder() / "1.sock"))
         locks = home / ".mahtab" / "open"
         remove_leftovers()
         names = sorted(path.name for path in locks.iterdir())
         assert names == ["session-mine.lock", "session-other.lock"]
         assert list(share_folder().iterdir()) == []
-        other.kill()
+        other_program.kill()
     remove_leftovers()
     assert [path.name for path in locks.iterdir()] == ["session-mine.lock"]
     mine.release()
@@ -73,7 +74,7 @@ def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
     screen = DisplayHandler()
     session.listen(lambda log: log.addHandler(screen))
     session.build()
-    _read_sessions(session)
+    _index_sessions(session)
     (notice,) = screen.pop_records()
     assert "was damaged" in notice.text
     assert not path.exists()
@@ -84,19 +85,22 @@ def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
 # Variables of a reattached kernel, from the records of its session.
 
 
-def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False) -> Namespace:
-    made = tuple(Change(*change) for change in changes)
-    return Namespace(cell=cell, party=party, changes=made, fresh=fresh)
+def record(
+    cell: int, party: str, *changes: tuple[str, ChangeKind], fresh: bool = False
+) -> Namespace:
+    change_records = tuple(Change(name, change, None) for name, change in changes)
+    return Namespace(cell=cell, party=party, changes=change_records, fresh=fresh)
 
 
 def test_last_cell_that_bound_a_name_is_its_author() -> None:
-    first = record(1, "you", ("a", "added"), ("b", "added"), ("c", "added"))
-    second = record(2, "claude", ("a", "rebound"), ("b", "perhaps"), ("c", "deleted"))
-    assert last_changes([first, second]) == {"a": second, "b": first}
+    first_record = record(1, "you", ("a", "added"), ("b", "added"), ("c", "added"))
+    second_record = record(2, "claude", ("a", "rebound"), ("b", "perhaps"), ("c", "deleted"))
+    assert last_changes([first_record, second_record]) == {"a": second_record, "b": first_record}
 
 
 def test_names_of_an_earlier_kernel_have_no_author_unless_it_was_only_detached() -> None:
-    old, start = record(1, "you", ("a", "added")), record(0, "you", ("b", "added"), fresh=True)
+    old = record(1, "you", ("a", "added"))
+    start = record(0, "you", ("b", "added"), fresh=True)
     assert last_changes([old, start]) == {}
     assert last_changes([start, record(2, "you", ("b", "changed"))]).keys() == {"b"}
     detached = record(1, "you", fresh=True)
@@ -165,7 +169,7 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
 
 
 def test_cells_that_gave_a_variable_its_value_come_in_order() -> None:
-    def cell(number: int, code: str, change: str) -> list[Record]:
+    def cell(number: int, code: str, change: ChangeKind) -> list[Record]:
         return [UserReplIn(code, cell=number), record(number, "you", ("v", change))]
 
     story = [*cell(1, "v = 0", "added"), *cell(2, "v = []", "rebound"), *cell(3, "f(v)", "perhaps")]
@@ -174,3 +178,21 @@ def test_cells_that_gave_a_variable_its_value_come_in_order() -> None:
     assert VariableHistory([*story, undone]).code_for("v") == "# cell 2\nv = []\n\n# cell 3\nf(v)"
     assert VariableHistory(story).code_for("v") == "# cell 5\nv = 1"
     assert VariableHistory(story).code_for("w") == ""
+
+
+def test_first_change_of_a_name_of_the_callers_program_says_what_it_was(
+    home: Path, project: Path
+) -> None:
+    kernel = InProcessKernel({"numbers": [1, 2]})
+    session = Session(load_settings(model="demo"), kernel, HeadlessFrontend())
+    screen = DisplayHandler()
+    session.listen(lambda log: log.addHandler(screen))
+    session.cell_thread.start()
+    session.ready.result()
+    session.cells.run("numbers.append(3)")
+    session.close()
+    namespaces = [record for record in screen.pop_records() if isinstance(record, Namespace)]
+    (change,) = next(record.changes for record in namespaces if record.cell == 1)
+    assert change.before is not None
+    assert change.variable is not None
+    assert (change.before.summary, change.variable.summary) == ("2 items", "3 items")

@@ -21,14 +21,6 @@ from tests.servers import configure
 from tests.trust import trust_project
 from tests.waiting import run_python
 
-
-def refusal() -> str:
-    """Load settings, and return the error."""
-    with pytest.raises(SettingsError) as raised:
-        load_settings()
-    return str(raised.value)
-
-
 SOURCES = ("command line", "environment", ".env", "project", "person")
 NUMBERS = range(len(SOURCES))
 VALUES: dict[str, list[Any]] = {
@@ -41,10 +33,19 @@ VALUES: dict[str, list[Any]] = {
 }
 """A value from each source for a setting of each type."""
 
+GONE = "which this program no longer knows; you can delete it there."
+
+
+def refusal() -> str:
+    """Load settings, and return the error."""
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    return str(raised.value)
+
 
 def plain_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: plain_value(each) for name, each in value.items()}
+        return {name: plain_value(child) for name, child in value.items()}
     if isinstance(value, McpServer):
         return value.model_dump(exclude_defaults=True)
     if isinstance(value, SecretStr):
@@ -85,16 +86,16 @@ def test_sources_of_each_setting_override_in_order(
         name: folder / ".mahtab" / "config.toml"
         for name, folder in {"project": project, "person": home}.items()
     }
-    before = default
+    previous_value = default
     # From the last source to the first, so that each overrides all others.
     for source, value in reversed(list(zip(SOURCES, VALUES[key], strict=True))):
-        given = give(key, source, value, project, home, monkeypatch)
-        effective = plain_value(getattr(load_settings(**given), key))
-        assert (effective, effective != before) == (value, True), source
+        arguments = give(key, source, value, project, home, monkeypatch)
+        effective = plain_value(getattr(load_settings(**arguments), key))
+        assert (effective, effective != previous_value) == (value, True), source
         file = files.get(source)
         origin = str(file) if file else names.get(source, source)
-        assert find_origin(Settings, key, given) == (origin, file)
-        before = effective
+        assert find_origin(Settings, key, arguments) == (origin, file)
+        previous_value = effective
 
 
 def test_empty_variable_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +109,12 @@ def test_tables_of_several_sources_are_merged_with_a_source_per_entry(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = config_file(home, '[keymap]\nhelp = "f11"\njump = "f12"\n')
-    own = config_file(project, 'model = "demo"\nkeymap.help = "f1"\n')
+    project_file = config_file(project, 'model = "demo"\nkeymap.help = "f1"\n')
     trust_project()
     monkeypatch.setenv("MAHTAB_KEYMAP", '{"quit": "f4"}')
     assert load_settings().keymap == {"help": "f1", "jump": "f12", "quit": "f4"}
     sources = [find_origin(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")]
-    assert [source.text for source in sources] == [str(own), str(person), "MAHTAB_KEYMAP"]
+    assert [source.text for source in sources] == [str(project_file), str(person), "MAHTAB_KEYMAP"]
     assert sources[1].file == person
 
 
@@ -129,8 +130,10 @@ def test_provider_keys_use_their_usual_env_names_and_are_never_shown(
         "anthropic": "sk-secret-3",
     }
     assert find_origin(Settings, "api_keys.openai", {}).text == ".env"
-    shown = f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
-    assert "sk-secret" not in shown
+    printed_settings = (
+        f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    )
+    assert "sk-secret" not in printed_settings
     assert not any("sk-secret" in value for value in os.environ.values())
 
 
@@ -229,9 +232,6 @@ def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> No
     assert done.stdout.splitlines()[0].split(maxsplit=2) == ["model", "demo", ".env"]
 
 
-GONE = "which this program no longer knows; you can delete it there."
-
-
 def test_files_with_removed_settings_are_read_with_one_sentence(home: Path, project: Path) -> None:
     removed = "".join(f'{key} = "old"\n' for key in sorted(REMOVED))
     path = config_file(home, f"max_turns = 7\n{removed}")
@@ -265,8 +265,8 @@ def test_project_servers_are_used_only_while_trusted_and_unchanged(project: Path
     assert settings.untrusted == (
         f"{file} sets mcp, which is not used until you trust it: run mahtab-tui config trust.",
     )
-    shown = CliRunner().invoke(app, ["config", "trust", "--yes"])
-    assert "'command': 'db', 'args': ['--x'], 'env': {'A': '1'}" in shown.stdout
+    trust_result = CliRunner().invoke(app, ["config", "trust", "--yes"])
+    assert "'command': 'db', 'args': ['--x'], 'env': {'A': '1'}" in trust_result.stdout
     assert load_settings().mcp == {"db": McpServer(command="db", args=("--x",), env={"A": "1"})}
     assert load_settings().origin("mcp.db") == (str(file), file)
     servers_file(db={"command": "worse"})
@@ -303,9 +303,9 @@ def test_broken_file_gives_one_sentence_and_does_not_prevent_startup(
     project: Path, server: Any, sentence: str
 ) -> None:
     file = servers_file(server) if isinstance(server, str) else servers_file(a=server)
-    (found,) = load_settings().untrusted
-    assert found.startswith(f"{file}: ")
-    assert sentence in found
+    (problem,) = load_settings().untrusted
+    assert problem.startswith(f"{file}: ")
+    assert sentence in problem
 
 
 def test_non_regular_file_is_not_read(project: Path) -> None:
@@ -344,9 +344,9 @@ def test_secrets_of_servers_are_masked_wherever_secrets_are(
 def test_entry_written_by_mcp_install_is_not_our_own_server(
     project: Path, words: list[str]
 ) -> None:
-    own = {"command": words[0], "args": words[1:], "alwaysLoad": True}
-    servers_file(mahtab=own)
+    own_entry = {"command": words[0], "args": words[1:], "alwaysLoad": True}
+    servers_file(mahtab=own_entry)
     settings = load_settings()
     assert (settings.mcp, settings.untrusted) == ({}, ())
-    servers_file(mahtab=own, other={"command": "x"})
+    servers_file(mahtab=own_entry, other={"command": "x"})
     assert "mcp" in load_settings().untrusted[0]

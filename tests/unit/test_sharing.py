@@ -19,11 +19,11 @@ from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision, Input, Namespace, Record, ReplIn, ReplOut
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session import Session, sharing
-from mahtab_tui.session.agent_calls import AgentCall, JoinedAgents
+from mahtab_tui.session import Session, broadcast
+from mahtab_tui.session.broadcast import Broadcast, Feed, past_for_watchers
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
-from mahtab_tui.session.sharing import Broadcast, Feed, past_for_watchers
+from mahtab_tui.session.joined_agents import AgentCall, JoinedAgents
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
@@ -31,18 +31,28 @@ from tests import tags
 from tests.records import emit, made
 from tests.tui.story import change
 
+PAST = [
+    made(tags.USER_REPL_IN, "first", {"cell": 1}),
+    made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "changes": [change("n", "int", "1")]}),
+    made(tags.USER_REPL_OUT, "done", {"cell": 1, "status": "ok"}),
+    made(tags.USER_REPL_IN, "second", {"cell": 2}),
+    made(tags.INPUT, "name?", {"request": "1", "cell": 2, "state": "waiting"}),
+]
+
+ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}
+
 
 @pytest.fixture
 def log() -> logging.Logger:
-    made = logging.Logger("test")
-    made.addHandler(Broadcast())
-    return made
+    logger = logging.Logger("test")
+    logger.addHandler(Broadcast())
+    return logger
 
 
 def handler(log: logging.Logger) -> Broadcast:
-    found = log.handlers[0]
-    assert isinstance(found, Broadcast)
-    return found
+    broadcast = log.handlers[0]
+    assert isinstance(broadcast, Broadcast)
+    return broadcast
 
 
 def texts(feed: Feed) -> list[str]:
@@ -79,8 +89,8 @@ def test_late_watcher_gets_the_printed_text_and_pictures_of_a_running_cell(
 def test_stream_backlog_is_limited_to_its_end(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "JOINED", 4)
-    monkeypatch.setattr(sharing, "PIECES", 5)
+    monkeypatch.setattr(broadcast, "MAX_JOINED_CHARS", 4)
+    monkeypatch.setattr(broadcast, "MAX_STREAM_RECORDS", 5)
     for number in range(100):
         emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
     assert "".join(texts(handler(log).watch())) == "90 91 92 93 94 95 96 97 98 99 "
@@ -98,33 +108,24 @@ def test_restarted_answer_drops_its_pieces_and_searches_are_not_replayed(
     assert texts(handler(log).watch()) == ["yes"]
 
 
-PAST = [
-    made(tags.USER_REPL_IN, "first", {"cell": 1}),
-    made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "changes": [change("n", "int", "1")]}),
-    made(tags.USER_REPL_OUT, "done", {"cell": 1, "status": "ok"}),
-    made(tags.USER_REPL_IN, "second", {"cell": 2}),
-    made(tags.INPUT, "name?", {"request": "1", "cell": 2, "state": "waiting"}),
-]
-
-
 @pytest.mark.parametrize("same_kernel", [False, True])
 def test_past_of_a_resumed_session_has_no_running_entries(same_kernel: bool) -> None:
     feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
-    seen = [record for record in feed.queue if record is not None]
-    ended = [record.cell for record in seen if isinstance(record, ReplOut)]
-    assert ended == ([1] if same_kernel else [1, 2])
-    assert [record.text for record in seen if isinstance(record, ReplIn)] == ["first", "second"]
-    assert not any(isinstance(record, Input) for record in seen)
-    assert isinstance(seen[-1], Namespace), "variables of an earlier kernel are dropped"
-    assert seen[-1].fresh
+    records = [record for record in feed.queue if record is not None]
+    ended_cells = [record.cell for record in records if isinstance(record, ReplOut)]
+    assert ended_cells == ([1] if same_kernel else [1, 2])
+    assert [record.text for record in records if isinstance(record, ReplIn)] == ["first", "second"]
+    assert not any(isinstance(record, Input) for record in records)
+    assert isinstance(records[-1], Namespace), "variables of an earlier kernel are dropped"
+    assert records[-1].fresh
     assert list(past_for_watchers([], same_kernel=False)) == []
 
 
 def test_only_the_newest_past_records_are_replayed(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "BACKLOG", 3)
-    monkeypatch.setattr(sharing, "CHARACTERS", 100)
+    monkeypatch.setattr(broadcast, "MAX_PAST_RECORDS", 3)
+    monkeypatch.setattr(broadcast, "MAX_PAST_CHARS", 100)
     for number in range(5):
         emit(log, tags.NOTICE, str(number))
     assert texts(handler(log).watch()) == ["2", "3", "4"]
@@ -137,7 +138,7 @@ def test_only_the_newest_past_records_are_replayed(
 def test_slow_watcher_misses_records_and_blocks_nobody(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "WAITING", 2)
+    monkeypatch.setattr(broadcast, "MAX_QUEUED_RECORDS", 2)
     feed = handler(log).watch()
     for number in range(5):
         emit(log, tags.NOTICE, str(number))
@@ -145,8 +146,6 @@ def test_slow_watcher_misses_records_and_blocks_nobody(
 
 
 # Other agents' cells in the transcript, in the queue and in the model's prompt.
-
-ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}
 
 
 @pytest.fixture
@@ -158,8 +157,8 @@ def bus() -> Iterator[logging.Logger]:
 
 def joined_agents(log: logging.Logger) -> JoinedAgents:
     info = SessionInfo(log, load_settings(model="claude"), "moon", "claude")
-    parts: Any = SimpleNamespace(log=log, approvals=UserRequests(), info=info)
-    return JoinedAgents(parts)
+    runtime: Any = SimpleNamespace(log=log, approvals=UserRequests(), info=info)
+    return JoinedAgents(runtime)
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
@@ -231,21 +230,23 @@ def test_unresponsive_agent_is_disconnected_without_waiting(bus: logging.Logger)
 
 def test_user_inputs_queue_before_those_of_agents(bus: logging.Logger) -> None:
     inbox = Inbox(bus)
-    withdrawn: list[str] = []
-    first, _ = inbox.put_agent_cell("codex", "a", lambda: None, lambda: withdrawn.append("a"))
+    cancelled: list[str] = []
+    item_id, _ = inbox.put_agent_cell("codex", "a", lambda: None, lambda: cancelled.append("a"))
     inbox.put("python", "mine")
-    _, before = inbox.put_agent_cell("codex", "b", lambda: None, lambda: None)
+    _, cells_before = inbox.put_agent_cell("codex", "b", lambda: None, lambda: None)
     inbox.put("python", "mine too")
-    assert before == 2
-    assert inbox.cancel(first) is not None
-    assert withdrawn == ["a"]
+    assert cells_before == 2
+    assert inbox.cancel(item_id) is not None
+    assert cancelled == ["a"]
     items = [inbox.next_item("python") for _ in range(3)]
     assert [item and item.text for item in items] == ["mine", "mine too", "b"]
 
 
-def test_question_of_the_start_waits_for_the_cells_entered_before_it(bus: logging.Logger) -> None:
+def test_question_of_the_start_waits_until_the_cells_before_it_have_ended(
+    bus: logging.Logger,
+) -> None:
     inbox = Inbox(bus)
-    first = inbox.put("python", "first")
+    first_id = inbox.put("python", "first")
     inbox.put("ask", "question")
     inbox.put("python", "second")
     served: SimpleQueue[str] = SimpleQueue()
@@ -259,10 +260,11 @@ def test_question_of_the_start_waits_for_the_cells_entered_before_it(bus: loggin
         assert served.empty()
         item = inbox.next_item("python")
         assert item is not None
-        assert item.id == first
+        assert item.id == first_id
+        inbox.put("ask", "later, while the first cell runs")
+        assert served.get(timeout=60) == "later, while the first cell runs"
+        inbox.next_item("python")
         assert served.get(timeout=60) == "question"
-        inbox.put("ask", "later, while cells are queued")
-        assert served.get(timeout=60) == "later, while cells are queued"
     finally:
         inbox.close()
         thread.join(60)
@@ -271,15 +273,20 @@ def test_question_of_the_start_waits_for_the_cells_entered_before_it(bus: loggin
 def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project: Path) -> None:
     session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
     try:
-        agents, ran, shown = session.joined_agents, Future[str](), threading.Event()
-        agent, request = agents.join("codex", lambda text: None, None), agents.new_call()
-        call = AgentCall(agent, lambda frame: shown.set())
-        start_thread(
-            "agent", lambda: ran.set_result(agents.request_approval(call, request, "x = 1"))
-        )
-        assert shown.wait(60)
+        agents = session.joined_agents
+        agent = agents.join("codex", lambda text: None, None)
+        is_asked = threading.Event()
+        call = AgentCall(agent, lambda frame: is_asked.set())
+        request = agents.new_call_id()
+        approved_code: Future[str] = Future()
+
+        def request_approval() -> None:
+            approved_code.set_result(agents.request_approval(call, request, "x = 1"))
+
+        start_thread("agent", request_approval)
+        assert is_asked.wait(60)
         session.agent.interrupt()
         assert session.approvals.answer(request, Decision("run"))
-        assert ran.result(60) == "x = 1"
+        assert approved_code.result(60) == "x = 1"
     finally:
         session.close()

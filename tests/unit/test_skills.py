@@ -28,6 +28,24 @@ from tests.skills import trust_skills, write_skill
 
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
+SKILL_FOLDERS = (".mahtab/skills", ".claude/skills", "skills")
+
+BROKEN = {
+    "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
+    "no-end": ("---\nname: no-end\ndescription: x\n", "does not begin with frontmatter"),
+    "other": ("name: a\ndescription: x", "the name is 'a', but the folder is 'other'"),
+    "no-name": ("description: x", "the name '' cannot be used"),
+    "no-description": ("name: no-description", "1 to 1,024 characters, not 0"),
+    "no-yaml": ("name: no-yaml\ndescription: [", "line 3: the frontmatter is not valid YAML"),
+    "no-keys": ("words", "must be lines of the form key: value"),
+    "listed": ("name: listed\ndescription: [a]", "description must be text"),
+    "long": (f"name: long\ndescription: {'x' * 1025}", "not 1,025"),
+    "two--hyphens": ("name: two--hyphens\ndescription: x", "single hyphens"),
+    "Capital": ("name: Capital\ndescription: x", "a-z, 0-9"),
+    "x" * 65: (f"name: {'x' * 65}\ndescription: x", "at most 64"),
+}
+"""Text or frontmatter of each broken skill, and its error."""
+
 
 def load(*folders: Path | ProjectFolder) -> tuple[dict[str, Skill], list[str]]:
     loader = SkillsLoader(*folders)
@@ -66,9 +84,6 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("elsewhere")
 
 
-SKILL_FOLDERS = (".mahtab/skills", ".claude/skills", "skills")
-
-
 @pytest.mark.parametrize("folder", SKILL_FOLDERS)
 @pytest.mark.parametrize("name", ["folder", "whole/SKILL.md"])
 def test_project_skill_linked_outside_the_project_is_refused_with_details(
@@ -93,8 +108,8 @@ def test_project_skill_folder_linked_outside_the_project_is_refused(
     (project / folder).symlink_to(elsewhere)
     skills, [problem] = load_project(project)
     assert skills.keys() == BUNDLED
-    why = f"is a link out of the project, to {elsewhere}, so it is not read"
-    assert problem == f"{project / folder}: this folder of skills {why}."
+    reason = f"is a link out of the project, to {elsewhere}, so it is not read"
+    assert problem == f"{project / folder}: this folder of skills {reason}."
 
 
 @pytest.mark.parametrize("folder", SKILL_FOLDERS)
@@ -111,11 +126,11 @@ def test_links_within_the_project_are_followed(project: Path, folder: str) -> No
 def test_users_own_skill_folders_may_link_anywhere(
     project: Path, home: Path, elsewhere: Path
 ) -> None:
-    own = home / ".mahtab" / "skills"
-    own.mkdir(parents=True)
-    (own / "mine").symlink_to(write_skill(elsewhere, "mine", content="Mine.").parent)
+    user_skills = home / ".mahtab" / "skills"
+    user_skills.mkdir(parents=True)
+    (user_skills / "mine").symlink_to(write_skill(elsewhere, "mine", content="Mine.").parent)
     (project / ".mahtab").mkdir()
-    (project / ".mahtab" / "skills").symlink_to(own)
+    (project / ".mahtab" / "skills").symlink_to(user_skills)
     skills, problems = load_project(project)
     assert not problems
     assert skills["mine"].content == "Mine."
@@ -182,23 +197,6 @@ def test_overridden_skill_returns_when_the_winner_is_broken(project: Path) -> No
     skills, problems = load_project(project)
     assert skills["debug"].file.is_relative_to(resource_folder("skills"))
     assert len(problems) == 1
-
-
-BROKEN = {
-    "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
-    "no-end": ("---\nname: no-end\ndescription: x\n", "does not begin with frontmatter"),
-    "other": ("name: a\ndescription: x", "the name is 'a', but the folder is 'other'"),
-    "no-name": ("description: x", "the name '' cannot be used"),
-    "no-description": ("name: no-description", "1 to 1,024 characters, not 0"),
-    "no-yaml": ("name: no-yaml\ndescription: [", "line 3: the frontmatter is not valid YAML"),
-    "no-keys": ("words", "must be lines of the form key: value"),
-    "listed": ("name: listed\ndescription: [a]", "description must be text"),
-    "long": (f"name: long\ndescription: {'x' * 1025}", "not 1,025"),
-    "two--hyphens": ("name: two--hyphens\ndescription: x", "single hyphens"),
-    "Capital": ("name: Capital\ndescription: x", "a-z, 0-9"),
-    "x" * 65: (f"name: {'x' * 65}\ndescription: x", "at most 64"),
-}
-"""Text or frontmatter of each broken skill, and its error."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -315,7 +313,7 @@ def test_known_fields_are_read(tmp_path: Path) -> None:
 def test_changed_files_are_reread_and_a_problem_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
+    monkeypatch.setattr("mahtab_tui.knowledge.library.RELOAD_INTERVAL_S", -1)
     notices: list[str] = []
     library = SkillLibrary(SkillsLoader(tmp_path), notices.append)
     assert library.skills() == {}

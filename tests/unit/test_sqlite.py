@@ -33,6 +33,20 @@ from tests import tags
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
 
+DAMAGED = [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000]
+
+BAD_ATTRS = ["{", "[]", "[" * 100_000, b"\xff\xfe"]
+
+READING = """
+import runpy, sys
+from pathlib import Path
+from mahtab_tui.store.sqlite import list_sessions, load_records
+path = Path(sys.argv[1])
+print([row.id for row in list_sessions(path)], [record.text for _, record in load_records(path, "s").records])
+sys.argv = ["mahtab-tui", "sessions", "--all"]
+runpy.run_module("mahtab_tui", run_name="__main__")
+"""
+
 
 def output(number: int, text: str) -> Record:
     return made(tags.USER_REPL_OUT, text, {"cell": number}, 2.0)
@@ -77,7 +91,7 @@ def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
 
 def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
     about = {"file": "/a.ipynb", "digest": "d", "first": 1, "cells": 1, "rewritable": True}
-    before = [
+    early_records = [
         made(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0),
         made(tags.NOTICE, "Hello.", {}, 2.0),
         made(tags.NOTEBOOK_FILE, "opened", about, 2.0),
@@ -85,16 +99,19 @@ def test_records_before_the_first_input_are_written_with_it(path: Path) -> None:
         made(tags.NOTEBOOK_OUTPUT, "1\n", {"position": 1}, 2.0),
     ]
     store = SqliteStore(path, "s")
-    for record in before:
+    for record in early_records:
         store.append(record)
     store.close()
     assert list_sessions(path) == []
     assert not path.exists()
-    last = [cell(1, "first"), made(tags.NOTICE, "more", {}, 3.0)]
-    for record in last:
+    later_records = [cell(1, "first"), made(tags.NOTICE, "more", {}, 3.0)]
+    for record in later_records:
         store.append(record)
     store.close()
-    assert [record for _, record in load_records(path, "s").records] == [*before, *last]
+    assert [record for _, record in load_records(path, "s").records] == [
+        *early_records,
+        *later_records,
+    ]
 
 
 @settings(
@@ -123,10 +140,11 @@ def test_any_text_round_trips(
 
 
 def test_full_output_of_a_cell_is_found_among_others(path: Path) -> None:
-    store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
+    store = SqliteStore(path, "s")
+    other_store = SqliteStore(path, "t")
     assert store.output(1) is None
     for number in range(1, 4):
-        for target in (store, other):
+        for target in (store, other_store):
             target.append(cell(number))
         tag = tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT
         store.append(made(tag, f"output {number} \ud800", {"cell": number}, 1.0))
@@ -134,20 +152,21 @@ def test_full_output_of_a_cell_is_found_among_others(path: Path) -> None:
     store.close()
     outputs = [f"output {number} \ud800" for number in (1, 2, 3)]
     assert [store.output(number) for number in (1, 2, 3, 4)] == [*outputs, None]
-    assert other.output(2) is None
+    assert other_store.output(2) is None
 
 
 def test_last_records_are_in_order_and_earlier_ones_counted(path: Path) -> None:
-    store, other = SqliteStore(path, "s"), SqliteStore(path, "other")
+    store = SqliteStore(path, "s")
+    other_store = SqliteStore(path, "other")
     for number in range(25):
         store.append(cell(number, str(number)))
-        other.append(cell(number, "other"))
+        other_store.append(cell(number, "other"))
     page = load_records(path, "s", limit=10)
     assert [record.text for _, record in page.records] == [str(number) for number in range(15, 25)]
     assert page.records == sorted(page.records, key=lambda row: row[0])
     assert page.earlier == 15
     store.close()
-    other.close()
+    other_store.close()
 
 
 def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
@@ -234,12 +253,14 @@ def test_store_reopens_after_closing(path: Path) -> None:
 def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
     stores = [SqliteStore(path, name) for name in "ab"]
 
-    def work(store: SqliteStore, part: int) -> None:
+    def work(store: SqliteStore, thread_number: int) -> None:
         for number in range(40):
-            store.append(cell(number, f"{part} {number}"))
+            store.append(cell(number, f"{thread_number} {number}"))
 
     threads = [
-        threading.Thread(target=work, args=(store, part)) for store in stores for part in range(2)
+        threading.Thread(target=work, args=(store, thread_number))
+        for store in stores
+        for thread_number in range(2)
     ]
     for thread in threads:
         thread.start()
@@ -247,17 +268,20 @@ def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
         thread.join()
     for store in stores:
         store.close()
-        for part in range(2):
-            stored = [text for text in texts(path, store.session) if text.startswith(f"{part} ")]
-            assert stored == [f"{part} {number}" for number in range(40)]
+        for thread_number in range(2):
+            stored_texts = [
+                text for text in texts(path, store.session) if text.startswith(f"{thread_number} ")
+            ]
+            assert stored_texts == [f"{thread_number} {number}" for number in range(40)]
 
 
 def test_fork_has_all_records_and_diverges(path: Path) -> None:
-    store, other = SqliteStore(path, "s", name="study", project="/p"), SqliteStore(path, "other")
+    store = SqliteStore(path, "s", name="study", project="/p")
+    other_store = SqliteStore(path, "other")
     for number in range(1_203):
         store.append(cell(number, str(number)))
         if number % 100 == 0:
-            other.append(cell(number, "other"))
+            other_store.append(cell(number, "other"))
     spoil(path, "update record set attrs = '{' where session = 's' and text = '7'")
     store.partial("k", output(1, "half"))
     fork_session(path, "s", "copy")
@@ -271,7 +295,7 @@ def test_fork_has_all_records_and_diverges(path: Path) -> None:
     store.append(cell(9, "only here"))
     assert "only here" not in texts(path, "copy")
     store.close()
-    other.close()
+    other_store.close()
 
 
 def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
@@ -316,25 +340,22 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
     (notice,) = json.loads(done.stdout)
     assert str(path) in notice
     assert "The session continues" in notice
-    stored = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
-    assert stored == [str(number) for number in range(30)]
+    stored_numbers = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
+    assert stored_numbers == [str(number) for number in range(30)]
 
 
 def test_a_locked_file_is_an_error_and_works_afterwards(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(cell(1, "one"))
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("begin immediate")
+    other_connection = sqlite3.connect(path, isolation_level=None)
+    other_connection.execute("begin immediate")
     with pytest.raises(StoreError, match="locked"):
         store.append(cell(2, "two"))
-    other.execute("rollback")
-    other.close()
+    other_connection.execute("rollback")
+    other_connection.close()
     store.append(cell(3, "three"))
     store.close()
     assert texts(path) == ["one", "three"]
-
-
-DAMAGED = [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000]
 
 
 @pytest.mark.parametrize("content", DAMAGED)
@@ -365,10 +386,11 @@ def test_damaged_file_is_moved_away_and_records_go_into_a_new_one(
 
 
 def test_file_damaged_while_open_is_moved_away_by_only_one_of_two(path: Path) -> None:
-    store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
+    store = SqliteStore(path, "s")
+    other_store = SqliteStore(path, "t")
     for number in range(50):
         store.append(cell(number, "x" * 5000))
-    other.append(cell(1))
+    other_store.append(cell(1))
     connection = sqlite3.connect(path)
     connection.execute("pragma wal_checkpoint(truncate)")
     connection.close()
@@ -376,21 +398,18 @@ def test_file_damaged_while_open_is_moved_away_by_only_one_of_two(path: Path) ->
         file.seek(4096)
         file.write(b"\xff" * (path.stat().st_size - 4096))
     errors = []
-    for each in (store, other):
+    for opened_store in (store, other_store):
         with pytest.raises(StoreError) as raised:
-            each.append(cell(60, "y" * 5000))
+            opened_store.append(cell(60, "y" * 5000))
         errors.append(str(raised.value))
-        each.append(cell(60, "new"))
-        each.close()
+        opened_store.append(cell(60, "new"))
+        opened_store.close()
     assert "it is" in errors[0]
     assert texts(path) == texts(path, "t") == ["new"]
-    damaged = [each.name for each in path.parent.glob("sessions.db.damaged-*")]
+    damaged = [opened_store.name for opened_store in path.parent.glob("sessions.db.damaged-*")]
     assert len([name for name in damaged if not name.endswith("-wal")]) == 1, (
         "the new file does not count as damaged"
     )
-
-
-BAD_ATTRS = ["{", "[]", "[" * 100_000, b"\xff\xfe"]
 
 
 @pytest.mark.parametrize("attrs", BAD_ATTRS)
@@ -434,17 +453,6 @@ def test_file_of_a_newer_version_is_left_alone(path: Path) -> None:
     connection.close()
     with pytest.raises(StoreError, match="newer version of mahtab-tui"):
         SqliteStore(path, "s").append(cell(1))
-
-
-READING = """
-import runpy, sys
-from pathlib import Path
-from mahtab_tui.store.sqlite import list_sessions, load_records
-path = Path(sys.argv[1])
-print([row.id for row in list_sessions(path)], [record.text for _, record in load_records(path, "s").records])
-sys.argv = ["mahtab-tui", "sessions", "--all"]
-runpy.run_module("mahtab_tui", run_name="__main__")
-"""
 
 
 def _without_privileges() -> None:

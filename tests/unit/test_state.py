@@ -13,6 +13,7 @@ import pytest
 
 import mahtab_tui
 from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code, iter_skills
+from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests import tags
@@ -66,15 +67,21 @@ def test_activity_context_is_the_newest_cells(state: SessionState) -> None:
     assert "earlier records left out" in short
 
 
+def test_reading_the_activity_opens_no_session() -> None:
+    state = SessionState()
+    assert "print" not in state.get_activity_context()
+    assert state._session is None
+
+
 def test_last_session_is_saved_and_mentioned_once(state: SessionState, tmp_path: Path) -> None:
     assert state.load_last_session() is None
     path = state.save_last_session("which rows?", "Rows 3 and 7.")
     assert path == Path.home() / ".mahtab" / "last_session.json"
     assert path.stat().st_mode & 0o077 == 0
     assert json.loads(path.read_text()).keys() == {"timestamp", "user", "assistant"}
-    last = state.load_last_session()
-    assert last is not None
-    assert (last.user, last.assistant) == ("which rows?", "Rows 3 and 7.")
+    last_session = state.load_last_session()
+    assert last_session is not None
+    assert (last_session.user, last_session.assistant) == ("which rows?", "Rows 3 and 7.")
     assert "which rows?" in first_context(SessionState())
     assert "which rows?" not in first_context(
         SessionState(messages=[{"role": "user", "content": "x"}])
@@ -83,7 +90,9 @@ def test_last_session_is_saved_and_mentioned_once(state: SessionState, tmp_path:
 
 def first_context(state: SessionState) -> str:
     try:
-        return state._open().prompt.get_context()
+        handlers = state._open().log.handlers
+        (prompt,) = (handler for handler in handlers if isinstance(handler, PromptHandler))
+        return prompt.get_context()
     finally:
         state.close()
 
@@ -115,10 +124,10 @@ def test_damaged_last_session_is_none(state: SessionState, text: str) -> None:
 
 def test_long_last_session_is_shortened(state: SessionState) -> None:
     state.save_last_session("\0" * 2_000_000, "b" * 2_000_000)
-    last = state.load_last_session()
-    assert last is not None
-    assert "characters left out" in last.user
-    assert last.assistant.endswith("b")
+    last_session = state.load_last_session()
+    assert last_session is not None
+    assert "characters left out" in last_session.user
+    assert last_session.assistant.endswith("b")
 
 
 def test_skills_are_iterated(tmp_path: Path) -> None:
@@ -161,8 +170,8 @@ def test_the_source_is_searched_and_read_inside_the_folder(
 ) -> None:
     (project / "app.py").write_text("x = 1\n")
     state.close()  # its parts are created again, in this folder
-    found = execute_code("print(search_code(r'x = .', '*.py'))", state)[0]
-    assert found == "app.py\n     1: x = 1\n"
+    output = execute_code("print(search_code(r'x = .', '*.py'))", state)[0]
+    assert output == "app.py\n     1: x = 1\n"
     assert execute_code("print(read_file('app.py'))", state)[0] == "     1  x = 1\n"
     assert "RuntimeError: File not found: xyz.cbl" in execute_code("read_file('xyz.cbl')", state)[0]
     assert "is not a regular expression" in execute_code("search_code('(')", state)[0]
@@ -192,7 +201,9 @@ def test_namespace_of_another_process_is_queried(project: Path) -> None:
         assert execute_code("n = 42", state) == ("", False)
         assert state.globals_ns == {}
         state.close()  # the kernel is the caller's to close
-        assert [(one.name, one.summary) for one in cells.kernel.variables()] == [("n", "42")]
+        assert [(variable.name, variable.summary) for variable in cells.kernel.variables()] == [
+            ("n", "42")
+        ]
 
 
 def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
@@ -204,15 +215,15 @@ def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
 
 def test_usage_adds_up() -> None:
     usage = UsageStats()
-    rest: dict[str, Any] = {
+    other_counts: dict[str, Any] = {
         "cost": 0.25,
         "output_tokens": 2,
         "cache_read_tokens": 3,
         "cache_creation_tokens": 4,
     }
-    usage.add(Usage(input_tokens=10, model="m", source="agent", **rest))
+    usage.add(Usage(input_tokens=10, model="m", source="agent", **other_counts))
     usage.add(Usage(input_tokens=1))
-    assert usage == UsageStats(input_tokens=11, calls=2, unpriced_calls=1, **rest)
+    assert usage == UsageStats(input_tokens=11, calls=2, unpriced_calls=1, **other_counts)
 
 
 def test_the_state_can_be_saved_and_printed_without_the_namespace(state: SessionState) -> None:
@@ -237,13 +248,13 @@ def test_two_sessions_do_not_mix(state: SessionState) -> None:
 
 
 def test_closing_leaves_nothing_behind(state: SessionState) -> None:
-    before = list(logging.getLogger("mahtab").handlers)
+    handlers_before = list(logging.getLogger("mahtab").handlers)
     log = state.log
     assert execute_code("n = 1", state) == ("", False)
     state.close()
     state.close()
     assert log.handlers == []
-    assert logging.getLogger("mahtab").handlers == before
+    assert logging.getLogger("mahtab").handlers == handlers_before
     assert state.globals_ns["n"] == 1
     assert execute_code("n + 1", state) == ("2\n", False), "it can be used again"
 

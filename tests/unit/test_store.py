@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import json
 import logging
 import os
@@ -27,11 +28,13 @@ from mahtab_tui.session.agent import load_messages
 from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.session_index import catch_up, find_sessions
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore, list_sessions, load_records
-from mahtab_tui.tui.namespace import VariableRows
+from mahtab_tui.tui.namespace.variables import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.records import emit, made, read_log
 from tests.unit.sqlite_sessions import HOLD, cell, texts
+
+SESSION = "0a1b2c3d"
 
 
 class FailingStore(MemoryStore):
@@ -44,15 +47,16 @@ class FailingStore(MemoryStore):
         self.attempts = 0
         self.written = threading.Condition()
 
-    def append(self, record: Record) -> None:
+    def append(self, *added: Record) -> None:
         with self.written:
             self.attempts += 1
             self.written.notify_all()
             if self.failing:
                 raise StoreError("The disk is full.")
-            if record.text == "never" or (self.never and record.tag == tags.NOTICE):
-                raise ValueError(record.text)
-            super().append(record)
+            for record in added:
+                if record.text == "never" or (self.never and record.tag == tags.NOTICE):
+                    raise ValueError(record.text)
+            super().append(*added)
 
     def partial(self, key: str, record: Record | None) -> None:
         with self.written:
@@ -62,6 +66,9 @@ class FailingStore(MemoryStore):
     def wait(self, condition: Callable[[], object]) -> None:
         with self.written:
             assert self.written.wait_for(condition, timeout=60)
+
+    def has(self, text: str) -> bool:
+        return any(record.text == text for record in self.records)
 
     def wait_partial(self, text: str) -> Record:
         """Wait until this is the only partial text."""
@@ -75,8 +82,9 @@ Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
-    monkeypatch.setattr(logger, "INTERVAL", 0.01)
-    store, display = FailingStore(), DisplayHandler()
+    monkeypatch.setattr(logger, "WRITE_INTERVAL_S", 0.01)
+    store = FailingStore()
+    display = DisplayHandler()
     log, _ = setup_logging(store)
     log.addHandler(display)
     yield log, store, display
@@ -107,7 +115,7 @@ def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> No
 def test_results_may_be_written_later_but_before_the_next_cell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logger, "LATER_S", 3_600.0)
+    monkeypatch.setattr(logger, "WRITE_DELAY_S", 3_600.0)
     store = FailingStore()
     log, _ = setup_logging(store, writes_later=True)
 
@@ -120,6 +128,7 @@ def test_results_may_be_written_later_but_before_the_next_cell(
     assert stored() == ["x = 1"]
     emit(log, tags.USER_REPL_IN, "y = 2", cell=2)
     assert stored() == ["x = 1", "", "said", "y = 2"]
+    assert store.attempts == 2, "records that waited are written at once"
     emit(log, tags.USER_REPL_OUT, "2", cell=2)
     close_logging(log)
     assert stored()[-1] == "2"
@@ -154,8 +163,8 @@ def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
     store.failing = True
     for number in range(50):
         emit(log, tags.USER_REPL_IN, f"{number}", cell=number)
-    seen = store.attempts
-    store.wait(lambda: store.attempts > seen + 2)  # it tries again by itself
+    previous_attempts = store.attempts
+    store.wait(lambda: store.attempts > previous_attempts + 2)  # it tries again by itself
     assert notices(log, display) == [
         "The disk is full. The session continues; new records stay in memory until they can be saved."
     ]
@@ -171,7 +180,7 @@ def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
 def test_backlog_is_bounded_and_lost_records_are_reported(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logger, "BACKLOG", 1_000)
+    monkeypatch.setattr(logger, "MAX_QUEUED_CHARS", 1_000)
     log, store, display = bus
     store.failing = True
     for number in range(30):
@@ -180,9 +189,26 @@ def test_backlog_is_bounded_and_lost_records_are_reported(
     emit(log, tags.USER_REPL_OUT, "last", cell=100)
     store.failing = False
     store.wait(lambda: any("missing" in record.text for record in store.records))
-    stored = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
-    assert stored == ["last"]
+    stored_texts = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
+    assert stored_texts == ["last"]
     assert any("32 records did not fit" in text for text in notices(log, display))
+
+
+def test_records_that_were_written_leave_space_for_the_next_backlog(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logger, "MAX_QUEUED_CHARS", 1_000)
+    log, store, display = bus
+    for first_number in (0, 8):
+        store.failing = True
+        for number in range(first_number, first_number + 8):
+            emit(log, tags.USER_REPL_OUT, f"{number:03}" + "x" * 97, cell=number)
+        store.failing = False
+        last_text = f"{first_number + 7:03}" + "x" * 97
+        store.wait(functools.partial(store.has, last_text))
+    outputs = [record for record in store.records if record.tag == tags.USER_REPL_OUT]
+    assert [record.attrs["cell"] for record in outputs] == list(range(16))
+    assert not any("did not fit" in text for text in notices(log, display))
 
 
 def test_backlog_is_written_on_close() -> None:
@@ -209,9 +235,9 @@ def test_unstorable_record_is_reported_and_the_others_are_stored(bus: Bus) -> No
 
 
 def claimed(session: str) -> SessionLock:
-    made = lock_session(session)
-    assert made is not None
-    return made
+    lock = lock_session(session)
+    assert lock is not None
+    return lock
 
 
 def files(home: Path) -> list[str]:
@@ -241,18 +267,18 @@ def test_sessions_of_a_read_only_home_are_shown(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     [row] = list_sessions(path)
     assert row.first == "why?"
-    assert [each.text for _, each in load_records(path, "one").records] == ["why?"]
+    assert [record.text for _, record in load_records(path, "one").records] == ["why?"]
     with pytest.raises(StoreError, match="readonly"):
         SqliteStore(path, "one").append(records.UserChat("more", turn=2))
 
 
 def test_session_has_one_lock_until_released(home: Path) -> None:
-    first = claimed("abc")
+    first_lock = claimed("abc")
     with pytest.raises(LockedElsewhere) as raised:
         lock_session("abc")
     assert raised.value.holder.pid == os.getpid()
     assert list(locked_sessions()) == ["abc"]
-    first.release()
+    first_lock.release()
     assert locked_sessions() == {}
     assert files(home) == []
     claimed("abc").release()
@@ -260,10 +286,10 @@ def test_session_has_one_lock_until_released(home: Path) -> None:
 
 @pytest.mark.parametrize("session", ["../../x", "a/b", "", ".", "é\N{SNOWMAN} %2F"])
 def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
-    made = claimed(session)
+    lock = claimed(session)
     assert list(locked_sessions()) == [session]
     assert len(files(home)) == 1
-    made.release()
+    lock.release()
 
 
 def test_killed_program_releases_its_lock_and_the_file_is_removed(home: Path) -> None:
@@ -287,35 +313,35 @@ def test_store_that_lost_its_lock_stops_writing_and_keeps_the_others_lock(
     home: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "sessions.db"
-    first = SqliteStore(path, "abc", claim=claimed("abc"))
-    first.append(cell(1, "one"))
-    first.append(made(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
-    assert first.output(1) == "printed"
+    first_store = SqliteStore(path, "abc", claim=claimed("abc"))
+    first_store.append(cell(1, "one"))
+    first_store.append(made(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
+    assert first_store.output(1) == "printed"
     delete_lock_files(home)
     second = SqliteStore(path, "abc", claim=claimed("abc"))
-    assert first.claim is not None
-    assert first.claim.lost
+    assert first_store.claim is not None
+    assert first_store.claim.lost
     with pytest.raises(StoreError, match="Another program now writes"):
-        first.append(cell(2, "lost"))
+        first_store.append(cell(2, "lost"))
     for partial in (made(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
         with pytest.raises(StoreError, match="Another program now writes"):
-            first.partial("k", partial)
-    assert first.output(1) is None, "another program's cell may have this number"
-    first.claim.release()
+            first_store.partial("k", partial)
+    assert first_store.output(1) is None, "another program's cell may have this number"
+    first_store.claim.release()
     second.append(cell(2, "two"))
     assert texts(path, "abc") == ["one", "printed", "two"]
     with pytest.raises(LockedElsewhere):
         lock_session("abc")
-    for store in (first, second):
+    for store in (first_store, second):
         store.close()
 
 
 def test_missing_lock_file_revokes_no_lock(home: Path) -> None:
-    first = claimed("abc")
+    first_lock = claimed("abc")
     delete_lock_files(home)
-    assert not first.lost
+    assert not first_lock.lost
     second = claimed("abc")
-    assert first.lost
+    assert first_lock.lost
     assert not second.lost
 
 
@@ -335,19 +361,18 @@ def test_no_session_is_claimed_when_locking_is_unavailable(
     [b"", b"{", b"[]", b'{"pid": "x", "since": 2}', b'{"pid": 1, "since": 1e300}', b"\xff" * 100],
 )
 def test_garbled_lock_file_still_locks(home: Path, content: bytes) -> None:
-    made = claimed("abc")
+    lock = claimed("abc")
     (home / ".mahtab" / "open" / "session-abc.lock").write_bytes(content)
     with pytest.raises(LockedElsewhere):
         lock_session("abc")
     assert "since" in locked_sessions()["abc"].sentence_part()
-    assert not made.lost
+    assert not lock.lost
 
 
 # Session files and logs that 0.1.0 wrote (`tests/data/0.1.0`) are read whole: they have a record of
 # every stored tag.
 
 WRITTEN = Path(__file__).parent.parent / "data" / "0.1.0"
-SESSION = "0a1b2c3d"
 
 
 @pytest.fixture
@@ -364,18 +389,13 @@ def past(sessions: Path) -> list[Record]:
 
 def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record]) -> None:
     with sqlite3.connect(sessions) as connection:
-        stored = connection.execute("select tag, attrs, text from record order by number")
+        stored_rows = connection.execute("select tag, attrs, text from record order by number")
         removed = ("touch", "memo")
-        rows = [row for row in stored if json.loads(row[1]).get("event") not in removed]
-    newer = set(
-        "user-undo review restore branch private assistant-thought notebook-file notebook-cell"
-        " last-conversation"
-        " notebook-output notebook-written".split()
-    )
+        rows = [row for row in stored_rows if json.loads(row[1]).get("event") not in removed]
     rows = [row for row in rows if row[0] != "pin"]  # removed since
-    assert {tag for tag, _, _ in rows} == {
-        tag for (tag, _), kind in KINDS.items() if kind.in_store
-    } - newer
+    assert {tag for tag, _, _ in rows} <= {
+        tag for (tag, _), record_class in KINDS.items() if record_class.in_store
+    }
     read = past[: len(rows)]
     assert [(record.tag, record.text) for record in read] == [(tag, text) for tag, _, text in rows]
     for record, (_, attrs, _) in zip(read, rows, strict=True):
@@ -388,13 +408,19 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
 
 
 def test_cell_running_when_killed_is_marked_as_cut(past: list[Record]) -> None:
-    last = past[-1]
-    assert isinstance(last, records.UserReplOut)
-    assert (last.cut, last.text, last.kinds) == (True, "begun\n", (("stdout", 6),))
+    last_record = past[-1]
+    assert isinstance(last_record, records.UserReplOut)
+    assert (last_record.cut, last_record.text, last_record.kinds) == (
+        True,
+        "begun\n",
+        (("stdout", 6),),
+    )
 
 
 def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
-    transcript, rows, searches = Transcript(since=past[-1].time + 1), VariableRows(), Trees()
+    transcript = Transcript(since=past[-1].time + 1)
+    rows = VariableRows()
+    searches = Trees()
     for pane in (transcript, rows, searches):
         pane.fold(past)
     cells = {entry.number: entry for entry in transcript.entries if isinstance(entry, Cell)}
@@ -405,17 +431,20 @@ def test_old_session_is_shown_as_it_was(past: list[Record]) -> None:
         ("codex", 0, False),
     ]
     assert (cells[1].removed, cells[4].removed) == ("hidden", "")
-    assert {"data", "total", "answer"} <= {row.name for row in rows.shown}
+    assert {"data", "total", "answer"} <= {row.name for row in rows.visible}
     assert [len(tree.nodes) for tree in searches] == [1, 5]
 
 
 def test_old_session_can_be_continued(past: list[Record]) -> None:
     messages = load_messages(past)
-    assert [(each.role, each.text) for each in messages[:3:2]] == [
+    assert [(message.role, message.text) for message in messages[:3:2]] == [
         ("user", "Count the data"),
         ("assistant", "It is **6**."),
     ]
-    assert "@a.png" in next(each for each in messages if each.text.startswith("what is")).context
+    assert (
+        "@a.png"
+        in next(message for message in messages if message.text.startswith("what is")).context
+    )
     assert [
         (record.mime, record.width, record.height)
         for record in past

@@ -27,11 +27,11 @@ from textual.message import Message
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import terminal_app
-from mahtab_tui.tui.terminal_app import MAX_DELAY_S, RATE, Collector, RecordPump
+from mahtab_tui.tui.terminal_app import FRAME_S, MAX_DELAY_S, Collector, RecordPump
 from mahtab_tui.tui.terminal_driver import report_thread_failures
 from mahtab_tui.tui.textual_fixes import (
-    LONGEST_PENDING,
-    LONGEST_SEQUENCE,
+    MAX_PENDING_CHARS,
+    MAX_SEQUENCE_CHARS,
     MAX_SILENCES,
     KeyParser,
 )
@@ -50,7 +50,7 @@ PIECES = [
 
 def read(*reads: str) -> list[Message]:
     parser = KeyParser()
-    messages = [message for each in reads for message in parser.feed(each)]
+    messages = [message for text in reads for message in parser.feed(text)]
     return [*messages, *parser.flush_pending()]
 
 
@@ -81,13 +81,29 @@ def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> 
     ],
 )
 def test_alt_with_a_letter_or_a_sign_is_a_key_that_types_nothing(sequence: str, key: str) -> None:
-    for reads in ((f"x\x1b{sequence}y",), ("x\x1b", f"{sequence}y")):
-        messages = [message for message in read(*reads) if isinstance(message, Key)]
-        assert [(each.key, each.is_printable) for each in messages] == [
-            ("x", True),
-            (key, False),
-            ("y", True),
-        ]
+    messages = [message for message in read(f"x\x1b{sequence}y") if isinstance(message, Key)]
+    assert [(message.key, message.is_printable) for message in messages] == [
+        ("x", True),
+        (key, False),
+        ("y", True),
+    ]
+
+
+@pytest.mark.parametrize("character", ["d", "D", "é", ".", "/", "1", ")"])
+def test_a_character_typed_right_behind_escape_is_typed(character: str) -> None:
+    messages = [message for message in read("x\x1b", f"{character}y") if isinstance(message, Key)]
+    assert [(message.key, message.character) for message in messages] == [
+        ("x", "x"),
+        ("escape", "\x1b"),
+        (messages[2].key, character),
+        ("y", "y"),
+    ]
+
+
+def test_a_mark_of_a_paste_may_be_cut_behind_its_escape() -> None:
+    (paste,) = read("\x1b[200~text\x1b", "no mark\x1b", "[201~")
+    assert isinstance(paste, Paste)
+    assert paste.text == "text\x1bno mark"
 
 
 def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
@@ -101,9 +117,9 @@ def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
 )
 def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
     parser = KeyParser()
-    for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
-        list(parser.feed(each) if each else parser.flush_pending())
-        assert len(parser._pending) <= LONGEST_PENDING
+    for text in [*reads, "", "\x1b[201~", "x" * MAX_SEQUENCE_CHARS]:
+        list(parser.feed(text) if text else parser.flush_pending())
+        assert len(parser._pending) <= MAX_PENDING_CHARS
     assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
 
 
@@ -123,10 +139,10 @@ def test_every_key_sequence_known_to_textual_is_read() -> None:
     ["\x1b[1;5A", "\x1b[<0;5;6M", "\x1b[97;5u", "\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t"],
 )
 def test_sequence_may_arrive_in_any_pieces(sequence: str) -> None:
-    whole = [str(message) for message in read(sequence)]
-    assert whole
+    messages = [str(message) for message in read(sequence)]
+    assert messages
     for cut in range(1, len(sequence)):
-        assert [str(message) for message in read(sequence[:cut], sequence[cut:])] == whole
+        assert [str(message) for message in read(sequence[:cut], sequence[cut:])] == messages
 
 
 def read_slowly(*reads: str) -> list[Message]:
@@ -156,20 +172,40 @@ def read_slowly(*reads: str) -> list[Message]:
     ids=repr,
 )
 def test_sequence_in_slow_pieces_is_never_typed(sequence: str) -> None:
-    whole = [str(message) for message in read(sequence)]
-    start = 5 if sequence.startswith("\x1b]") else 2
+    messages = [str(message) for message in read(sequence)]
+    start = 3 if sequence.startswith("\x1b]") else 2
     for cut in range(start, len(sequence)):
-        assert [str(message) for message in read_slowly(sequence[:cut], sequence[cut:])] == whole
+        assert [str(message) for message in read_slowly(sequence[:cut], sequence[cut:])] == messages
     if sequence.startswith(("\x1b[4", "\x1b]")):
         return
-    escape, *rest = read_slowly("\x1b", sequence[1:])
+    escape, *received = read_slowly("\x1b", sequence[1:])
     assert isinstance(escape, Key)
     assert escape.key == "escape"
-    assert list(map(str, rest)) == whole
+    assert list(map(str, received)) == messages
+
+
+@pytest.mark.parametrize(
+    ("start", "rest"),
+    [
+        ("\x1b]", "11;rgb:1e1e/1e1e/2e2e\x1b\\"),
+        ("\x1b", "]11;rgb:1e1e/1e1e/2e2e\x07"),
+        ("\x1bP", ">|xterm(390)\x1b\\"),
+        ("\x1b_", "Gi=31;OK\x1b\\"),
+    ],
+    ids=repr,
+)
+def test_rest_of_a_reply_is_not_typed_after_its_start_was_a_key(start: str, rest: str) -> None:
+    (key,) = read_slowly(start, rest)
+    assert isinstance(key, Key)
+    assert key.character in (None, "\x1b")
+    for first in (rest[:4], rest[:-1]):
+        assert [*read_slowly(start, first, rest[len(first) :])][1:] == []
+    typed = [message for message in read_slowly(start, "a") if isinstance(message, Key)]
+    assert typed[-1].character == "a"
 
 
 def test_sequence_without_an_end_is_dropped_after_a_second() -> None:
-    for start in ("\x1b[<0;5", "\x1b[1;", "\x1b]11;rgb:1e1e"):
+    for start in ("\x1b[<0;5", "\x1b[1;", "\x1b]11;rgb:1e1e", "\x1b]1"):
         parser = KeyParser()
         messages = list(parser.feed(start))
         for _ in range(MAX_SILENCES):
@@ -203,8 +239,9 @@ def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
     ("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr
 )
 def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
-    reply, first = f"{start}{'a' * 5_000}{end}", LONGEST_PENDING + 10
-    assert keys(reply[:first], *pieces(reply[first:], size), "b") == ["b"]
+    reply = f"{start}{'a' * 5_000}{end}"
+    first_size = MAX_PENDING_CHARS + 10
+    assert keys(reply[:first_size], *pieces(reply[first_size:], size), "b") == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -256,11 +293,11 @@ def test_paste_is_not_parsed_character_by_character(monkeypatch: pytest.MonkeyPa
         return feed(parser, data)
 
     monkeypatch.setattr(XTermParser, "feed", counted)
-    (first, paste, last) = read("a\x1b[200~" + "x" * 4_000, "y" * 4_000 + "\x1b[201~b")
+    (key_before, paste, key_after) = read("a\x1b[200~" + "x" * 4_000, "y" * 4_000 + "\x1b[201~b")
     assert isinstance(paste, Paste)
     assert paste.text == "x" * 4_000 + "y" * 4_000
-    assert isinstance(first, Key)
-    assert isinstance(last, Key)
+    assert isinstance(key_before, Key)
+    assert isinstance(key_after, Key)
     assert "".join(fed) == "ab"
 
 
@@ -271,7 +308,7 @@ def test_escape_is_a_key_when_nothing_follows() -> None:
 
 
 def test_alt_with_letters_are_keys() -> None:
-    assert keys("\x1b]") == ["right_square_bracket"]
+    assert keys("\x1b]") == ["alt+right_square_bracket"]
     assert keys("\x1bPab")[-2:] == ["a", "b"]
 
 
@@ -295,7 +332,7 @@ class Drawing:
         )
         self.pump = RecordPump(cast("App[None]", app))
         self.pump.folds = [self._fold]
-        self.pump.begin(self.log)
+        self.pump.install(self.log)
         monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
         monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
 
@@ -310,12 +347,12 @@ class Drawing:
     def second(self) -> int:
         """Return how many ticks of a second have drawn something."""
         drawn = 0
-        for number in range(round(1 / RATE)):
-            before = len(self.texts)
+        for number in range(round(1 / FRAME_S)):
+            old_count = len(self.texts)
             self.log_text(str(number))
             self.pump.tick()
-            self.now += RATE
-            drawn += len(self.texts) > before
+            self.now += FRAME_S
+            drawn += len(self.texts) > old_count
         return drawn
 
 
@@ -328,7 +365,7 @@ def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch
 def test_slow_drawing_skips_ticks_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     drawing = Drawing(monkeypatch, 0.015)
     assert drawing.second() == 15
-    drawing.now += RATE
+    drawing.now += FRAME_S
     drawing.pump.tick()
     assert drawing.texts == [str(number) for number in range(30)]
 
@@ -358,7 +395,7 @@ def test_the_pump_is_called_only_while_records_wait(monkeypatch: pytest.MonkeyPa
     assert len(drawing.calls) == 1, "at the first record that waits"
     drawing.calls.pop()()
     assert len(drawing.calls) == 1, "a frame later"
-    drawing.now += RATE
+    drawing.now += FRAME_S
     drawing.calls.pop()()
     assert drawing.texts[1:] == ["one", "two"]
     assert not drawing.calls
@@ -366,11 +403,12 @@ def test_the_pump_is_called_only_while_records_wait(monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def own_collector() -> Iterator[None]:
-    before, callbacks = gc.get_threshold(), list(gc.callbacks)
+    old_threshold = gc.get_threshold()
+    callbacks = list(gc.callbacks)
     yield
     gc.callbacks[:] = callbacks
     gc.unfreeze()
-    gc.set_threshold(*before)
+    gc.set_threshold(*old_threshold)
     gc.enable()
 
 
@@ -384,10 +422,10 @@ def test_collection_starts_after_the_first_screen_and_freezes_survivors_of_long_
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
     libraries = [[number] for number in range(1_000)]
-    monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
+    monkeypatch.setattr(terminal_app, "HEAVY_COLLECTION_S", 1e6)
     gc.collect()
     assert set(map(id, libraries)) <= set(map(id, gc.get_objects()))
-    monkeypatch.setattr(terminal_app, "HEAVY", 0.0)
+    monkeypatch.setattr(terminal_app, "HEAVY_COLLECTION_S", 0.0)
     gc.collect()
     assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), "they are not frozen"
 
@@ -402,11 +440,11 @@ def test_thread_failure_is_reported_with_its_name_and_traceback(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     reports: list[str] = []
-    before = threading.excepthook
+    old_hook = threading.excepthook
     with report_thread_failures(reports.append):
         run(lambda: [].pop())
         run(sys.exit)
-    assert threading.excepthook is before
+    assert threading.excepthook is old_hook
     assert len(reports) == 1
     assert reports[0].startswith(
         "Internal error in thread 'kernel reader'. If something breaks, restart with --continue.\n"
@@ -440,7 +478,8 @@ async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:
 
 
 async def test_only_the_newest_job_of_a_slot_counts() -> None:
-    started, done = list[str](), list[str]()
+    started = list[str]()
+    done = list[str]()
     go_on = threading.Event()
 
     def work(name: str) -> str:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from mahtab_tui.bus import terminal_screen
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.bus.terminal_screen import BLANKS, LONGEST, Screen, collapse, rewrites
+from mahtab_tui.bus.terminal_screen import MAX_BLANKS, MAX_LINE_COLUMNS, Screen, collapse, rewrites
 from mahtab_tui.kernel.cells import TerminalOutput
 
 SEQUENCES = "\x1b[K \x1b[0K \x1b[1K \x1b[2K \x1b[31m \x1b[0m".split(" ")
@@ -29,6 +29,14 @@ ERASES = "\x1b[J \x1b[1J \x1b[2J \x1b[K \x1b[1K \x1b[2K \x1b[?25l \x1b[31m \x1b[
 PRINTED = ["\n", "\r\n", "a", "bcd", "xyz", "\t", "a\n", "line\n"]
 MOVED = st.lists(st.sampled_from([*f"{CONTROLS} {ERASES}".split(" "), *PRINTED]), max_size=30)
 LINES = 5
+
+FAR = {
+    "right": "\x1b[9999999999C.",
+    "down": "\x1b[999999999B",
+    "right and down": "\x1b[5000;5000H.",
+    "right in each line": "x\x1b[999C.\n",
+    "thousands of digits": "\x1b[" + "9" * 9_000 + "A",
+}
 
 
 def trimmed(lines: list[str]) -> list[str]:
@@ -48,8 +56,8 @@ def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
     text = "".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal_screen, "HEIGHT", LINES)
-        shown = collapse(text)
-    lines = trimmed([plain(line).expandtabs(8) for line in shown.split("\n")])
+        collapsed = collapse(text)
+    lines = trimmed([plain(line).expandtabs(8) for line in collapsed.split("\n")])
     assert lines == on_a_small_terminal(text)
 
 
@@ -60,9 +68,9 @@ def test_text_in_pieces_renders_the_same(pieces: list[str], offsets: list[int]) 
     printed = TerminalOutput()
     for start, end in pairwise(cuts):
         printed.add("stdout", text[start:end])
-    shown, kinds = printed.text()
-    assert plain(shown).rstrip() == plain(collapse(text)).rstrip()
-    assert sum(count for _, count in kinds) == len(shown)
+    output, kinds = printed.text()
+    assert plain(output).rstrip() == plain(collapse(text)).rstrip()
+    assert sum(count for _, count in kinds) == len(output)
     assert rewrites(text) or not printed.rewritten
 
 
@@ -78,7 +86,7 @@ def test_collapsing_again_changes_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         ("abc\rX", "Xbc"),
         ("100%\r  5%", "  5%"),
@@ -94,8 +102,8 @@ def test_collapsing_again_changes_nothing(text: str) -> None:
         ("keeps\x1b]0;title\x07\rK", "Keeps"),
     ],
 )
-def test_line_is_overwritten(text: str, shown: str) -> None:
-    assert plain(collapse(text)) == shown
+def test_line_is_overwritten(text: str, expected_text: str) -> None:
+    assert plain(collapse(text)) == expected_text
 
 
 def test_colours_stay_with_their_text() -> None:
@@ -115,20 +123,11 @@ def test_colour_continues_over_lines() -> None:
     assert looks == {"a": "color(1)", "X": "bold color(1)", "c": "color(1)"}
 
 
-FAR = {
-    "right": "\x1b[9999999999C.",
-    "down": "\x1b[999999999B",
-    "right and down": "\x1b[5000;5000H.",
-    "right in each line": "x\x1b[999C.\n",
-    "thousands of digits": "\x1b[" + "9" * 9_000 + "A",
-}
-
-
 @pytest.mark.parametrize("piece", FAR.values(), ids=FAR)
 def test_no_cursor_move_creates_huge_output(piece: str) -> None:
     assert len(collapse(piece * 10)) < 120_000
     times = 1_000_000 // len(piece)
-    assert len(collapse(piece * times)) <= 8 * len(piece) * times + BLANKS
+    assert len(collapse(piece * times)) <= 8 * len(piece) * times + MAX_BLANKS
 
 
 @pytest.mark.parametrize("end", ["\b", ""])
@@ -136,7 +135,7 @@ def test_endless_line_is_broken(end: str) -> None:
     screen = Screen()
     for _ in range(50):
         screen.feed("x" * 10_000 + end)
-    assert max(map(len, screen.rows())) <= LONGEST + 10_000
+    assert max(map(len, screen.rows())) <= MAX_LINE_COLUMNS + 10_000
 
 
 def test_traceback_starts_below_a_moved_cursor() -> None:
@@ -190,5 +189,5 @@ def test_rich_bars_have_one_line_each() -> None:
 @pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
 def test_erasing_a_wide_line_takes_linear_time(erase: str) -> None:
     output = TerminalOutput()
-    output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 300_000)
+    output.add("stdout", "x" * (MAX_LINE_COLUMNS - 1_000) + "\b\b" + erase * 300_000)
     assert output.text()[0].strip() in ("", "x")

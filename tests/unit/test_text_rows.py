@@ -12,7 +12,13 @@ from rich.style import Style
 
 from mahtab_tui.tui.rows import text_window
 from mahtab_tui.tui.rows.row import MAX_LINE_CHARS, cut_spans, hard_cuts, shorten_line
-from mahtab_tui.tui.rows.text_window import LINE, LocalText, TextRow, TextWindow, find_match
+from mahtab_tui.tui.rows.text_window import (
+    LINE_PART_CHARS,
+    LocalText,
+    TextRow,
+    TextWindow,
+    find_match,
+)
 
 _TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
 
@@ -42,12 +48,12 @@ def test_scrolling_up_and_down_shows_the_same_rows(
 ) -> None:
     rows = all_rows(text, width)
     index = data.draw(st.integers(0, len(rows) - 1))
-    shown = window(text)
-    assert shown.rows(rows[index].start, 3, width) == rows[index : index + 3]
-    back = shown.up(rows[index].start, 2, width)
+    row_window = window(text)
+    assert row_window.rows(rows[index].start, 3, width) == rows[index : index + 3]
+    back = row_window.up(rows[index].start, 2, width)
     assert back == rows[max(0, index - 2)].start
-    assert shown.down(back, min(2, index), width) == rows[index].start
-    assert shown.row_at(rows[index].start, width) == rows[index].start
+    assert row_window.down(back, min(2, index), width) == rows[index].start
+    assert row_window.row_at(rows[index].start, width) == rows[index].start
 
 
 def test_drawn_text_is_harmless_and_hides_nothing() -> None:
@@ -56,12 +62,14 @@ def test_drawn_text_is_harmless_and_hides_nothing() -> None:
 
 
 def test_endless_line_is_shown_in_pieces() -> None:
-    text = "x" * (3 * LINE) + "\nend"
-    shown = window(text)
-    middle = shown.row_at(2 * LINE + 100, 100)
-    assert shown.rows(middle, 1, 100)[0].text == "x" * 100
-    last = shown.row_at(len(text) - 1, 100)
-    assert shown.rows(last, 2, 100) == [TextRow(3 * LINE + 1, 3 * LINE + 4, 2, "end")]
+    text = "x" * (3 * LINE_PART_CHARS) + "\nend"
+    row_window = window(text)
+    middle = row_window.row_at(2 * LINE_PART_CHARS + 100, 100)
+    assert row_window.rows(middle, 1, 100)[0].text == "x" * 100
+    last_position = row_window.row_at(len(text) - 1, 100)
+    assert row_window.rows(last_position, 2, 100) == [
+        TextRow(3 * LINE_PART_CHARS + 1, 3 * LINE_PART_CHARS + 4, 2, "end")
+    ]
 
 
 @given(
@@ -69,13 +77,16 @@ def test_endless_line_is_shown_in_pieces() -> None:
     st.data(),
 )
 def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None:
-    local, start = LocalText(text), data.draw(st.integers(0, len(text)))
+    local = LocalText(text)
+    start = data.draw(st.integers(0, len(text)))
     spans = [match.span() for match in re.finditer("needle", text, re.IGNORECASE)]
-    after = [span for span in spans if span[0] >= start] or spans
-    before = [span for span in spans if span[0] < start] or spans
-    with mock.patch.object(text_window, "BLOCK", data.draw(st.sampled_from([7, 20]))):
-        assert find_match(local, "needle", start) == next(iter(after), None)
-        assert find_match(local, "needle", start, backwards=True) == next(iter(before[::-1]), None)
+    later_spans = [span for span in spans if span[0] >= start] or spans
+    earlier_spans = [span for span in spans if span[0] < start] or spans
+    with mock.patch.object(text_window, "BLOCK_CHARS", data.draw(st.sampled_from([7, 20]))):
+        assert find_match(local, "needle", start) == next(iter(later_spans), None)
+        assert find_match(local, "needle", start, backwards=True) == next(
+            iter(earlier_spans[::-1]), None
+        )
         assert (find_match(local, "NEEDLE", start) is None) == ("NEEDLE" not in text)
         assert local.line_number(len(text)) == text.count("\n") + 1
 
@@ -85,14 +96,16 @@ def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None
 
 @pytest.mark.timeout(60)  # cutting a copy for each row would take hours
 def test_cutting_a_line_copies_each_character_once() -> None:
-    line, style = "a" * 20_000_000, Style()
+    line = "a" * 20_000_000
+    style = Style()
     rows = list(cut_spans([(line, style)], hard_cuts(line, 80)))
     assert len(rows) == 250_000
     assert {len(text) for row in rows for text, _ in row} == {80}
 
 
 def test_rows_contain_only_their_own_spans() -> None:
-    bold, plain = Style(bold=True), Style()
+    bold = Style(bold=True)
+    plain = Style()
     spans = [("abc", bold), ("defgh", plain), ("", bold), ("i", bold)]
     assert list(cut_spans(spans, [0, 2, 4, 8])) == [
         [("ab", bold)],
@@ -107,8 +120,8 @@ def test_rows_contain_only_their_own_spans() -> None:
 @pytest.mark.parametrize("size", [MAX_LINE_CHARS + 1, 6_000_000])
 def test_long_line_shows_both_ends_and_the_omitted_count(size: int) -> None:
     line = "x = '" + "a" * (size - 11) + "'; end"[:6]
-    shown = shorten_line(line)
-    assert len(shown) <= MAX_LINE_CHARS
-    assert shown.startswith("x = 'aaa")
-    assert shown.endswith("'; end")
-    assert f"{size - MAX_LINE_CHARS * 9 // 10:,} characters of this line are not shown" in shown
+    shortened = shorten_line(line)
+    assert len(shortened) <= MAX_LINE_CHARS
+    assert shortened.startswith("x = 'aaa")
+    assert shortened.endswith("'; end")
+    assert f"{size - MAX_LINE_CHARS * 9 // 10:,} characters of this line are not shown" in shortened

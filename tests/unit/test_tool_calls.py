@@ -20,8 +20,8 @@ from langchain_core.messages import (
 from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent
-from mahtab_tui.agent.graph import AgentState
-from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
+from mahtab_tui.agent.state import AgentState
+from mahtab_tui.agent.tool_calls import MAX_CALLS, parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
@@ -31,15 +31,18 @@ from tests.tool_calling import Answer, Caller, calling_agent, calls
 
 pytestmark = pytest.mark.usefixtures("project_files")
 
+TOOLS = ("read_file", "search_code")
+
 
 class Nothing(BaseModel):
     pass
 
 
-waits, released = threading.Event(), threading.Event()
+waits = threading.Event()
+released = threading.Event()
 
 
-def wait(at: Workplace, given: Nothing) -> str:
+def wait(at: Workplace, arguments: Nothing) -> str:
     """Wait, and ignore cancellation."""
     waits.set()
     released.wait(20)
@@ -49,7 +52,7 @@ def wait(at: Workplace, given: Nothing) -> str:
 seen: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
 
-def heed(at: Workplace, given: Nothing) -> str:
+def heed(at: Workplace, arguments: Nothing) -> str:
     """Wait, then record whether it was cancelled."""
     waits.set()
     released.wait(20)
@@ -57,26 +60,30 @@ def heed(at: Workplace, given: Nothing) -> str:
     return "late"
 
 
-def leave(at: Workplace, given: Nothing) -> str:
+def leave(at: Workplace, arguments: Nothing) -> str:
     """End the thread."""
     raise KeyboardInterrupt
 
 
-waiting, heeding, leaving = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave, Nothing)
+waiting = Tool(wait, Nothing)
+heeding = Tool(heed, Nothing)
+leaving = Tool(leave, Nothing)
 
 
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the tools above; must be requested before `desk`."""
     names = ("waiting", "heeding", "leaving")
-    found = EntryPoints(
-        EntryPoint(each, f"{__name__}:{each}", "mahtab_tui.tools") for each in names
+    entry_points = EntryPoints(
+        EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools") for name in names
     )
-    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
+    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: entry_points)
 
 
-def run(desk: Desk, *answers: Answer, max_turns: int = 5, **more: Any) -> tuple[AgentState, Caller]:
-    model = Caller(answers=list(answers), **more)
+def run(
+    desk: Desk, *answers: Answer, max_turns: int = 5, **options: Any
+) -> tuple[AgentState, Caller]:
+    model = Caller(answers=list(answers), **options)
     tools = desk.session.tools()
     return desk.run(llm=model, max_turns=max_turns, tools=tools, reflection="never"), model
 
@@ -115,34 +122,44 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
 
 
 def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk) -> None:
-    code, skill = ("search_code", {"pattern": "y"}), ("load_skill", {"name": "tidy"})
+    code = ("search_code", {"pattern": "y"})
+    skill = ("load_skill", {"name": "tidy"})
     state, model = run(desk, calls(code, skill, ("search_skills", {"query": "tidy"})), "Done.")
-    ended = [call for call, _, outcome in tool_events(desk) if outcome == "ok"]
-    assert ended == ["1.0.0", "1.0.1", "1.0.2"]
-    sent = [each.tool_call_id for each in model.asked[1] if isinstance(each, ToolMessage)]
+    completed_calls = [call for call, _, outcome in tool_events(desk) if outcome == "ok"]
+    assert completed_calls == ["1.0.0", "1.0.1", "1.0.2"]
+    sent = [message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)]
     assert sent == ["id-0", "id-1", "id-2"]
     assert state["tool_count"] == 3
 
 
 def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
+    shown_arguments: list[str] = []
     desk.when(
-        tags.ASSISTANT_TOOL, lambda record: shown.append(record.attrs["arguments"]), state="running"
+        tags.ASSISTANT_TOOL,
+        lambda record: shown_arguments.append(record.attrs["arguments"]),
+        state="running",
     )
     tools = desk.session.tools()
     ran: list[Any] = []
-    whole = tools.run
+    run_tool = tools.run
 
     def noting(name: str, arguments: Any, cancelled: Any) -> str:
         ran.append(arguments)
-        assert len(shown) == len(ran), "it is shown before it runs"
-        return whole(name, arguments, cancelled)
+        assert len(shown_arguments) == len(ran), "it is shown before it runs"
+        return run_tool(name, arguments, cancelled)
 
     monkeypatch.setattr(tools, "run", noting)
-    given: list[dict[str, Any]] = [{"pattern": 'a"b\\n\u202e', "limit": 3}, {"pattern": "\ud800"}]
-    run(desk, calls(*(("search_code", arguments) for arguments in given)), "Done.")
-    assert [json.loads(text) for text in shown] == ran == [given[0], {"pattern": "\ufffd"}]
-    assert shown[1] == '{"pattern": "\ufffd"}'
+    requested_arguments: list[dict[str, Any]] = [
+        {"pattern": 'a"b\\n\u202e', "limit": 3},
+        {"pattern": "\ud800"},
+    ]
+    run(desk, calls(*(("search_code", arguments) for arguments in requested_arguments)), "Done.")
+    assert (
+        [json.loads(text) for text in shown_arguments]
+        == ran
+        == [requested_arguments[0], {"pattern": "\ufffd"}]
+    )
+    assert shown_arguments[1] == '{"pattern": "\ufffd"}'
 
 
 @pytest.mark.parametrize(
@@ -180,11 +197,11 @@ def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
 
 
 def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
-    many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MOST_CALLS + 3)]
-    state, model = run(desk, calls(*many), "That is enough.")
+    read_calls = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MAX_CALLS + 3)]
+    state, model = run(desk, calls(*read_calls), "That is enough.")
     outcomes = Counter(outcome for _, _, outcome in tool_events(desk))
-    assert outcomes == {"ok": MOST_CALLS, "refused": 2, "running": MOST_CALLS}
-    assert state["tool_count"] == MOST_CALLS, "refused calls do not count"
+    assert outcomes == {"ok": MAX_CALLS, "refused": 2, "running": MAX_CALLS}
+    assert state["tool_count"] == MAX_CALLS, "refused calls do not count"
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
     sent = "".join(results(model.asked[1]))
     assert sent.count("Not called: one question may make 25 tool calls.") == 2
@@ -265,15 +282,13 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
     model = FakeModel(script=[*calls(("read_file", {"path": "app.py"})), "And then"])
     options = {"tools": ["read_file"]}
     answer = read(model, cancelled=cancelled, on_token=on_token, options=options)
-    ended = (True, "") if ends == "stopped" else (False, "The line is dead.")
-    assert (answer.stopped, answer.failure) == ended
+    expected_end = (True, "") if ends == "stopped" else (False, "The line is dead.")
+    assert (answer.stopped, answer.failure) == expected_end
     assert (answer.message, list(answer.calls)) == (None, [])
 
 
 # Tool calls that a model writes as text are made or refused, and never run as Python; copied tags
 # are removed.
-
-TOOLS = ("read_file", "search_code")
 
 
 @pytest.mark.parametrize(
@@ -289,18 +304,18 @@ TOOLS = ("read_file", "search_code")
     ],
 )
 def test_written_call_is_parsed(text: str) -> None:
-    before = "Let me see.\n\n" if text[0] in "`<" else ""
-    rest, (call,) = parse_written_calls(before + text, TOOLS)
+    introduction = "Let me see.\n\n" if text[0] in "`<" else ""
+    prose, (call,) = parse_written_calls(introduction + text, TOOLS)
     arguments = {"path": "app.py"}
     assert (call["name"], call["arguments"], call["problem"]) == ("read_file", arguments, "")
-    assert rest in ("", "Let me see.")
+    assert prose in ("", "Let me see.")
 
 
 def test_written_calls_have_different_ids() -> None:
     call = '{"name": "read_file", "arguments": {}}'
     text = f"```json\n[{call}, {call}]\n```\n```json\n{call}\n```"
-    _, found = parse_written_calls(text, TOOLS)
-    assert [call["id"] for call in found] == ["written_0", "written_1", "written_2"]
+    _, written_calls = parse_written_calls(text, TOOLS)
+    assert [call["id"] for call in written_calls] == ["written_0", "written_1", "written_2"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
 from mahtab_tui.knowledge.skills import SkillsLoader
 from mahtab_tui.tools import Tool, ToolError, Toolset, Workplace, get_all_tools
-from mahtab_tui.worker.control import Host, make_host_function
+from mahtab_tui.worker.link.control import Host, make_host_function
 from tests.skills import write_skill
 from tests.unit.test_project_files import ESCAPES
 
@@ -41,7 +41,7 @@ def failure(tools: Toolset, name: str, arguments: dict[str, Any]) -> str:
 
 
 def namespace_functions(tools: Toolset) -> dict[str, Any]:
-    return {each.name: make_host_function(each._asdict()) for each in tools.functions()}
+    return {function.name: make_host_function(function._asdict()) for function in tools.functions()}
 
 
 def test_tools_are_langchain_tools_with_schemas_and_failures_as_text(project: Path) -> None:
@@ -90,14 +90,14 @@ def test_each_argument_reaches_the_implementation(tmp_path: Path) -> None:
     (tmp_path / "skills" / "tidy" / "more.md").write_text("And sweep.")
     run = toolset(tmp_path).run
 
-    def search(**more: Any) -> list[str]:
-        found = run("search_code", {"pattern": "alpha", "file_pattern": "*.txt", **more})
-        return [line.strip() for line in found.splitlines()[1:]]
+    def search(**more_arguments: Any) -> list[str]:
+        output = run("search_code", {"pattern": "alpha", "file_pattern": "*.txt", **more_arguments})
+        return [line.strip() for line in output.splitlines()[1:]]
 
     assert search(context_lines=1) == ["1- Alpha", "2: alpha", "3- ALPHA"]
-    *lines, more = search(ignore_case=True, limit=2)
+    *lines, more_arguments = search(ignore_case=True, limit=2)
     assert lines == ["1: Alpha", "2: alpha", "3- ALPHA", "4- omega"]
-    assert more == "[There is more; narrow the pattern or raise limit.]"
+    assert more_arguments == "[There is more; narrow the pattern or raise limit.]"
     assert run("search_code", {"pattern": "SSE", "encoding": "cp273"}) == "b.cbl\n     1: GRÜSSE"
     assert run("read_file", {"path": "a.txt", "start": 2, "end": 2}) == "     2  alpha"
     assert run("read_file", {"path": "b.cbl", "encoding": "cp273"}) == "     1  GRÜSSE"
@@ -113,38 +113,40 @@ def test_waiting_caller_can_cancel_a_search(tmp_path: Path) -> None:
     (tmp_path / "endless.txt").write_text("a" * 40)
     cancelled = threading.Event()
     cancelled.set()
-    found = toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled)
-    assert found == "[Cancelled.]"
+    output = toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled)
+    assert output == "[Cancelled.]"
 
 
 def test_namespace_functions_use_the_same_definitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append((name, args))))
-    made = namespace_functions(toolset(tmp_path))
-    assert list(made) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
+    host_calls: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(
+        Host, "call", staticmethod(lambda name, args: host_calls.append((name, args)))
+    )
+    functions = namespace_functions(toolset(tmp_path))
+    assert list(functions) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
     parameters = "path: 'str', start: 'int' = 1, end: 'int | None' = None, encoding: 'str' = ''"
-    assert str(inspect.signature(made["read_file"])) == f"({parameters}) -> 'str'"
-    doc = inspect.getdoc(made["load_skill"]) or ""
+    assert str(inspect.signature(functions["read_file"])) == f"({parameters}) -> 'str'"
+    doc = inspect.getdoc(functions["load_skill"]) or ""
     assert doc.startswith("Return the instructions of a skill")
-    made["read_file"](tmp_path, end=3)
-    made["skill"]("tidy", "the desk")
-    assert asked == [
+    functions["read_file"](tmp_path, end=3)
+    functions["skill"]("tidy", "the desk")
+    assert host_calls == [
         ("read_file", {"path": str(tmp_path), "start": 1, "end": 3, "encoding": ""}),
         ("load_skill", {"name": "tidy", "args": "the desk", "file": ""}),
     ]
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'path'"):
-        made["read_file"]()
+        functions["read_file"]()
 
 
 def test_numbers_of_other_libraries_arrive_as_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append(args["limit"])))
+    limits: list[Any] = []
+    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: limits.append(args["limit"])))
     namespace_functions(toolset(tmp_path))["search_skills"]("x", numpy.int64(7))
-    assert (asked, type(asked[0])) == ([7], int)
+    assert (limits, type(limits[0])) == ([7], int)
 
 
 @pytest.mark.parametrize("path", ESCAPES)
@@ -158,11 +160,11 @@ def test_tool_paths_cannot_leave_the_source_or_skill_folder(tmp_path: Path, path
     tools = toolset(folder)
     skill = {"name": "tidy", "file": path}
     for name, arguments in (("read_file", {"path": path}), ("load_skill", skill)):
-        given = ""
+        output = ""
         with contextlib.suppress(ToolError):
-            given = tools.run(name, arguments)
-        assert "the secret" not in given
-        assert "root:" not in given
+            output = tools.run(name, arguments)
+        assert "the secret" not in output
+        assert "root:" not in output
 
 
 # Tools that packages provide by an entry point.
@@ -173,15 +175,15 @@ class CountLines(BaseModel):
     times: int = 1
 
 
-def count_lines(at: Workplace, given: CountLines) -> str:
+def count_lines(at: Workplace, arguments: CountLines) -> str:
     """Return how many lines a file of the project has."""
-    return str(given.times * len(at.code.read_file(given.path).splitlines()))
+    return str(arguments.times * len(at.code.read_file(arguments.path).splitlines()))
 
 
 counting = Tool(count_lines, CountLines)
 
 
-def without_words(at: Workplace, given: CountLines) -> str:
+def without_words(at: Workplace, arguments: CountLines) -> str:
     return ""
 
 
@@ -190,7 +192,7 @@ builtin_name = Tool(lambda at, given: "", CountLines)
 no_tool = 42
 
 
-def raising(at: Workplace, given: CountLines) -> str:
+def raising(at: Workplace, arguments: CountLines) -> str:
     """Raise an error."""
     raise KeyError("a plug-in's")
 
@@ -198,7 +200,7 @@ def raising(at: Workplace, given: CountLines) -> str:
 failing = Tool(raising, CountLines)
 
 
-def leaving(at: Workplace, given: CountLines) -> str:
+def leaving(at: Workplace, arguments: CountLines) -> str:
     """End the thread."""
     raise SystemExit(3)
 
@@ -208,12 +210,13 @@ class Unspeakable(Exception):
         raise ValueError
 
 
-def unspeakable(at: Workplace, given: CountLines) -> str:
+def unspeakable(at: Workplace, arguments: CountLines) -> str:
     """Raise an error that cannot be shown."""
     raise Unspeakable
 
 
-exiting, wordless_failing = Tool(leaving, CountLines), Tool(unspeakable, CountLines)
+exiting = Tool(leaving, CountLines)
+wordless_failing = Tool(unspeakable, CountLines)
 
 
 class Colour(Enum):
@@ -229,16 +232,16 @@ class Odd(BaseModel):
     word: str
 
 
-def odd_one(at: Workplace, given: Odd) -> str:
+def odd_one(at: Workplace, arguments: Odd) -> str:
     """Return the arguments."""
-    return f"{given.times} {given.path!s} {given.colour} {given.names} {given.word}"
+    return f"{arguments.times} {arguments.path!s} {arguments.colour} {arguments.names} {arguments.word}"
 
 
 odd = Tool(odd_one, Odd)
 
 
 def named(name: str) -> Callable[[Workplace, Any], str]:
-    def function(at: Workplace, given: CountLines) -> str:
+    def function(at: Workplace, arguments: CountLines) -> str:
         """Do something."""
         return name
 
@@ -267,8 +270,10 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
     def provide(*names: str) -> None:
         values = (name if ":" in name else f"{__name__}:{name}" for name in names)
         group = "mahtab_tui.tools"
-        found = EntryPoints(EntryPoint(each.partition(":")[2], each, group) for each in values)
-        monkeypatch.setattr(f"{group}.entry_points", lambda group: found.select(group=group))
+        entry_points = EntryPoints(
+            EntryPoint(value.partition(":")[2], value, group) for value in values
+        )
+        monkeypatch.setattr(f"{group}.entry_points", lambda group: entry_points.select(group=group))
 
     return provide
 

@@ -13,13 +13,63 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, TracebackFrame
+from mahtab_tui.bus.values import TracebackFrame
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.screens.output import frame_cell, read_code
-from mahtab_tui.worker.compiling import cache_source
-from mahtab_tui.worker.hints import LONGEST, hint_for
-from mahtab_tui.worker.tracebacks import Traceback, cell_filename, describe_safely, syntax_error
+from mahtab_tui.worker.cells.compiling import cache_source
+from mahtab_tui.worker.cells.hints import MAX_HINT_CHARS, hint_for
+from mahtab_tui.worker.cells.tracebacks import (
+    Traceback,
+    cell_filename,
+    describe_safely,
+    syntax_error,
+)
 
 # The frames that a traceback lists besides its text.
+
+MISSING_COLUMN = """
+df['fare']
+df.loc[0, 'fare']
+df.sort_values('fare')
+df.groupby('fare').mean()
+df.groupby('Name')['fare'].mean()
+df.groupby('Name').agg({'fare': 'mean'})
+df.merge(df, on='fare')
+df.drop(columns=['fare'])
+df.astype({'fare': 'int'})
+df.rename(columns={'fare': 'x'}, errors='raise')
+df.query('fare > 1')
+(lambda table: table['fare'])(df)
+df.fare
+"""
+
+SPIES = """
+ran = []
+class Meta(type):
+    def __getattribute__(cls, name): ran.append(name); return super().__getattribute__(name)
+class Spy(metaclass=Meta):
+    def __getattr__(self, name): ran.append(name); raise AttributeError(name)
+    def __eq__(self, other): ran.append("eq"); return False
+    def __hash__(self): ran.append("hash"); return 1
+    def __len__(self): ran.append("len"); return 1
+    def __repr__(self): ran.append("repr"); return "spy"
+    def __dir__(self): ran.append("dir"); return []
+    @property
+    def columns(self): ran.append("columns"); return []
+class Table(pd.DataFrame):
+    @property
+    def columns(self): ran.append("columns"); return pd.Index(["Fare"])
+    def __len__(self): ran.append("len"); return 1
+class Keys(dict):
+    def __iter__(self): ran.append("iter"); return iter(())
+    def __contains__(self, key): ran.append("in"); return False
+spy, keys, table = Spy(), Keys(), Table({"Fare": [1]})
+objects = pd.DataFrame({"Fare": [1]})
+objects["who"] = pd.Series([spy], dtype=object)
+d = {"Fare": spy, 1: spy}
+"""
+
+FAILING = ["d['fare']", "objects['who'] + 1", "objects['fare']", "keys['fare']", "missing_name"]
 
 
 def raised(code: str) -> Traceback:
@@ -50,8 +100,9 @@ def frame_locations(traceback: Traceback) -> list[tuple[str, int, str]]:
 def test_each_frame_knows_its_line_of_the_text() -> None:
     traceback = raised("def f():\n    1 / 0\n\nf()")
     assert frame_locations(traceback) == [("In [1]", 4, "<module>"), ("In [1]", 2, "f")]
-    first, second = '  File "In [1]", line 4, in <module>', '  File "In [1]", line 2, in f'
-    assert rows(traceback) == [first, second]
+    first_row = '  File "In [1]", line 4, in <module>'
+    second_row = '  File "In [1]", line 2, in f'
+    assert rows(traceback) == [first_row, second_row]
     assert "\0" not in traceback.text
     longer = traceback.with_last_line("Hint: divide by something else")
     assert longer.text == traceback.text + "Hint: divide by something else\n"
@@ -121,9 +172,9 @@ def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
     hidden = sum(frame.row == 2 for frame in traceback.frames)
     assert lines[-3:] == [f"  … {hidden} frames in pandas", "KeyError: 'fare'", ""]
     assert "direct cause" not in traceback.text, "pandas' own KeyError says the same"
-    shown = [frame for frame in traceback.frames if frame.row]
-    assert [frame.function for frame in shown[:2]] == ["<module>", "look"]
-    for frame in shown[2:]:
+    source_frames = [frame for frame in traceback.frames if frame.row]
+    assert [frame.function for frame in source_frames[:2]] == ["<module>", "look"]
+    for frame in source_frames[2:]:
         assert "site-packages/pandas/" in frame.file
 
 
@@ -183,7 +234,7 @@ def test_exception_group_counts_library_frames() -> None:
 def marked(file: str, line: int, cell: str | None = None) -> str:
     """Return the marked line in the source of a frame. cell: the code of cell 7."""
     frame = TracebackFrame(file, line, "f", 1)
-    code = read_code(frame, lambda number: cell if number == 7 else None)
+    code = read_code(frame, {} if cell is None else {7: cell})
     return "none" if code.line is None else code.text[code.line.start : code.line.stop]
 
 
@@ -257,34 +308,17 @@ def titanic() -> dict[str, Any]:
     return {**tables, "pd": pd, "pl": pl, "np": np}
 
 
-MISSING_COLUMN = """
-df['fare']
-df.loc[0, 'fare']
-df.sort_values('fare')
-df.groupby('fare').mean()
-df.groupby('Name')['fare'].mean()
-df.groupby('Name').agg({'fare': 'mean'})
-df.merge(df, on='fare')
-df.drop(columns=['fare'])
-df.astype({'fare': 'int'})
-df.rename(columns={'fare': 'x'}, errors='raise')
-df.query('fare > 1')
-(lambda table: table['fare'])(df)
-df.fare
-"""
-
-
 @pytest.mark.parametrize("code", MISSING_COLUMN.strip().split("\n"))
 def test_missing_column_hint_lists_columns(code: str) -> None:
-    shown, hint = shown_and_hint(code, **titanic())
+    message, hint = shown_and_hint(code, **titanic())
     assert "'fare'" in hint
-    assert "'Fare'" in shown + hint
+    assert "'Fare'" in message + hint
     assert "Columns of df: PassengerId, Fare, Name, day, price" in hint
-    assert "site-packages" not in shown
+    assert "site-packages" not in message
 
 
 @pytest.mark.parametrize(
-    ("code", "wanted"),
+    ("code", "expected_texts"),
     [
         ("df.dropna()['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns: PassengerId"]),
         ("df[['a', 'b']]", ["there is no column 'a', 'b'"]),
@@ -329,6 +363,7 @@ def test_missing_column_hint_lists_columns(code: str) -> None:
         ("d = {'a': [{'total': 1}]}\nd['a'][0]['totl']", ["no key 'totl'. Did you mean 'total'?"]),
         ("df.append(df)", ["use pd.concat([a, b])"]),
         ("p.sort_values('Fare')", ["no .sort_values: use .sort(by)"]),
+        ("p.append(p)", ["no .append: use pl.concat([a, b])"]),
         ("x = [2, 1].sort()\nx.index(1)", ["the value is None", "inplace=True"]),
         (
             "df[df['Fare'] > 1 and df['Name'] == 'Ann']",
@@ -348,14 +383,14 @@ def test_missing_column_hint_lists_columns(code: str) -> None:
         ),
     ],
 )
-def test_hints(code: str, wanted: list[str]) -> None:
-    shown, hint = shown_and_hint(code, **titanic())
+def test_hints(code: str, expected_texts: list[str]) -> None:
+    message, hint = shown_and_hint(code, **titanic())
     assert hint.startswith("Hint: ")
-    assert [text for text in wanted if text not in hint] == [], shown + hint
+    assert [text for text in expected_texts if text not in hint] == [], message + hint
 
 
 @pytest.mark.parametrize(
-    ("code", "wanted"),
+    ("code", "expected_text"),
     [
         ("np.zeros(3)", "Hint: import numpy as np"),
         ("df.head()", "Hint: there is no variable 'df'. Tables: cars (DataFrame, 2 × 5)"),
@@ -367,11 +402,11 @@ def test_hints(code: str, wanted: list[str]) -> None:
         ("statistics.mean([1])", "import statistics"),
     ],
 )
-def test_names_are_suggested_once(code: str, wanted: str) -> None:
+def test_names_are_suggested_once(code: str, expected_text: str) -> None:
     """Since Python 3.12 tracebacks do so, too."""
-    shown, hint = shown_and_hint(code, passenger=1, cars=titanic()["df"])
-    assert (shown + hint).count("Did you") <= 1
-    assert wanted in shown.rpartition("Error: ")[2] + hint
+    message, hint = shown_and_hint(code, passenger=1, cars=titanic()["df"])
+    assert (message + hint).count("Did you") <= 1
+    assert expected_text in message.rpartition("Error: ")[2] + hint
 
 
 def test_missing_file_hint_names_files(project: Path) -> None:
@@ -380,18 +415,18 @@ def test_missing_file_hint_names_files(project: Path) -> None:
     cars = titanic()["df"]
     loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
     files = "Files here: Cars_2020.csv, notes.txt"
-    found = hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)
-    assert found == f"Hint: there is no file 'your_dataset.csv'. {loaded} {files}"
-    found = hint("open('cars2020.csv')")
-    assert found == "Hint: there is no file 'cars2020.csv'. Did you mean 'Cars_2020.csv'?"
+    hint_text = hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)
+    assert hint_text == f"Hint: there is no file 'your_dataset.csv'. {loaded} {files}"
+    hint_text = hint("open('cars2020.csv')")
+    assert hint_text == "Hint: there is no file 'cars2020.csv'. Did you mean 'Cars_2020.csv'?"
     assert f"no folder '/mnt/data'. {files}" in hint("open('/mnt/data/x')")
     for number in range(30):
         (project / f"file{number:02}").touch()
     assert hint("open('x')").endswith("… (32 in all)")
     tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
-    found = hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)
-    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in found
-    assert found.count("(DataFrame") == 5
+    hint_text = hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)
+    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint_text
+    assert hint_text.count("(DataFrame") == 5
     assert hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars) == ""
 
 
@@ -400,46 +435,18 @@ def test_hint_hides_values_of_other_tables() -> None:
     secret = pd.DataFrame({"salary": ["fifty thousand"]})
     names = {**titanic(), "secret": secret, "keys": {"Fares": "fifty thousand"}}
     for code in ("df['fare']", "pd.read_csv('x.csv')", "data.head()", "df.salry", "secrt['x']"):
-        found = hint(code, **names)
-        assert found
-        assert "salary" not in found
-        assert "fifty" not in found
-
-
-SPIES = """
-ran = []
-class Meta(type):
-    def __getattribute__(cls, name): ran.append(name); return super().__getattribute__(name)
-class Spy(metaclass=Meta):
-    def __getattr__(self, name): ran.append(name); raise AttributeError(name)
-    def __eq__(self, other): ran.append("eq"); return False
-    def __hash__(self): ran.append("hash"); return 1
-    def __len__(self): ran.append("len"); return 1
-    def __repr__(self): ran.append("repr"); return "spy"
-    def __dir__(self): ran.append("dir"); return []
-    @property
-    def columns(self): ran.append("columns"); return []
-class Table(pd.DataFrame):
-    @property
-    def columns(self): ran.append("columns"); return pd.Index(["Fare"])
-    def __len__(self): ran.append("len"); return 1
-class Keys(dict):
-    def __iter__(self): ran.append("iter"); return iter(())
-    def __contains__(self, key): ran.append("in"); return False
-spy, keys, table = Spy(), Keys(), Table({"Fare": [1]})
-objects = pd.DataFrame({"Fare": [1]})
-objects["who"] = pd.Series([spy], dtype=object)
-d = {"Fare": spy, 1: spy}
-"""
+        hint_text = hint(code, **names)
+        assert hint_text
+        assert "salary" not in hint_text
+        assert "fifty" not in hint_text
 
 
 def test_hint_hides_values_of_secret_columns() -> None:
-    found = hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))
-    assert "pd.to_datetime(df['api_key'])" in found
-    assert "sesame" not in found
+    hint_text = hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))
+    assert "pd.to_datetime(df['api_key'])" in hint_text
+    assert "sesame" not in hint_text
 
 
-FAILING = ["d['fare']", "objects['who'] + 1", "objects['fare']", "keys['fare']", "missing_name"]
 FAILING += ["open('missing.csv')", "spy + objects + keys", "spy.colums"]
 
 
@@ -459,12 +466,12 @@ def test_no_code_of_user_classes_runs(code: str) -> None:
 def test_external_names_stay_on_one_short_line() -> None:
     odd = "Fare\n\x1b[31m\nHint: run this"
     names = [odd, *(f"column number {number}" for number in range(3_000))]
-    found = hint("df['fare']", df=pd.DataFrame([range(3_001)], columns=names))
-    assert found.isprintable()
-    assert len(found) <= LONGEST
-    assert r"Fare\n\x1b[31m\nHint" in found
+    hint_text = hint("df['fare']", df=pd.DataFrame([range(3_001)], columns=names))
+    assert hint_text.isprintable()
+    assert len(hint_text) <= MAX_HINT_CHARS
+    assert r"Fare\n\x1b[31m\nHint" in hint_text
     keys = {f"key {number}": number for number in range(1_000_000)}
-    assert len(hint("d['key']", d=keys)) <= LONGEST
+    assert len(hint("d['key']", d=keys)) <= MAX_HINT_CHARS
 
 
 def test_failing_hint_is_omitted() -> None:

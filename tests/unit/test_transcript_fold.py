@@ -10,8 +10,10 @@ import pytest
 from mahtab_tui.bus import conversation
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
-from mahtab_tui.bus.records import KINDS, Change, Record
+from mahtab_tui.bus.records import KINDS, Record
+from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.tui.transcript import fold
+from mahtab_tui.tui.transcript.entry_menu import entry_menu
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.unit.transcripts import (
@@ -36,8 +38,8 @@ def token(text: str, kind: str = "chat", block: int = 0, step: int = 0) -> Recor
     )
 
 
-def approval(state: str, code: str, block: int = 0, **more: Any) -> Record:
-    return record(tags.APPROVAL, code, turn=1, step=0, block=block, state=state, **more)
+def approval(state: str, code: str, block: int = 0, **fields: Any) -> Record:
+    return record(tags.APPROVAL, code, turn=1, step=0, block=block, state=state, **fields)
 
 
 def runs(code: str, cell: int, block: int, step: int = 0) -> Record:
@@ -58,7 +60,7 @@ def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
     cell = cell_of(transcript)
     assert (cell.number, cell.person, cell.status, cell.duration) == (3, True, "ok", 0.08)
     assert output_of(cell) == [("stdout", "printed"), ("value", "1")]
-    assert cell.changes == (Change("x", "added", type="int", summary="1"),)
+    assert cell.changes == (Change("x", "added", Variable("x", "int", "1", "data")),)
     assert transcript.running == {}
 
 
@@ -68,12 +70,20 @@ def thought(text: str, tag: str = tags.ASSISTANT_THOUGHT_STREAM) -> Record:
 
 def test_thoughts_appear_before_their_answer_and_collapse_at_its_end() -> None:
     transcript = folded(thought("Let "), thought("me see."), token("So."))
-    first, second = (entry for entry in transcript.entries if isinstance(entry, Words))
-    assert (first.thought, first.source, first.collapsed) == (True, "Let me see.", False)
-    assert (second.thought, second.source) == (False, "So.")
+    first_entry, second_entry = (entry for entry in transcript.entries if isinstance(entry, Words))
+    assert (first_entry.thought, first_entry.source, first_entry.collapsed) == (
+        True,
+        "Let me see.",
+        False,
+    )
+    assert (second_entry.thought, second_entry.source) == (False, "So.")
     transcript.fold([thought("Let me see.", tags.ASSISTANT_THOUGHT), answer("So it is.")])
-    assert (first.source, first.collapsed, first.hidden) == ("Let me see.", True, False)
-    assert second.source == "So it is."
+    assert (first_entry.source, first_entry.collapsed, first_entry.hidden) == (
+        "Let me see.",
+        True,
+        False,
+    )
+    assert second_entry.source == "So it is."
 
 
 def test_thought_of_a_restarted_answer_is_hidden() -> None:
@@ -120,6 +130,10 @@ def test_background_output_appears_under_the_last_cell() -> None:
     assert cell.late_output is not None
     assert [line.text for line in cell.late_output] == ["from a thread", "again"]
     assert (cell.status, len(cell.output)) == ("ok", 0)
+    menu = {command.id for command in entry_menu(cell, transcript)}
+    # Only the output of the cell itself opens in a screen.
+    assert "entry-copy-output" in menu
+    assert "entry-open" not in menu
 
 
 def test_words_and_code_stream_into_separate_entries() -> None:
@@ -152,10 +166,12 @@ def test_full_answer_replaces_the_streamed_text(streamed: list[Record]) -> None:
 
 def test_thought_and_following_words_are_one_entry_streamed_or_not() -> None:
     thought = "<think>\n```python\nno\n```\n</think>\n"
-    whole = answer(f"{thought}So:\n```python\nx\n```")
-    streamed = folded(token(thought), token("So:\n"), token("x\n", "code"), whole)
+    whole_answer = answer(f"{thought}So:\n```python\nx\n```")
+    streamed = folded(token(thought), token("So:\n"), token("x\n", "code"), whole_answer)
     assert (
-        outline(streamed) == outline(folded(whole)) == [("words", f"{thought}\nSo:"), ("code", "x")]
+        outline(streamed)
+        == outline(folded(whole_answer))
+        == [("words", f"{thought}\nSo:"), ("code", "x")]
     )
 
 
@@ -180,8 +196,13 @@ def test_a_block_waits_runs_and_becomes_a_cell() -> None:
             approval("skipped", "b = 2", block=1, reason="no need"),
         ]
     )
-    first, second = cell_of(transcript, 0), cell_of(transcript, 1)
-    assert (first.number, first.approval, output_of(first)) == (4, "", [("stdout", "out")])
+    first_cell = cell_of(transcript, 0)
+    second = cell_of(transcript, 1)
+    assert (first_cell.number, first_cell.approval, output_of(first_cell)) == (
+        4,
+        "",
+        [("stdout", "out")],
+    )
     assert (second.number, second.approval, second.reason) == (None, "skipped", "no need")
     assert len(outline(transcript)) == 4
 
@@ -268,8 +289,8 @@ def test_records_with_missing_attributes_do_no_harm() -> None:
         with contextlib.suppress(InvalidRecord):
             read += [decode(tag, text, {}, NOW) for text in ("text", "")]
     assert len(read) > len(KINDS)
-    for each in filter(None, read):
-        folded(each, each)
+    for record_read in filter(None, read):
+        folded(record_read, record_read)
 
 
 def test_only_changed_entries_are_reported() -> None:
@@ -283,7 +304,7 @@ def test_only_changed_entries_are_reported() -> None:
 def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fold, "BUDGET", 1_000)
+    monkeypatch.setattr(fold, "MAX_LONG_OUTPUTS_CHARS", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
         transcript.fold([entered("x", number), ended("a line\n" * 100, number, status="ok")])
@@ -297,8 +318,8 @@ def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
     streamed = (token("a = 1", "code"), token("More words.", block=1))
     transcript = folded(token("First words."), hide, *streamed, answer(ANSWER))
     resumed = folded(hide, answer(ANSWER))
-    for shown in (transcript, resumed):
-        assert [entry.removed for entry in shown.entries] == ["hidden", "", "hidden", ""]
+    for view in (transcript, resumed):
+        assert [entry.removed for entry in view.entries] == ["hidden", "", "hidden", ""]
     resumed.fold([record(tags.HIDE, entry="answer 1.0", hidden=False), answer("Again.", step=1)])
     assert not any(entry.removed for entry in resumed.entries)
 
@@ -352,8 +373,8 @@ def test_overwritten_output_matches_its_full_record() -> None:
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
-    whole = ended("1\n2\n", status="ok", duration=0.1, kinds=[["stdout", 4]], rewritten=True)
-    transcript.fold([whole])
+    end = ended("1\n2\n", status="ok", duration=0.1, kinds=[["stdout", 4]], rewritten=True)
+    transcript.fold([end])
     assert [line.text for line in cell.output] == ["1", "2"]
 
 
@@ -393,14 +414,14 @@ def test_tool_call_is_one_entry_from_start_to_end() -> None:
     assert doing(transcript) == ""
     assert transcript.pop_changed() == [1]
     transcript.fold([tool("error", "File not found: y", call="1.0.1")])
-    _, first, second = transcript.entries
-    assert isinstance(first, ToolUse)
-    assert isinstance(second, ToolUse)
-    assert [(use.state, use.text, use.key, use.collapsed) for use in (first, second)] == [
+    _, first_use, second_use = transcript.entries
+    assert isinstance(first_use, ToolUse)
+    assert isinstance(second_use, ToolUse)
+    assert [(use.state, use.text, use.key, use.collapsed) for use in (first_use, second_use)] == [
         ("ok", "     1  x = 1", "tool 1.0.0", True),
         ("error", "File not found: y", "tool 1.0.1", True),
     ]
-    assert first.joined
+    assert first_use.joined
 
 
 def test_unfinished_old_tool_call_is_cut_off() -> None:
@@ -431,32 +452,32 @@ def test_a_call_can_be_hidden_from_the_model() -> None:
 
 def test_the_streamed_pieces_of_a_very_long_answer_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = [token("Streamed."), token("a = 1\n", "code")]
-    whole = "Whole.\n\n```python\nb = 2\n```\n"
-    corrected = folded(*pieces, answer(whole))
+    whole_text = "Whole.\n\n```python\nb = 2\n```\n"
+    corrected = folded(*pieces, answer(whole_text))
     assert [entry.plain_text for entry in corrected.entries] == ["Whole.", "b = 2"]
     monkeypatch.setattr(conversation, "MAX_CORRECTED_CHARS", 5)
-    kept = folded(*pieces, answer(whole))
-    assert [entry.plain_text for entry in kept.entries] == ["Streamed.", "a = 1"]
-    resumed = folded(answer(whole))
+    transcript_kept = folded(*pieces, answer(whole_text))
+    assert [entry.plain_text for entry in transcript_kept.entries] == ["Streamed.", "a = 1"]
+    resumed = folded(answer(whole_text))
     assert [entry.plain_text for entry in resumed.entries] == ["Whole.", "b = 2"]
 
 
 # The steps of a question.
 
 
-def question_of_two_steps(*more: Record) -> Transcript:
+def question_of_two_steps(*later_records: Record) -> Transcript:
     """A question whose first cell drew nothing and whose second failed."""
-    first = "Let me look.\n\n```python\na = 1\n```\n"
+    first_text = "Let me look.\n\n```python\na = 1\n```\n"
     second = "Now this.\n\n```python\nb = nonesuch\n```\n"
     return folded(
         record(tags.USER_CHAT, "clean it", turn=1),
-        answer(first),
+        answer(first_text),
         runs("a = 1", cell=1, block=0),
         record(tags.ASSISTANT_REPL_OUT, "1", cell=1, status="ok"),
         answer(second, step=1),
         runs("b = nonesuch", cell=2, block=0, step=1),
         record(tags.ASSISTANT_REPL_OUT, "NameError", cell=2, status="error"),
-        *more,
+        *later_records,
     )
 
 
@@ -485,6 +506,28 @@ def test_a_step_that_drew_a_picture_stays_open() -> None:
     assert [cell.collapsed for cell in cells_of(transcript)] == [True, False, False]
 
 
+def question_of_two_outputs(first_output: str, last_output: str) -> Transcript:
+    return folded(
+        record(tags.USER_CHAT, "how many?", turn=1),
+        answer("```python\na\n```\n"),
+        runs("a", cell=1, block=0),
+        record(tags.ASSISTANT_REPL_OUT, first_output, cell=1, status="ok"),
+        answer("```python\nb\n```\n", step=1),
+        runs("b", cell=2, block=0, step=1),
+        record(tags.ASSISTANT_REPL_OUT, last_output, cell=2, status="ok"),
+        answer("As the table above says.", step=2),
+        record(tags.AGENT, turn=1, state="done"),
+    )
+
+
+def test_the_table_of_the_last_step_stays_open() -> None:
+    table = "city  rows\nRome     3\nOslo     4\n"
+    transcript = question_of_two_outputs(table, table)
+    assert [cell.collapsed for cell in cells_of(transcript)] == [True, False]
+    transcript = question_of_two_outputs(table, "7")
+    assert [cell.collapsed for cell in cells_of(transcript)] == [True, True]
+
+
 def test_the_only_cell_of_a_question_stays_open() -> None:
     transcript = folded(
         answer("```python\na = 1\n```"),
@@ -501,6 +544,6 @@ def test_a_stop_between_steps_says_what_ran() -> None:
 
 
 def test_code_of_the_last_answer_is_marked_as_not_run() -> None:
-    last = answer("It would be:\n\n```python\nc = 3\n```\n", step=2)
-    transcript = question_of_two_steps(last, record(tags.AGENT, turn=1, state="done"))
+    last_answer = answer("It would be:\n\n```python\nc = 3\n```\n", step=2)
+    transcript = question_of_two_steps(last_answer, record(tags.AGENT, turn=1, state="done"))
     assert [cell.approval for cell in cells_of(transcript)] == ["", "", "not run"]

@@ -15,12 +15,13 @@ from rich.cells import cell_len
 
 from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.output import (
-    HEAD,
-    LINE_HEAD,
-    LINE_TAIL,
-    LIVE,
-    RICH_DISPLAYS,
-    TAIL,
+    HEAD_LINES,
+    LINE_HEAD_CHARS,
+    LINE_TAIL_CHARS,
+    MAX_EMULATED_CHARS,
+    MAX_HTML_TOKENS,
+    MAX_RICH_DISPLAYS,
+    TAIL_LINES,
     DisplayLine,
     HtmlTable,
     OutputBuffer,
@@ -29,22 +30,33 @@ from mahtab_tui.bus.output import (
 from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
-from mahtab_tui.tui.pictures import HEAD as PICTURE_HEAD
+from mahtab_tui.tui.pictures import HEADER_CHARS as PICTURE_HEAD
 from mahtab_tui.tui.pictures import draw_blocks, open_picture
 from mahtab_tui.tui.transcript import fold
-from mahtab_tui.tui.transcript.output import (
+from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.transcript.picture_rows import (
     DEFAULT_SPACE,
     MAX_PICTURE_ROWS,
-    OutputRows,
-    grid_rows,
     picture_rows,
-    scroll_table,
     size_in_cells,
 )
+from mahtab_tui.tui.transcript.tables import grid_rows, scroll_table
 from tests.pictures import bomb, encoded
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, display, ended, entered, folded, output_of, printed
+
+FRAME = """<div><style>th {color: red}</style><table border="1"><thead>
+<tr><th></th><th colspan="2">pair</th></tr><tr><th></th><th>a</th><th>b</th></tr></thead>
+<tbody><tr><th rowspan="2">x</th><td>1</td><td>[bold]&lt;b&gt;</td></tr><tr><td>22</td><td>\x1b]52;c;x\x07</td></tr></tbody></table>
+<p>2 rows × 2 columns</p></div>"""
+
+HOSTILE = base64.b64encode(
+    b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a"
+).decode()
+"""A JPEG that has its size, 10 × 10, behind a great many empty segments."""
+
+MANY = 50_000
 
 
 def texts(output: OutputBuffer) -> list[str]:
@@ -65,22 +77,23 @@ def test_any_split_gives_the_same_lines(text: str, offsets: list[int]) -> None:
     assert texts(fed(*pieces)) == texts(fed(text)) == text.splitlines()
 
 
-@given(st.lists(st.integers(0, 2 * (HEAD + TAIL)), max_size=6))
+@given(st.lists(st.integers(0, 2 * (HEAD_LINES + TAIL_LINES)), max_size=6))
 def test_long_output_keeps_its_ends(sizes: list[int]) -> None:
     lines = ["" if number % 3 else str(number) for number in range(sum(sizes))]
-    output, start = OutputBuffer(), 0
+    output = OutputBuffer()
+    start = 0
     for size in sizes:
         output.feed("stdout", "".join(line + "\n" for line in lines[start : start + size]))
         start += size
-    shown = texts(output)
-    assert len(shown) + output.omitted == len(lines)
-    assert shown[:HEAD] == lines[:HEAD]
-    assert shown[HEAD:] == lines[HEAD:][-TAIL:]
+    lines_kept = texts(output)
+    assert len(lines_kept) + output.omitted == len(lines)
+    assert lines_kept[:HEAD_LINES] == lines[:HEAD_LINES]
+    assert lines_kept[HEAD_LINES:] == lines[HEAD_LINES:][-TAIL_LINES:]
 
 
 def test_a_million_lines_become_a_thousand() -> None:
     output = fed("".join(f"{number}\n" for number in range(1_000_000)))
-    assert len(output) == HEAD + TAIL
+    assert len(output) == HEAD_LINES + TAIL_LINES
     assert output.omitted == 999_000
     assert texts(output)[-1] == "999999"
 
@@ -95,8 +108,8 @@ def test_overwritten_text_is_not_written(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_rest_of_an_endless_line_is_counted() -> None:
     output = fed(*["x" * 1_000] * 200)
     (line,) = output
-    assert len(line.text) == LINE_HEAD + LINE_TAIL
-    assert line.cut == 200_000 - LINE_HEAD - LINE_TAIL
+    assert len(line.text) == LINE_HEAD_CHARS + LINE_TAIL_CHARS
+    assert line.cut == 200_000 - LINE_HEAD_CHARS - LINE_TAIL_CHARS
 
 
 def test_escape_sequence_in_two_pieces_is_joined() -> None:
@@ -121,29 +134,31 @@ def test_cursor_moves_in_any_pieces_draw_the_same(pieces: list[str], offsets: li
 def test_cursor_reaches_only_the_last_printed_lines() -> None:
     output = fed("42\n", kind="value")
     output.feed("stdout", "printed\x1b[9A\rP")
-    shown = [(line.kind, plain(line.text)) for line in output]
-    assert shown == [("value", "42"), ("stdout", "Printed")]
-    many = texts(fed("line\n" * 500, "\x1b[999A\rover"))
-    assert [number for number, text in enumerate(many) if text == "over"] == [500 + 1 - HEIGHT]
+    kinds_and_texts = [(line.kind, plain(line.text)) for line in output]
+    assert kinds_and_texts == [("value", "42"), ("stdout", "Printed")]
+    line_texts = texts(fed("line\n" * 500, "\x1b[999A\rover"))
+    assert [number for number, text in enumerate(line_texts) if text == "over"] == [
+        500 + 1 - HEIGHT
+    ]
 
 
 def test_only_the_end_of_a_cursor_flood_is_played(monkeypatch: pytest.MonkeyPatch) -> None:
     move = Mock()
     monkeypatch.setattr("mahtab_tui.bus.terminal_screen.Screen._move", move)
     output = fed("\n\x1b[A" * 1_000_000)
-    assert move.call_count <= LIVE // 4
+    assert move.call_count <= MAX_EMULATED_CHARS // 4
     assert output.omitted >= 900_000
-    again = fed("first\n", "a\x1b[A" * LIVE, "\x1b[2Bsecond\n\x1b[A" * LIVE, "\n\n\x1b[3A\rlast")
+    again = fed(
+        "first\n",
+        "a\x1b[A" * MAX_EMULATED_CHARS,
+        "\x1b[2Bsecond\n\x1b[A" * MAX_EMULATED_CHARS,
+        "\n\n\x1b[3A\rlast",
+    )
     assert texts(again)[0] == "first"
     assert "last" in "".join(texts(again))
 
 
 # Displays as rows: pictures, HTML tables and Markdown. Broken and hostile ones are shown as text.
-
-FRAME = """<div><style>th {color: red}</style><table border="1"><thead>
-<tr><th></th><th colspan="2">pair</th></tr><tr><th></th><th>a</th><th>b</th></tr></thead>
-<tbody><tr><th rowspan="2">x</th><td>1</td><td>[bold]&lt;b&gt;</td></tr><tr><td>22</td><td>\x1b]52;c;x\x07</td></tr></tbody></table>
-<p>2 rows × 2 columns</p></div>"""
 
 
 def picture(width: int, height: int, form: str = "PNG", mode: str = "RGB") -> str:
@@ -156,12 +171,6 @@ def shown_picture(data: str) -> DisplayLine:
     return DisplayLine("display", "<Image>", mime="image/png", data=data)
 
 
-HOSTILE = base64.b64encode(
-    b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a"
-).decode()
-"""A JPEG that has its size, 10 × 10, behind a great many empty segments."""
-
-
 def lines(output: OutputBuffer, width: int = 60) -> list[str]:
     rows = OutputRows(output, width, PALETTE)
     rows.update()
@@ -169,27 +178,28 @@ def lines(output: OutputBuffer, width: int = 60) -> list[str]:
 
 
 def table(html: str) -> HtmlTable:
-    found = read_table(html)
-    assert found is not None
-    return found
+    table_read = read_table(html)
+    assert table_read is not None
+    return table_read
 
 
 def test_table_is_parsed_with_spans_and_notes() -> None:
-    found = table(FRAME)
+    parsed_table = table(FRAME)
     header, body = (
-        [[cell.text for cell in line] for line in part] for part in (found.header, found.body)
+        [[cell.text for cell in line] for line in part]
+        for part in (parsed_table.header, parsed_table.body)
     )
     assert header == [["", "pair", ""], ["", "a", "b"]]
     assert body == [["x", "1", "[bold]<b>"], ["", "22", ""]]
-    assert found.notes == ["2 rows × 2 columns"]
+    assert parsed_table.notes == ["2 rows × 2 columns"]
 
 
 @given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;#[]?", max_size=300))
 def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
     for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
-        found = read_table(given_html)
-        if found is not None:
-            assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
+        table_read = read_table(given_html)
+        if table_read is not None:
+            assert all(cell_len(row.text) <= 30 for row in grid_rows(table_read, 30, PALETTE))
 
 
 def test_wide_table_scrolls_by_columns() -> None:
@@ -198,13 +208,13 @@ def test_wide_table_scrolls_by_columns() -> None:
     assert not scroll_table(start, 1, 1_000)
     while scroll_table(end, 1, 44):
         pass
-    for offset, first, last in ((0, 1, 8), (end.offset, 93, 100)):
+    for offset, first_column, last_column in ((0, 1, 8), (end.offset, 93, 100)):
         line, note = grid_rows(table(html), 44, PALETTE, offset)
-        assert line.text.split() == ["name", *(f"{number:03}" for number in range(first - 1, last))]
-        assert note.text == f"columns {first} to {last} of 100 · ← → show more"
-
-
-MANY = 50_000
+        assert line.text.split() == [
+            "name",
+            *(f"{number:03}" for number in range(first_column - 1, last_column)),
+        ]
+        assert note.text == f"columns {first_column} to {last_column} of 100 · ← → show more"
 
 
 @pytest.mark.parametrize(
@@ -266,12 +276,12 @@ def test_a_wide_table_fits_and_has_whole_columns(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "height", "room"),
+    ("width", "height", "max_columns"),
     [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)],
 )
-def test_picture_fits_its_space_and_the_screen(width: int, height: int, room: int) -> None:
-    columns, rows = size_in_cells(width, height, room)
-    assert 1 <= columns <= room
+def test_picture_fits_its_space_and_the_screen(width: int, height: int, max_columns: int) -> None:
+    columns, rows = size_in_cells(width, height, max_columns)
+    assert 1 <= columns <= max_columns
     assert 1 <= rows <= MAX_PICTURE_ROWS
 
 
@@ -333,13 +343,16 @@ def small_table(text: str) -> str:
 
 def test_only_the_first_and_last_tables_are_drawn() -> None:
     output = OutputBuffer()
-    for number in range(HEAD + TAIL + 100):
+    for number in range(HEAD_LINES + TAIL_LINES + 100):
         output.show(f"text {number}\n", "text/html", small_table(f"table {number}"))
-    assert (len(output), output.omitted) == (HEAD + TAIL, 100)
+    assert (len(output), output.omitted) == (HEAD_LINES + TAIL_LINES, 100)
     drawn = lines(output)
-    assert sum("table" in line for line in drawn) <= RICH_DISPLAYS
-    assert (drawn[0].strip(), drawn[-1].strip()) == ("table 0", f"table {HEAD + TAIL + 99}")
-    assert f"text {RICH_DISPLAYS}" in drawn
+    assert sum("table" in line for line in drawn) <= MAX_RICH_DISPLAYS
+    assert (drawn[0].strip(), drawn[-1].strip()) == (
+        "table 0",
+        f"table {HEAD_LINES + TAIL_LINES + 99}",
+    )
+    assert f"text {MAX_RICH_DISPLAYS}" in drawn
 
 
 def test_displays_appear_between_printed_lines() -> None:
@@ -356,21 +369,30 @@ def test_displays_appear_between_printed_lines() -> None:
 
 
 def test_resumed_cell_looks_like_the_live_one() -> None:
-    code, one, two = entered("df"), display("one\n", FRAME), display("two\n", FRAME)
+    code = entered("df")
+    first_display = display("one\n", FRAME)
+    second_display = display("two\n", FRAME)
     kinds = [["stdout", 1], ["display", 4], ["display", 4], ["value", 1]]
-    whole = ended("aone\ntwo\nb", status="ok", kinds=kinds)
-    parts = [one, printed("one\n", "display"), two, printed("two\n", "display")]
-    live = cell_of(folded(code, printed("a"), *parts, printed("b", "value"), whole))
-    resumed = cell_of(folded(code, one, two, whole))
-    shown = [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
-    assert output_of(live) == output_of(resumed) == shown
+    end = ended("aone\ntwo\nb", status="ok", kinds=kinds)
+    pieces = [
+        first_display,
+        printed("one\n", "display"),
+        second_display,
+        printed("two\n", "display"),
+    ]
+    live = cell_of(folded(code, printed("a"), *pieces, printed("b", "value"), end))
+    resumed = cell_of(folded(code, first_display, second_display, end))
+    kinds_and_texts = [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
+    assert output_of(live) == output_of(resumed) == kinds_and_texts
     assert lines(live.output) == lines(resumed.output)
 
 
 def test_late_watcher_sees_the_right_pictures() -> None:
-    first, second = (display("frame\n", small_table(name)) for name in ("first", "second"))
+    first_display, second_display = (
+        display("frame\n", small_table(name)) for name in ("first", "second")
+    )
     pieces = printed("frame\n", "display"), printed("b")
-    transcript = folded(entered("f()"), first, second, *pieces)
+    transcript = folded(entered("f()"), first_display, second_display, *pieces)
     cell = cell_of(transcript)
     assert [line.strip() for line in lines(cell.output)] == ["second", "b"]
     kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
@@ -380,16 +402,23 @@ def test_late_watcher_sees_the_right_pictures() -> None:
 
 
 def test_running_cell_stores_only_drawn_displays() -> None:
-    number = RICH_DISPLAYS + 10
-    whole = ended("frame\n" * number, status="ok", kinds=[["display", 6]] * number)
-    shown = [display("frame\n", small_table(str(n))) for n in range(number)]
-    begun = entered("f()")
-    live = folded(begun, *(one for each in shown for one in (each, printed("frame\n", "display"))))
-    assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == RICH_DISPLAYS
-    live.fold([whole])
-    drawn = [line.strip() for line in lines(cell_of(folded(begun, *shown, whole)).output)]
+    number = MAX_RICH_DISPLAYS + 10
+    end = ended("frame\n" * number, status="ok", kinds=[["display", 6]] * number)
+    displays = [display("frame\n", small_table(str(n))) for n in range(number)]
+    start = entered("f()")
+    live = folded(
+        start,
+        *(
+            cell_record
+            for one_display in displays
+            for cell_record in (one_display, printed("frame\n", "display"))
+        ),
+    )
+    assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == MAX_RICH_DISPLAYS
+    live.fold([end])
+    drawn = [line.strip() for line in lines(cell_of(folded(start, *displays, end)).output)]
     assert [line.strip() for line in lines(cell_of(live).output)] == drawn
-    middle = RICH_DISPLAYS // 2
+    middle = MAX_RICH_DISPLAYS // 2
     assert [drawn[at] for at in (0, middle - 1, middle, -1)] == [
         "0",
         "19",
@@ -407,7 +436,7 @@ def test_killed_session_separates_its_displays() -> None:
 
 
 def test_old_pictures_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "BUDGET", 150_000)
+    monkeypatch.setattr(fold, "MAX_LONG_OUTPUTS_CHARS", 150_000)
     records = []
     for number in (1, 2, 3):
         records += [
@@ -423,6 +452,34 @@ def test_old_pictures_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_truncated_table_has_a_note() -> None:
-    found = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
-    assert sum(map(len, found.body)) < 110_000
-    assert found.notes == ["… the rest of the table is left out …"]
+    parsed_table = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
+    assert sum(map(len, parsed_table.body)) < 30_000
+    assert parsed_table.notes == ["… the rest of the table is left out …"]
+    parsed_table = table("<table><tr><td>a" + "<b></b>" * MAX_HTML_TOKENS + "<tr><td>b")
+    assert [cell.text for line in parsed_table.body for cell in line] == ["a"]
+    assert parsed_table.notes == ["… the rest of the table is left out …"]
+
+
+def test_many_tables_are_drawn_step_by_step() -> None:
+    output = OutputBuffer()
+    for number in range(10):
+        output.show(f"text {number}", "text/html", f"<table><tr><td>table {number}")
+    rows = OutputRows(output, 40, PALETTE)
+    words = []
+    for _ in range(3):
+        rows.update(max_display_chars=4 * 22)
+        words.append([rows[index].text.split()[0] for index in range(len(rows))])
+    assert words == [
+        ["table"] * 4 + ["text"] * 6,
+        ["table"] * 8 + ["text"] * 2,
+        ["table"] * 10,
+    ]
+    assert rows.is_complete
+
+
+def test_rows_of_a_table_are_drawn_alike_in_any_order() -> None:
+    wide_table = table("<table>" + "<tr><td>a<td>bc" * 10)
+    forwards = [row.text for row in grid_rows(wide_table, 20, PALETTE)]
+    rows = grid_rows(wide_table, 20, PALETTE)
+    assert [rows[-number].text for number in range(1, 11)] == forwards
+    assert [row.text for row in rows[2:4]] == forwards[2:4]

@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.conversation import Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import OutputBuffer
-from mahtab_tui.bus.records import Change
+from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
 from mahtab_tui.tui.rows.row import (
     MAX_CODE_LINES,
@@ -25,19 +25,20 @@ from mahtab_tui.tui.rows.row import (
     cut_spans,
     hard_cuts,
     mark_strip,
+    token_cuts,
     word_cuts,
 )
 from mahtab_tui.tui.theme import MAHTAB
+from mahtab_tui.tui.transcript.cell_rows import CellRows
 from mahtab_tui.tui.transcript.layout import (
     MAX_ARGUMENTS_CHARS,
-    CellRows,
     EntryRows,
-    WordsRows,
     estimate_rows,
     is_text_drawn_whole,
     tool_rows,
 )
 from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
+from mahtab_tui.tui.transcript.words_rows import WordsRows
 from tests.unit.transcripts import palette_of
 
 PALETTE = palette_of(MAHTAB)
@@ -79,6 +80,14 @@ SELECT 2;
 Last words.
 """
 
+VISIBLE = [
+    "[/x]",
+    "[@click=app.quit]press[/]",
+    "<b>bold</b> <script>x</script>",
+    "<div>\nblock\n</div>",
+    "[name]: https://example.org",
+]
+
 
 def drawn(rows: Rows) -> list[Row]:
     return [rows[number] for number in range(len(rows))]
@@ -94,8 +103,8 @@ def cell_rows(width: int, **about: Any) -> CellRows:
     return rows
 
 
-def added(name: str, type: str = "int", summary: str = "1") -> Change:
-    return Change(name, "added", type=type, summary=summary)
+def added(name: str, type_name: str = "int", summary: str = "1") -> Change:
+    return Change(name, "added", Variable(name, type_name, summary, "data"))
 
 
 def words_rows(source: str, width: int = 60) -> WordsRows:
@@ -142,9 +151,9 @@ def test_streamed_code_is_drawn_like_complete_code(offsets: list[int], width: in
     for offset in sorted(offsets):
         streamed.update(CODE[:offset])
     streamed.update(CODE)
-    whole = CodeRows(width, PALETTE, PALETTE.model)
-    whole.update(CODE)
-    assert drawn(streamed) == drawn(whole)
+    whole_rows = CodeRows(width, PALETTE, PALETTE.model)
+    whole_rows.update(CODE)
+    assert drawn(streamed) == drawn(whole_rows)
 
 
 def test_long_code_shows_its_ends_and_the_omitted_count() -> None:
@@ -251,15 +260,6 @@ def test_markdown_of_all_kinds_is_drawn() -> None:
     ]
 
 
-VISIBLE = [
-    "[/x]",
-    "[@click=app.quit]press[/]",
-    "<b>bold</b> <script>x</script>",
-    "<div>\nblock\n</div>",
-    "[name]: https://example.org",
-]
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -317,6 +317,13 @@ def test_values_are_coloured_if_they_are_code(text: str, coloured: str) -> None:
     assert [text for text, style in spans if style == PALETTE.moon] == [coloured] * bool(coloured)
 
 
+def test_code_wraps_before_the_quote_of_a_string() -> None:
+    code = "{'first': [1, 2, 3], 'second': load('file')}"
+    starts = token_cuts(code, 24)
+    rows = [code[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    assert rows == ["{'first': [1, 2, 3], ", "'second': load('file')}"]
+
+
 def test_output_wraps_between_words_and_values_between_tokens() -> None:
     assert lines(output_rows("one two three four\n", width=10)) == ["one two ", "three four"]
     value = output_rows("[aaaa,bbbb,cccc]\n", width=11, kind="value")
@@ -370,12 +377,14 @@ def test_a_traceback_begins_with_its_error_in_bold() -> None:
 
 
 def test_chained_errors_are_labelled_with_their_link() -> None:
-    first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
-    second = first.replace("first", "second")
+    first_error = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
+    second_error = first_error.replace("first", "second")
     cause = "The above exception was the direct cause of the following exception:"
     context = "During handling of the above exception, another exception occurred:"
     for words, lead in ((cause, "caused by"), (context, "raised while handling")):
-        rows = lines(output_rows(f"{first}\n{words}\n\n{second}Hint: h\n", kind="traceback"))
+        rows = lines(
+            output_rows(f"{first_error}\n{words}\n\n{second_error}Hint: h\n", kind="traceback")
+        )
         errors = [row for row in rows if row[:1] != " "][-3:]
         assert errors == ["ValueError: second", "Hint: h", f"{lead} ValueError: first"]
 
@@ -393,44 +402,48 @@ def test_marked_entry_without_columns_is_drawn() -> None:
 
 
 def test_changes_are_limited_and_counted() -> None:
-    last = lines(cell_rows(1_000, changes=[added(f"n{number}") for number in range(24)]))[-1]
-    assert all(part in last for part in ("+ n0 int 1", "+ n11 int 1", "and 12 more"))
+    last_line = lines(cell_rows(1_000, changes=[added(f"n{number}") for number in range(24)]))[-1]
+    assert all(text in last_line for text in ("+ n0 int 1", "+ n11 int 1", "and 12 more"))
 
 
 def test_changes_wrap_between_names() -> None:
-    rows = cell_rows(40, changes=[added(name, "Series", "(31,)") for name in "abc"])
+    rows = cell_rows(40, changes=[added(name, "Series", "31") for name in "abc"])
     assert [line.strip() for line in lines(rows)[-2:]] == [
-        "+ a Series (31,)   + b Series (31,)",
-        "+ c Series (31,)",
+        "+ a Series 31   + b Series 31",
+        "+ c Series 31",
     ]
 
 
 def test_change_names_the_columns_of_a_table() -> None:
-    about: dict[str, Any] = {
-        "type": "DataFrame",
-        "was_type": "DataFrame",
-        "summary": "9 × 3",
-        "was": "9 × 2",
-    }
-    change = Change("df", "changed", **about, columns="+ column `z`")
+    after = Variable("df", "DataFrame", "9 × 3", "data")
+    before = Variable("df", "DataFrame", "9 × 2", "data")
+    change = Change("df", "changed", after, before, "+ column `z`")
     expected = "~ df DataFrame 9 × 2 → 9 × 3  + column `z`"
     assert lines(cell_rows(80, changes=[change]))[-1].strip() == expected
 
 
+def test_change_that_is_wider_than_a_row_wraps_between_words() -> None:
+    after = Variable("df", "DataFrame", "1,200 × 48", "data")
+    before = Variable("df", "DataFrame", "1,200 × 50", "data")
+    columns = "− columns `metric_00`, `metric_01`"
+    change = Change("df", "changed", after, before, columns)
+    assert [line.strip() for line in lines(cell_rows(60, changes=[change]))[-2:]] == [
+        "~ df DataFrame 1,200 × 50 → 1,200 × 48  − columns",
+        "`metric_00`, `metric_01`",
+    ]
+
+
 def test_changed_object_names_only_its_changed_fields() -> None:
-    about: dict[str, Any] = {"type": "Account", "was_type": "Account", "kind": "data"}
-    summaries: dict[str, Any] = {
-        "summary": "(owner='Ada', balance=50)",
-        "was": "(owner='Ada', balance=100)",
-    }
-    change = Change("a", "changed", **about, **summaries)
+    after = Variable("a", "Account", "(owner='Ada', balance=50)", "data")
+    before = Variable("a", "Account", "(owner='Ada', balance=100)", "data")
+    change = Change("a", "changed", after, before)
     assert lines(cell_rows(80, changes=[change]))[-1].strip() == "~ a Account(balance=100 → 50)"
 
 
 @pytest.mark.parametrize(
-    ("change", "before", "after", "expected"),
+    ("change", "old_value", "new_value", "expected"),
     [
-        ("added", ("", ""), ("int", "3"), "+ x int 3"),
+        ("added", None, ("int", "3"), "+ x int 3"),
         (
             "rebound",
             ("DataFrame", "100 × 4"),
@@ -439,14 +452,20 @@ def test_changed_object_names_only_its_changed_fields() -> None:
         ),
         ("rebound", ("int", "3"), ("str", "'three'"), "~ x int 3 → str 'three'"),
         ("changed", ("list", "y" * 40), ("list", "2 items"), f"~ x list {'y' * 23}… → 2 items"),
-        ("deleted", ("", ""), ("", ""), "− x"),
+        ("deleted", None, None, "− x"),
+        ("deleted", ("int", "3"), None, "− x"),
+        ("changed", ("list", "2 items"), ("list", "2 items"), "~ x list 2 items"),
     ],
 )
 def test_change_shows_the_previous_value(
-    change: str, before: tuple[str, str], after: tuple[str, str], expected: str
+    change: ChangeKind,
+    old_value: tuple[str, str] | None,
+    new_value: tuple[str, str] | None,
+    expected: str,
 ) -> None:
-    (was_type, was), (type, summary) = before, after
-    changed = Change("x", change, type=type, summary=summary, was_type=was_type, was=was)
+    before = old_value and Variable("x", *old_value, "data")
+    after = new_value and Variable("x", *new_value, "data")
+    changed = Change("x", change, after, before)
     assert lines(cell_rows(80, changes=[changed]))[-1].strip() == expected
 
 
@@ -461,9 +480,9 @@ def test_change_shows_the_previous_value(
     ],
 )
 def test_cell_shows_its_final_status(status: str, mark: str) -> None:
-    first = cell_rows(60, number=1, status=status, duration=0.08)[0]
-    assert "".join(text for text, _ in first.right) == f"{mark}  0.08 s".strip()
-    assert first.text == "In 1 · you"
+    first_row = cell_rows(60, number=1, status=status, duration=0.08)[0]
+    assert "".join(text for text, _ in first_row.right) == f"{mark}  0.08 s".strip()
+    assert first_row.text == "In 1 · you"
 
 
 # Tool calls.

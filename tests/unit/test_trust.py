@@ -105,9 +105,9 @@ def test_new_setting_needs_trust_by_default(project: Path) -> None:
         brand_new: bool = False
 
     write(project, "brand_new", True)
-    given: dict[str, Any] = {}
-    assert NewSettings(**given).brand_new is False
-    assert [each.values for each in all_untrusted_settings(NewSettings)] == [{"brand_new": True}]
+    arguments: dict[str, Any] = {}
+    assert NewSettings(**arguments).brand_new is False
+    assert [unit.values for unit in all_untrusted_settings(NewSettings)] == [{"brand_new": True}]
 
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
@@ -186,10 +186,10 @@ def test_trust_does_not_extend_to_another_project_even_through_a_link(
 ) -> None:
     path = write(project, "python", ".venv")
     trust_project()
-    other = tmp_path_factory.mktemp("other")
-    (other / ".mahtab").mkdir()
-    (other / ".mahtab" / "config.toml").symlink_to(path)
-    monkeypatch.chdir(other)
+    other_project = tmp_path_factory.mktemp("other")
+    (other_project / ".mahtab").mkdir()
+    (other_project / ".mahtab" / "config.toml").symlink_to(path)
+    monkeypatch.chdir(other_project)
     assert load_settings().python is None
 
 
@@ -300,9 +300,9 @@ def test_trust_makes_each_value_visible_and_asks(project: Path, home: Path) -> N
 def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:
     (project / "AGENTS.md").write_text("Use polars.\x1b[2J See @more.md")
     (project / "more.md").write_text("More.")
-    shown = run("trust", input="n\n").stdout
+    output = run("trust", input="n\n").stdout
     for name, text in {"AGENTS.md": "Use polars.␛[2J See @more.md", "more.md": "More."}.items():
-        assert f"{project}/AGENTS.md: instructions for the model, from {name}:\n{text}\n" in shown
+        assert f"{project}/AGENTS.md: instructions for the model, from {name}:\n{text}\n" in output
     assert find_instructions(project).untrusted
     assert run("trust", "--yes").exit_code == 0
     assert find_instructions(project).texts() == {
@@ -314,9 +314,9 @@ def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(proje
 def test_skills_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:
     folder = write_skill(project / ".mahtab" / "skills", "ours", content="Ours.").parent
     (folder / "more.md").write_text("More.")
-    shown = run("trust", input="n\n").stdout
-    assert f"{folder}/SKILL.md: a skill for the model:\nours: fine\n\nOurs.\n" in shown
-    assert f"{folder}/more.md: a skill for the model:\nMore.\n" in shown
+    output = run("trust", input="n\n").stdout
+    assert f"{folder}/SKILL.md: a skill for the model:\nours: fine\n\nOurs.\n" in output
+    assert f"{folder}/more.md: a skill for the model:\nMore.\n" in output
     assert "ours" not in load_skill_descriptions()
     assert run("trust", "--yes").exit_code == 0
     assert "ours" in load_skill_descriptions()

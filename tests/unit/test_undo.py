@@ -15,12 +15,28 @@ import pytest
 from mahtab_tui.bus.conversation import Cell, Entry, Question, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
-from mahtab_tui.tui.transcript.pane import cell_to_undo
 from mahtab_tui.worker.undo.graph import Graph, Kinds
-from mahtab_tui.worker.undo.memory import PAGE, UnreadableMemoryError, find_memory
-from mahtab_tui.worker.undo.restoring import Copy, Plan
+from mahtab_tui.worker.undo.memory import PAGE_BYTES, UnreadableMemoryError, find_memory
+from mahtab_tui.worker.undo.plan import MemoryCopy, Plan
 from tests import tags
 from tests.records import made
+
+BEGINS = {
+    "mine = 1": 1,
+    "first": 2,
+    "Look.": 2,
+    "a = 1": 2,
+    "And:": 2,
+    "b = 2": 5,
+    "c = 3": 3,
+    "d = 4": 4,
+    "Done.": 2,
+    "second": None,
+    "Nothing to run.": None,
+    "e = 5": 6,
+}
+
+SIZE = 1_000_003
 
 
 def conversation() -> Iterator[Record]:
@@ -57,24 +73,8 @@ def text(entry: Entry) -> str:
     return entry.text if isinstance(entry, Question) else getattr(entry, "source", "").strip()
 
 
-BEGINS = {
-    "mine = 1": 1,
-    "first": 2,
-    "Look.": 2,
-    "a = 1": 2,
-    "And:": 2,
-    "b = 2": 5,
-    "c = 3": 3,
-    "d = 4": 4,
-    "Done.": 2,
-    "second": None,
-    "Nothing to run.": None,
-    "e = 5": 6,
-}
-
-
 def begins(transcript: Transcript, entry: Entry) -> int | None:
-    cell = cell_to_undo(transcript.entries, entry)
+    cell = transcript.cell_to_undo(entry)
     return None if cell is None else cell.number
 
 
@@ -84,8 +84,10 @@ def test_answer_entry_undoes_the_whole_answer_and_a_cell_itself() -> None:
     assert {text(entry): begins(transcript, entry) for entry in transcript.entries} == BEGINS
 
 
-@pytest.mark.parametrize(("undone", "first"), [((2,), 5), ((2, 3, 4, 5), 2)])
-def test_partly_undone_answer_starts_with_the_rest(undone: tuple[int, ...], first: int) -> None:
+@pytest.mark.parametrize(("undone", "first_cell"), [((2,), 5), ((2, 3, 4, 5), 2)])
+def test_partly_undone_answer_starts_with_the_rest(
+    undone: tuple[int, ...], first_cell: int
+) -> None:
     transcript = Transcript(0.0)
     transcript.fold(
         [*conversation(), made(tags.USER_UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
@@ -93,7 +95,7 @@ def test_partly_undone_answer_starts_with_the_rest(undone: tuple[int, ...], firs
     entry = next(
         entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done."
     )
-    assert begins(transcript, entry) == first
+    assert begins(transcript, entry) == first_cell
     assert begins(transcript, transcript.entries[-1]) is None, "a notice belongs to no cell"
 
 
@@ -104,14 +106,13 @@ def test_notebook_text_belongs_to_no_answer() -> None:
     transcript.fold([*conversation(), title])
     transcript.fold([made(tags.ASSISTANT_REPL_IN, "f = 6", attrs, 1.0)])
     words = next(entry for entry in transcript.entries if entry.key == "place 1")
-    assert cell_to_undo(transcript.entries, words) is None
+    assert transcript.cell_to_undo(words) is None
 
 
 on_linux = pytest.mark.skipif(
     not os.path.exists("/proc/self/pagemap"),
     reason="only Linux lets us read another process's memory",
 )
-SIZE = 1_000_003
 Forked = Callable[..., Any]
 
 
@@ -149,18 +150,18 @@ def plan_of(*arrays: Any) -> Plan:
     for array in arrays:
         memory = find_memory(array)
         assert memory is not None
-        plan.copies.append(Copy(array, memory, [memory]))
+        plan.copies.append(MemoryCopy(array, memory, [memory]))
     return plan
 
 
 @on_linux
 def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
-    guarded = bytearray(SIZE + 2 * PAGE)
+    guarded = bytearray(SIZE + 2 * PAGE_BYTES)
     inside = array(guarded, 17)
     inside[:] = 1
-    then = forked()
+    checkpoint = forked()
     guarded[:] = b"+" * len(guarded)
-    plan_of(inside).apply({}, then, forked())
+    plan_of(inside).apply({}, checkpoint, forked())
     assert set(inside.tobytes()) == {1}
     assert set(guarded[:17] + guarded[17 + SIZE :]) == {ord("+")}
 
@@ -172,23 +173,28 @@ def room() -> mmap.mmap:
 
 @on_linux
 def test_unreadable_part_leaves_everything_unchanged(forked: Forked, room: mmap.mmap) -> None:
-    first, last = array(bytearray(SIZE)), array(bytearray(SIZE))
-    then = forked(without=room)
+    first_block = array(bytearray(SIZE))
+    last_block = array(bytearray(SIZE))
+    checkpoint = forked(without=room)
     lost = array(room)
-    for number, each in enumerate((first, lost, last), 1):
-        each[:] = number
+    for number, memory_block in enumerate((first_block, lost, last_block), 1):
+        memory_block[:] = number
     with pytest.raises(UnreadableMemoryError):
-        plan_of(first, lost, last).apply({}, then, forked())
-    assert [set(each.tobytes()) for each in (first, lost, last)] == [{1}, {2}, {3}]
+        plan_of(first_block, lost, last_block).apply({}, checkpoint, forked())
+    assert [set(memory_block.tobytes()) for memory_block in (first_block, lost, last_block)] == [
+        {1},
+        {2},
+        {3},
+    ]
 
 
 @on_linux
 def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(
     forked: Forked, room: mmap.mmap
 ) -> None:
-    then = forked(without=room)
+    checkpoint = forked(without=room)
     lost = array(room)
     lost[:] = 1
     with pytest.raises(UnreadableMemoryError):
-        plan_of(lost).apply({}, then, None)
+        plan_of(lost).apply({}, checkpoint, None)
     assert set(lost.tobytes()) == {1}

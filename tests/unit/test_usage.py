@@ -12,31 +12,31 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.records import SearchBegin, Usage
+from mahtab_tui.llm.ledger import OverBudget, SessionLedger
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.scripted import ChatDemo
 from mahtab_tui.llm.usage import (
     DEAR,
-    OverBudget,
-    Spending,
+    choose_loop,
     context_window,
     estimate_message_tokens,
     estimated_tokens,
     is_priced,
-    is_small,
     price,
     reported_usage,
     usd_per_token,
     worst_cost,
 )
+from mahtab_tui.settings.model import LoopMode
 
 # Reported cost of a call.
 
 
 def reported_cost(**cost: Any) -> float | None:
     counts: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    used = reported_usage(ChatDemo(), counts, {"model_name": "gpt-4o", **cost})
-    assert used is not None
-    return used.cost
+    usage = reported_usage(ChatDemo(), counts, {"model_name": "gpt-4o", **cost})
+    assert usage is not None
+    return usage.cost
 
 
 def test_cost_reported_by_the_transport_overrides_the_tables() -> None:
@@ -54,10 +54,11 @@ def test_cost_reported_by_the_transport_overrides_the_tables() -> None:
     ],
 )
 def test_known_prices(provider: str, model: str) -> None:
-    one, two = price(provider, model, 1_000, 100), price(provider, model, 2_000, 200)
-    assert one is not None
-    assert one > 0
-    assert two == pytest.approx(2 * one)
+    single_price = price(provider, model, 1_000, 100)
+    double_price = price(provider, model, 2_000, 200)
+    assert single_price is not None
+    assert single_price > 0
+    assert double_price == pytest.approx(2 * single_price)
 
 
 def test_tokens_from_the_cache_cost_less() -> None:
@@ -83,45 +84,49 @@ def test_cost_that_cannot_be_summed_is_looked_up(cost: object) -> None:
 
 def test_model_facts_come_from_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    known, unknown = get_llm("openai:gpt-4o"), get_llm("openai:our-own")
-    assert context_window(known) == 128_000
-    read, written = usd_per_token(known)
+    known_model = get_llm("openai:gpt-4o")
+    unknown_model = get_llm("openai:our-own")
+    assert context_window(known_model) == 128_000
+    read, written = usd_per_token(known_model)
     assert read == pytest.approx((price("openai", "gpt-4o", 1_000, 0) or 0) / 1_000)
     assert 0 < read < written
-    assert (context_window(unknown), context_window(ChatDemo())) == (None, None)
-    assert usd_per_token(unknown) == DEAR, "for estimates"
-    priced = [is_priced(llm) for llm in (known, unknown, ChatDemo(), get_llm("claude:our-own"))]
+    assert (context_window(unknown_model), context_window(ChatDemo())) == (None, None)
+    assert usd_per_token(unknown_model) == DEAR, "for estimates"
+    priced = [
+        is_priced(llm)
+        for llm in (known_model, unknown_model, ChatDemo(), get_llm("claude:our-own"))
+    ]
     assert priced == [True, False, True, True]
 
 
 # Usage of a session, which never costs more than its limit.
 
 
-def call(cost: float | None, **more: Any) -> Usage:
-    return Usage(model="m", input_tokens=1_000, output_tokens=10, cost=cost, **more)
+def call(cost: float | None, **fields: Any) -> Usage:
+    return Usage(model="m", input_tokens=1_000, output_tokens=10, cost=cost, **fields)
 
 
-def ask(spending: Spending, worst: float | None) -> None:
+def ask(spending: SessionLedger, worst: float | None) -> None:
     with spending.within_limit("m", lambda: worst):
         pass
 
 
-def refuse(spending: Spending, worst: float | None, sentence: str) -> OverBudget:
+def refuse(spending: SessionLedger, worst: float | None, sentence: str) -> OverBudget:
     with pytest.raises(OverBudget, match=sentence) as refused:
         ask(spending, worst)
     return refused.value
 
 
 def test_usage_is_shown_for_the_session_each_question_and_each_search() -> None:
-    spending = Spending(lambda: 2.0)
+    spending = SessionLedger(lambda: 2.0)
     cached = {"cache_read_tokens": 400, "cache_creation_tokens": 7}
     spending.fold(call(0.25, turn=1, source="agent", **cached))
     spending.fold(call(0.25, turn=1, source="reflection"))
     spending.name_question(1, "Why \x1b[2Jis\nit so very slow?")
     spending.fold(call(0.125, tree="a1", turn=4, source="rlm", node="1"))
     query = "Which \x1b[2Jlines are\nslow, and why is that?"
-    spending.name(SearchBegin(query, tree="a1", node="1"))
-    spending.name(SearchBegin("a part of it", tree="a1", node="1.1"))
+    spending.name_search(SearchBegin(query, tree="a1", node="1"))
+    spending.name_search(SearchBegin("a part of it", tree="a1", node="1.1"))
     spending.fold(call(None, source="summary"))
     rows = [" ".join(line.split()) for line in spending.table(78).split("\n")]
     assert rows[1:4] == [
@@ -134,12 +139,12 @@ def test_usage_is_shown_for_the_session_each_question_and_each_search() -> None:
 
 
 def test_prices_are_not_needed_without_a_limit() -> None:
-    with Spending().within_limit("m", lambda: pytest.fail("asked")):
+    with SessionLedger().within_limit("m", lambda: pytest.fail("asked")):
         pass
 
 
 def test_reserved_cost_counts_until_it_is_spent() -> None:
-    spending = Spending(lambda: 1.0)
+    spending = SessionLedger(lambda: 1.0)
     sentence = r"could cost up to \$0\.6000, and \$0\.4000 of the session's limit of \$1\.00"
     with spending.within_limit("m", lambda: 0.6):
         assert refuse(spending, 0.6, sentence).later, "the first may cost less"
@@ -150,7 +155,7 @@ def test_reserved_cost_counts_until_it_is_spent() -> None:
 
 
 def test_unknown_price_of_a_model_or_an_earlier_call_blocks_a_call() -> None:
-    spending = Spending(lambda: 1.0)
+    spending = SessionLedger(lambda: 1.0)
     unknown = refuse(spending, None, r"The price of m is unknown, so the limit of \$1\.00")
     spending.count(call(None))
     unreported = refuse(spending, 0.1, "A call of m did not report its price")
@@ -160,7 +165,7 @@ def test_unknown_price_of_a_model_or_an_earlier_call_blocks_a_call() -> None:
 
 def test_changed_limit_applies_from_the_next_call_on() -> None:
     limits: list[float | None] = [None]
-    spending = Spending(lambda: limits[0])
+    spending = SessionLedger(lambda: limits[0])
     spending.count(call(None))
     limits[0] = 1.0
     ask(spending, 0.1)
@@ -171,8 +176,8 @@ def test_changed_limit_applies_from_the_next_call_on() -> None:
 
 
 def test_many_threads_together_never_pass_the_limit() -> None:
-    spending = Spending(lambda: 1.0)
-    made: list[float] = []
+    spending = SessionLedger(lambda: 1.0)
+    costs: list[float] = []
 
     def work(seed: int) -> None:
         chance = random.Random(seed)
@@ -182,26 +187,26 @@ def test_many_threads_together_never_pass_the_limit() -> None:
                 with spending.within_limit("m", lambda worst=worst: worst):  # type: ignore[misc]
                     cost = worst * chance.random()
                     spending.count(call(cost))
-                    made.append(cost)
+                    costs.append(cost)
             except OverBudget:
                 pass
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    assert 0.5 < sum(made) <= 1.0
-    assert spending.total.cost == pytest.approx(sum(made))
+    assert 0.5 < sum(costs) <= 1.0
+    assert spending.total.cost == pytest.approx(sum(costs))
 
 
 def test_worst_cost_assumes_the_longest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    asked = ["x" * 3_000, "größer " * 100]
-    read = estimate_message_tokens(asked)
-    for most, written in ((1_000, 1_000), (None, 32_000)):
-        worst = worst_cost(get_llm("openai:gpt-4o", max_tokens=most), asked)
+    messages = ["x" * 3_000, "größer " * 100]
+    read = estimate_message_tokens(messages)
+    for max_tokens, written in ((1_000, 1_000), (None, 32_000)):
+        worst = worst_cost(get_llm("openai:gpt-4o", max_tokens=max_tokens), messages)
         assert worst == price("openai", "gpt-4o", read, written)
-    assert worst_cost(get_llm("openai:our-own"), asked) is None
-    assert worst_cost(get_llm("openai:our-own", base_url="http://localhost:1/v1"), asked) == 0.0
-    assert worst_cost(ChatDemo(), asked) == 0.0
+    assert worst_cost(get_llm("openai:our-own"), messages) is None
+    assert worst_cost(get_llm("openai:our-own", base_url="http://localhost:1/v1"), messages) == 0.0
+    assert worst_cost(ChatDemo(), messages) == 0.0
 
 
 # The estimate of tokens, compared with what tokenizers have counted for recorded requests.
@@ -248,4 +253,21 @@ class SizedModel(ChatDemo):
 def test_small_models_are_known_by_their_server_or_their_name(
     name: str, parameters: int | None, small: bool
 ) -> None:
-    assert is_small(SizedModel(model=name, parameters=parameters)) is small
+    choice = choose_loop(SizedModel(model=name, parameters=parameters), "auto")
+    assert choice.loop == ("single" if small else "steps")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "setting", "reason"),
+    [
+        ("coder:1.5b", None, "auto", "it has 1.5 billion parameters, as its name says"),
+        ("coder", 1_543_714_304, "auto", "it has 1.54 billion parameters, as its server says"),
+        ("gpt-4o", None, "auto", "its size is not known"),
+        ("coder:1.5b", None, "steps", "the setting loop is steps"),
+    ],
+)
+def test_the_choice_of_a_loop_says_why(
+    name: str, parameters: int | None, setting: LoopMode, reason: str
+) -> None:
+    model = SizedModel(model=name, parameters=parameters)
+    assert choose_loop(model, setting).reason == reason

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from mahtab_tui.kernel.base import KernelHost, Status
+from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
-from mahtab_tui.worker.frames import Frame
+from mahtab_tui.worker.link.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]
 Message = Mapping[str, Any]
@@ -21,11 +22,22 @@ Message = Mapping[str, Any]
 
 OnMessage = Callable[[Channel, Message], None]
 
-
 END_OF_INPUT = "\x04"
+"""The answer to a prompt of the user's code that ends its input."""
+REPLY_TIMEOUT_S = 3.0
+"""Seconds for a cell's reply after the kernel has become idle."""
+MAX_LISTED_MIMES = 5
+"""Unknown forms of a display that are named."""
+
+PICTURES = ("image/png", "image/jpeg")
+TEXTS = ("text/markdown", "text/html")
+MAX_FORM_CHARS = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)}
+"""Maximum characters of each form of a display, the best form first."""
 
 
 class KernelCalls:
+    """Calls by code in the kernel, which reach us as requests for input."""
+
     def __init__(
         self,
         host: KernelHost,
@@ -33,71 +45,87 @@ class KernelCalls:
         reply: Callable[[str], None],
         echo: Callable[[str], None],
     ) -> None:
-        """token: the prefix of marked requests. echo: shows prompts and typed lines, because the
-        kernel does not."""
+        """Create an empty list of calls.
+
+        Args:
+            host: Serves the calls.
+            token: The prefix of the helper's requests.
+            reply: Sends the answer to a request.
+            echo: Shows prompts and typed lines, because the kernel does not.
+        """
         self._token = token
         self._reply = reply
         self._echo = echo
         self._answers = CallAnswers(host, self._answer)
         self._ids = itertools.count(1)
-        self._open: dict[int, tuple[str, bool] | None] = {}
-        """Calls; prompts of the user's code with whether the answer is hidden."""
+        self._open_calls: dict[int, HostCall] = {}
+        """The helper's calls that are not answered, by number."""
+        self._open_prompts: dict[int, tuple[str, bool]] = {}
+        """Prompts of the user's code that are not answered, with whether the answer is hidden."""
 
     def on_prompt(self, prompt: str, password: bool) -> None:
-        """Raises `KernelError`, and `ValueError` if a marked request is malformed."""
-        number, question = next(self._ids), None
+        """Serve a request for input. Raises `KernelError`, and `ValueError` if one of the helper is
+        malformed."""
+        number = next(self._ids)
         if prompt.startswith(self._token):
             frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
             call = checked(HostCall, {**frame, "id": number})
+            self._open_calls[number] = call
         else:
-            question = prompt, password
             call = HostCall(number, "input", {"prompt": prompt, "password": password})
-        self._open[number] = question
+            self._open_prompts[number] = (prompt, password)
         self._answers.begin(call)
 
     def quit(self) -> None:
+        """Tell the host that a cell has called `exit()`."""
         self._answers.begin(HostCall(next(self._ids), "quit", {}))
 
     def end(self) -> None:
-        self._open.clear()
+        """Cancel all calls, because their cell has ended."""
+        self._open_calls.clear()
+        self._open_prompts.clear()
         self._answers.cancel_all()
 
     def _answer(self, answer: Frame) -> None:
-        question = self._open.pop(answer["id"], ())
-        if question is None:
+        """Send an answer, unless the cell has ended."""
+        # `end` may be called on another thread meanwhile.
+        open_call = self._open_calls.pop(answer["id"], None)
+        open_prompt = self._open_prompts.pop(answer["id"], None)
+        if open_call is not None:
             try:
                 self._reply(json.dumps(answer))
             except (TypeError, ValueError) as error:
                 self._reply(json.dumps({"error": f"The answer cannot be sent: {error}"}))
-        elif question:
-            prompt, hidden = question
+        elif open_prompt is not None:
+            prompt, is_hidden = open_prompt
             line = answer.get("value")
-            line = line if isinstance(line, str) else END_OF_INPUT
-            typed = "" if hidden or line == END_OF_INPUT else line
-            self._echo(f"{prompt}{answer.get('error') or typed}\n")
+            if not isinstance(line, str):
+                line = END_OF_INPUT
+            echoed_line = "" if is_hidden or line == END_OF_INPUT else line
+            self._echo(f"{prompt}{answer.get('error') or echoed_line}\n")
             self._reply(line)
 
 
-PICTURES = ("image/png", "image/jpeg")
-TEXTS = ("text/markdown", "text/html")
-REPLY = 3.0
-LARGEST = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)}
-"""Maximum characters of each form to show."""
-
-
 class JupyterCell:
+    """A running cell, whose messages become its output and its result."""
+
     def __init__(self, running: RunningCell, request: str) -> None:
-        """request: the id of the message that runs the cell."""
+        """Follow a cell. request: the id of the message that runs it."""
         self.running = running
         self.request = request
         self.replied: Future[Mapping[str, Any]] = Future()
+        """Done when the cell has ended, and all its output has arrived."""
         self._reply: Mapping[str, Any] | None = None
-        self._idle = 0.0
+        self._idle_at = 0.0
+        """When the kernel has become idle, as monotonic time; 0 before that."""
         self._error: Mapping[str, Any] | None = None
-        self._clear = False
-        self._rows = 0
+        self._clears_before_next = False
+        """Whether the next output replaces all output so far."""
+        self._printed_rows = 0
+        """Rows that the cursor must go up to clear the output."""
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Add a published message of the cell."""
         if kind == "stream":
             self._print(str(content.get("text", "")))
         elif kind in ("display_data", "update_display_data", "execute_result"):
@@ -105,82 +133,125 @@ class JupyterCell:
         elif kind == "error":
             self._error = content
         elif kind == "clear_output":
-            self._clear = True
+            self._clears_before_next = True
             if not content.get("wait"):
-                self._cleared()
+                self._clear_output()
         elif kind == "status" and content.get("execution_state") == "idle":
-            self._idle = time.monotonic()
+            self._idle_at = time.monotonic()
             self._settle()
 
     def reply(self, content: Mapping[str, Any]) -> None:
+        """Add the reply to the message that runs the cell."""
         self._reply = content
         self._settle()
 
     def expect_reply(self) -> None:
-        if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
-            name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
+        """Let the cell fail if its reply is missing."""
+        if not self._idle_at or self._reply is not None:
+            return
+        if time.monotonic() - self._idle_at > REPLY_TIMEOUT_S:
+            name = "RuntimeError"
+            if self.running.interrupting:
+                name = "KeyboardInterrupt"
             self.fail(name, "the kernel did not report how the cell ended")
 
     def fail(self, error: str, message: str) -> None:
+        """Act as if the cell had raised an exception. error: the name of its class."""
         self.reply({"status": "error", "ename": error, "evalue": message})
 
     def payloads(self) -> bool:
         """Show the help in the reply; returns whether the cell has called `exit()`."""
-        payload = (self._reply or {}).get("payload")
-        payloads = payload if isinstance(payload, list) else []
-        payloads = [each for each in payloads if isinstance(each, dict)]
-        for each in payloads:
-            if each.get("source") == "page" and isinstance(each.get("data"), dict):
-                text = each["data"].get("text/plain")
+        payloads = (self._reply or {}).get("payload")
+        if not isinstance(payloads, list):
+            return False
+        has_called_exit = False
+        for payload in payloads:
+            if not isinstance(payload, dict):
+                continue
+            if payload.get("source") == "ask_exit":
+                has_called_exit = True
+            elif payload.get("source") == "page" and isinstance(payload.get("data"), dict):
+                text = payload["data"].get("text/plain")
                 if isinstance(text, str):
                     text = text.rstrip("\n") + "\n"
                     self.running.add_display({"mime": "text/plain", "data": "", "text": text})
-        return any(each.get("source") == "ask_exit" for each in payloads)
+        return has_called_exit
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
-        """content: its changes and the working directory. Raises `KernelError` if it is
-        malformed."""
+        """Set the result of the cell.
+
+        Args:
+            content: Its changes and the working directory, as the helper has sent them.
+            duration: In seconds.
+
+        Raises:
+            KernelError: The content is malformed.
+        """
         reply = self._reply or {}
-        error = self._error or (reply if reply.get("status") == "error" else None)
-        status, pieces = Status.OK, []
+        error = self._error
+        if error is None and reply.get("status") == "error":
+            error = reply
+        status = Status.OK
+        pieces: list[tuple[str, str]] = []
         if error is not None:
-            interrupted = error.get("ename") in ("KeyboardInterrupt", "InterruptedError")
-            status = Status.INTERRUPTED if interrupted else Status.ERROR
+            is_interrupt = error.get("ename") in ("KeyboardInterrupt", "InterruptedError")
+            status = Status.INTERRUPTED if is_interrupt else Status.ERROR
             pieces.append(("traceback", _traceback(error)))
         elif reply.get("status") in ("aborted", "abort"):
             status = Status.INTERRUPTED
             text = "The kernel did not run the cell, because an earlier one failed.\n"
             pieces.append(("traceback", text))
-        report = {"changes": [], "cwd": "", **content, "frames": [], "duration": duration}
-        end = {**report, "cell": self.running.cell, "status": status, "pieces": pieces}
-        self.running.done(checked(CellEnd, end))
+
+        cell_end = {
+            "changes": [],
+            "cwd": "",
+            **content,
+            "frames": [],
+            "duration": duration,
+            "cell": self.running.cell,
+            "status": status,
+            "pieces": pieces,
+        }
+        self.running.done(checked(CellEnd, cell_end))
 
     def _settle(self) -> None:
-        if self._idle and self._reply is not None and not self.replied.done():
+        """Let the cell end once both its reply and all its output are here."""
+        if self._idle_at and self._reply is not None and not self.replied.done():
             self.replied.set_result(self._reply)
 
     def _print(self, text: str) -> None:
-        if self._clear:
-            self._cleared()
-        self._rows += text.count("\n")
+        if self._clears_before_next:
+            self._clear_output()
+        self._printed_rows += text.count("\n")
         self.running.add_output(text)
 
-    def _cleared(self) -> None:
-        self._clear = False
-        self.running.add_output("\r" + (f"\x1b[{self._rows}A" if self._rows else "") + "\x1b[J")
-        self._rows = 0
+    def _clear_output(self) -> None:
+        """Go to the start of the printed text, and erase everything from there."""
+        self._clears_before_next = False
+        move_up = f"\x1b[{self._printed_rows}A" if self._printed_rows else ""
+        self.running.add_output(f"\r{move_up}\x1b[J")
+        self._printed_rows = 0
 
     def _show(self, data: object, *, value: bool) -> None:
+        """Show the best form of a display that we know and that is not too large.
+
+        Args:
+            data: The forms by MIME type, which may be malformed.
+            value: Whether it is the value of the cell.
+        """
         if not isinstance(data, Mapping):
             return
-        if self._clear:
-            self._cleared()
+        if self._clears_before_next:
+            self._clear_output()
+
         text = data.get("text/plain")
-        text = text if isinstance(text, str) else ""
-        text = text if not text or text.endswith("\n") else f"{text}\n"
-        for mime, most in LARGEST.items():
+        if not isinstance(text, str):
+            text = ""
+        if text and not text.endswith("\n"):
+            text += "\n"
+        for mime, max_chars in MAX_FORM_CHARS.items():
             form = data.get(mime)
-            if not isinstance(form, str) or not 0 < len(form) <= most:
+            if not isinstance(form, str) or not 0 < len(form) <= max_chars:
                 continue
             if mime in PICTURES:
                 form = form.replace("\n", "")
@@ -188,13 +259,15 @@ class JupyterCell:
                     base64.b64decode(form, validate=True)
                 except ValueError:
                     continue
-            self._rows = 0
+            self._printed_rows = 0
             self.running.add_display({"mime": mime, "data": form, "text": text or f"<{mime}>\n"})
             return
+
         if not text:
-            text = f"<{', '.join(sorted(map(str, data))[:5])}>\n"
+            mimes = sorted(map(str, data))[:MAX_LISTED_MIMES]
+            text = f"<{', '.join(mimes)}>\n"
         if value:
-            self._rows = 0
+            self._printed_rows = 0
             self.running.add_display({"mime": "", "text": text})
         else:
             self._print(text)
@@ -203,10 +276,14 @@ class JupyterCell:
 def _traceback(error: Mapping[str, Any]) -> str:
     lines = error.get("traceback")
     text = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
-    text = text or f"{error.get('ename', 'Error')}: {error.get('evalue', '')}"
+    if not text:
+        text = f"{error.get('ename', 'Error')}: {error.get('evalue', '')}"
     return text if text.endswith("\n") else text + "\n"
 
 
 def parent_id(message: Message) -> str:
+    """Return the id of the message to which a message belongs; empty if there is none."""
     parent = message.get("parent_header")
-    return str(parent.get("msg_id", "")) if isinstance(parent, Mapping) else ""
+    if not isinstance(parent, Mapping):
+        return ""
+    return str(parent.get("msg_id", ""))

@@ -13,62 +13,74 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import mahtab_tui.worker as worker
-from mahtab_tui.kernel.base import (
-    CellResult,
-    KernelError,
-    KernelHost,
-    Operation,
-    Operations,
-    Status,
-    T,
-    host_definitions,
-)
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.host import KernelHost, host_definitions
 from mahtab_tui.kernel.jupyter.cell import Channel, JupyterCell, KernelCalls, Message, parent_id
+from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
+from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
-from mahtab_tui.worker.frames import Frame
+from mahtab_tui.worker.link.frames import Frame
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.jupyter.local import ZmqConnection
 
-NAME = "_mahtab_tui"
-TARGET = "mahtab-tui"
-_HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
-ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
+READY_TIMEOUT_S = 60.0
+"""Seconds for a kernel to answer for the first time."""
+RETRY_S = 1.0
+"""Seconds between attempts to get an answer, and between checks whether one is missing."""
+RECEIVED_POLL_S = 0.02
+TOKEN_BYTES = 16
 
+PACKAGE_NAME = "_mahtab_tui"
+"""The worker package inside the kernel."""
+TARGET = "mahtab-tui"
+"""The name of the comm by which requests reach the kernel's helper."""
+_HELPER = f"__import__('sys').modules['{PACKAGE_NAME}.jupyter_helper']"
+CELL_EXPRESSIONS = {"mahtab": f"{_HELPER}.ended()"}
+"""Evaluated by the kernel after each cell."""
 
 _LOADER = f"""\
 import os, sys
-if "{NAME}.jupyter_helper" not in sys.modules:
-    package = type(sys)("{NAME}")
+if "{PACKAGE_NAME}.jupyter_helper" not in sys.modules:
+    package = type(sys)("{PACKAGE_NAME}")
     package.__path__ = [{os.path.dirname(worker.__file__)!r}]
-    sys.modules["{NAME}"], path = package, sys.path
+    sys.modules["{PACKAGE_NAME}"] = package
+    path = sys.path
     # Modules next to the user's data must not be mistaken for the standard library's.
-    sys.path = [each for each in path if each not in ("", os.getcwd())]
+    sys.path = [entry for entry in path if entry not in ("", os.getcwd())]
     try:
-        __import__("{NAME}.jupyter_helper")
+        __import__("{PACKAGE_NAME}.jupyter_helper")
     finally:
         sys.path = path
 """
-_LOAD = f"__import__('builtins').exec({_LOADER!r}, {{'__name__': '{NAME}_loader'}})"
+_LOAD = f"__import__('builtins').exec({_LOADER!r}, {{'__name__': '{PACKAGE_NAME}_loader'}})"
 
 
 def read_expression(reply: Mapping[str, Any], name: str) -> Any:
     """Return the JSON value of an expression. Raises `KernelError`."""
+    # The kernel may be any program, so nothing in its reply is trusted.
     expressions = reply.get("user_expressions")
-    each = expressions.get(name) if isinstance(expressions, Mapping) else None
-    each = each if isinstance(each, Mapping) else {}
-    data = each.get("data")
-    if each.get("status") == "ok" and isinstance(data, Mapping):
+    result = None
+    if isinstance(expressions, Mapping):
+        result = expressions.get(name)
+    if not isinstance(result, Mapping):
+        result = {}
+    data = result.get("data")
+    if result.get("status") == "ok" and isinstance(data, Mapping):
         with suppress(ValueError, RecursionError):
             return json.loads(str(data.get("text/plain")))
-    failed = each.get("status") == "error"
-    why = f"{each.get('ename')}: {each.get('evalue')}" if failed else "it does not answer"
-    raise KernelError(f"The kernel's helper does not work ({why}).")
+
+    reason = "it does not answer"
+    if result.get("status") == "error":
+        reason = f"{result.get('ename')}: {result.get('evalue')}"
+    raise KernelError(f"The kernel's helper does not work ({reason}).")
 
 
 def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> dict[str, Any]:
+    """Return the content of an ``execute_request``."""
     return {
         "code": code,
         "silent": silent,
@@ -79,62 +91,77 @@ def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> di
     }
 
 
-READY = 60.0
-AGAIN = 1.0
+class JupyterConversation:
+    """The messages to and from one process of a Jupyter kernel, until it ends."""
 
-
-class Conversation:
     def __init__(self, wire: ZmqConnection, host: KernelHost) -> None:
+        """Prepare a conversation. wire: the connection, which must be open."""
         self._wire = wire
         self._host = host
-        self._token = f"\x02mahtab-tui:{secrets.token_hex(16)}:"
+        self._token = f"\x02mahtab-tui:{secrets.token_hex(TOKEN_BYTES)}:"
+        """Marks messages of the helper."""
         self._lock = threading.Lock()
         self._replies: dict[str, Future[Mapping[str, Any]]] = {}
+        """Replies that are waited for, by the id of the request."""
         self._cell: JupyterCell | None = None
-        self._ours: set[str] = set()
+        """The running cell."""
+        self._cell_requests: set[str] = set()
+        """Ids of the requests that have run cells, whose threads may still print."""
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
-        self._comm = secrets.token_hex(16)
-        self._over = ""
+        """Set once something was published."""
+        self._comm = secrets.token_hex(TOKEN_BYTES)
+        self._end_reason = ""
+        """Why the kernel cannot be reached any more, as a sentence; empty while it can."""
         self.ready = KernelReady("", "", "", 0)
         self.cwd = ""
 
     def begin(self) -> None:
+        """Wait until the kernel answers, and load the helper into it. Raises `KernelError`."""
         info = self._wait_for_info()
         if info.get("implementation") != "ipython":
             language = info.get("language_info")
             is_python = isinstance(language, Mapping) and language.get("name") == "python"
-            reason = "is Python, but not ipykernel" if is_python else "does not run Python"
+            reason = "does not run Python"
+            if is_python:
+                reason = "is Python, but not ipykernel"
             raise KernelError(f"{self._wire.label} {reason}. Use a kernel that is ipykernel.")
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
         content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
-        reply = self._request("execute_request", content).result(READY)
+        reply = self._request("execute_request", content).result(READY_TIMEOUT_S)
         self.ready = checked(KernelReady, read_expression(reply, "hello"))
         self.cwd = self.ready.cwd
-        opened = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
-        self._report("shell", "comm_open", opened)
-        for op, definitions in host_definitions(self._host):
-            self._requests.ask(getattr(Operations, op), None, **{op: definitions})
+        comm = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
+        self._send("shell", "comm_open", comm)
+        definitions = host_definitions(self._host)
+        self._requests.ask(Operations.functions, functions=definitions.functions)
+        if definitions.servers:
+            self._requests.ask(Operations.servers, servers=definitions.servers)
 
     def _wait_for_info(self) -> Mapping[str, Any]:
         """Request the info until both its reply and its output arrive."""
-        deadline, last = time.monotonic() + READY, 0.0
+        # The first published messages are lost if they are sent before the channel is connected.
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        last_request = 0.0
         replies: list[Future[Mapping[str, Any]]] = []
         while time.monotonic() < deadline:
-            if time.monotonic() - last > AGAIN:
-                last = time.monotonic()
+            if time.monotonic() - last_request > RETRY_S:
+                last_request = time.monotonic()
                 replies.append(self._request("kernel_info_request", {}))
-            if self._received.wait(0.02) and (done := wait(replies, 0).done):
-                return done.pop().result()
-            if how := self._wire.ended():
-                raise KernelError(how)
+            if self._received.wait(RECEIVED_POLL_S):
+                done_replies = wait(replies, 0).done
+                if done_replies:
+                    return done_replies.pop().result()
+            end_reason = self._wire.ended()
+            if end_reason:
+                raise KernelError(end_reason)
         raise KernelError(
-            f"{self._wire.label} has not answered for {READY:.0f} s. Perhaps it runs another program's cell."
+            f"{self._wire.label} has not answered for {READY_TIMEOUT_S:.0f} s. Perhaps it runs another program's cell."
         )
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
-        """quiet: it is not a cell of the user's."""
+        """Run a cell, and wait for its end. quiet: whether it is not a cell of the user's."""
         start = time.perf_counter()
         try:
             code.encode()
@@ -143,17 +170,18 @@ class Conversation:
             cell.fail("SyntaxError", "the cell has a character that UTF-8 cannot encode")
             cell.finish({}, 0.0)
             return wait_for_result(running.result)
-        message = self._message("execute_request", _execution(code, ENDED_CODE, silent=quiet))
+        content = _execution(code, CELL_EXPRESSIONS, silent=quiet)
+        message = self._message("execute_request", content)
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         try:
             with self._lock:
-                if self._over:
-                    raise KernelError(self._over)
+                if self._end_reason:
+                    raise KernelError(self._end_reason)
                 self._cell = cell
-                self._ours.add(request)
+                self._cell_requests.add(request)
             self._wire.send("shell", message)
-            while not wait([cell.replied], AGAIN).done:
+            while not wait([cell.replied], RETRY_S).done:
                 cell.expect_reply()
             reply = cell.replied.result()
             if cell.payloads():
@@ -168,12 +196,13 @@ class Conversation:
         return wait_for_result(running.result)
 
     def interrupt(self) -> bool:
-        """Returns False if no cell runs."""
+        """Interrupt the running cell on a thread; returns False if no cell runs."""
         cell = self._cell
-        if cell is not None:
-            cell.running.interrupting = True
-            start_thread("mahtab-jupyter-interrupt", self._interrupt)
-        return cell is not None
+        if cell is None:
+            return False
+        cell.running.interrupting = True
+        start_thread("mahtab-jupyter-interrupt", self._interrupt)
+        return True
 
     def _interrupt(self) -> None:
         try:
@@ -182,20 +211,22 @@ class Conversation:
             self._host.background_output(f"{error}\n")
 
     def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the changes by a cell; empty if the kernel does not answer."""
         try:
-            changes = (
-                checked(dict[str, Any], read_expression(reply, "mahtab"))
-                if reply.get("status") == "ok"
-                else self._requests.ask(Operations.ended)
-            )
+            # The kernel evaluates expressions only after a cell that succeeded.
+            if reply.get("status") == "ok":
+                changes = checked(dict[str, Any], read_expression(reply, "mahtab"))
+            else:
+                changes = self._requests.ask(Operations.ended)
         except KernelError:
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
         return changes
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        if self._over:
-            raise KernelError(self._over)
+        """Ask the helper, which answers only between cells. Raises `KernelError`."""
+        if self._end_reason:
+            raise KernelError(self._end_reason)
         if self._cell is not None:
             raise KernelError(
                 "A cell is running. This kernel reports its variables only between cells."
@@ -203,44 +234,57 @@ class Conversation:
         return self._requests.ask(operation, timeout, **fields)
 
     def send_size(self, columns: int, lines: int) -> None:
-        if not self._over:
+        if not self._end_reason:
             with suppress(KernelError):
                 self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
-        if not self._over:
+        """Remove the helper from a kernel that continues. Raises `KernelError`."""
+        if not self._end_reason:
             self._requests.ask(Operations.leave)
 
-    def end(self, status: Status, how: str) -> None:
+    def end(self, status: Status, reason: str) -> None:
+        """End the conversation.
+
+        Args:
+            status: The status of the running cell.
+            reason: Why it ends, as a sentence.
+        """
         with self._lock:
-            if self._over:
+            if self._end_reason:
                 return
-            self._over = how
-            cell, self._cell = self._cell, None
-            replies, self._replies = self._replies, {}
+            self._end_reason = reason
+            cell = self._cell
+            self._cell = None
+            replies = list(self._replies.values())
+            self._replies.clear()
         if cell is not None and not cell.running.result.done():
-            cell.running.lost(status, how)
+            cell.running.lost(status, reason)
         if cell is not None and not cell.replied.done():
-            cell.replied.set_exception(KernelError(how))
-        for reply in replies.values():
-            reply.set_exception(KernelError(how))
-        self._requests.end(how)
+            cell.replied.set_exception(KernelError(reason))
+        for reply in replies:
+            reply.set_exception(KernelError(reason))
+        self._requests.end(reason)
         self._calls.end()
 
     # Messages from the kernel, on the connection's threads
 
     def on_message(self, channel: Channel, message: Message) -> None:
-        header, content = message.get("header"), message.get("content")
+        """Handle a message, which may have any form."""
+        header = message.get("header")
+        content = message.get("content")
         if not isinstance(header, Mapping) or not isinstance(content, Mapping):
             return
-        kind, parent = str(header.get("msg_type")), parent_id(message)
+        kind = str(header.get("msg_type"))
+        parent = parent_id(message)
         if channel == "iopub":
             self._on_publish(kind, parent, content)
         elif channel == "stdin" and kind == "input_request":
+            prompt = str(content.get("prompt", ""))
             try:
-                prompt, password = str(content.get("prompt", "")), bool(content.get("password"))
-                self._calls.on_prompt(prompt, password)
+                self._calls.on_prompt(prompt, bool(content.get("password")))
             except (ValueError, RecursionError, KernelError):
+                # A forged request of the helper still needs an answer: its code waits.
                 self._send_line("{}")
         elif kind.endswith("_reply"):
             with self._lock:
@@ -263,7 +307,7 @@ class Conversation:
                 self._requests.on_reply(checked(dict[str, Any], frame))
         elif cell is not None and parent == cell.request:
             cell.add_message(kind, content)
-        elif kind == "stream" and parent in self._ours:
+        elif kind == "stream" and parent in self._cell_requests:
             self._host.background_output(str(content.get("text", "")))
 
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,24 +317,28 @@ class Conversation:
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:
-            if self._over:
-                raise KernelError(self._over)
+            if self._end_reason:
+                raise KernelError(self._end_reason)
             self._replies[str(message["header"]["msg_id"])] = reply
         self._wire.send("shell", message)
         return reply
 
-    def _report(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> None:
+    def _send(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> None:
         self._wire.send(channel, self._message(kind, content))
 
     def _ask_helper(self, frame: Frame) -> None:
-        """Raises `ValueError` if it cannot be sent."""
+        """Send a request to the helper. Raises `ValueError` if it cannot be sent."""
         data = {"frame": json.dumps(frame)}
-        self._report("shell", "comm_msg", {"comm_id": self._comm, "data": data})
+        self._send("shell", "comm_msg", {"comm_id": self._comm, "data": data})
 
     def _send_line(self, line: str) -> None:
+        """Answer a request for input."""
+        # Half of a surrogate pair cannot be sent.
+        encodable_line = line.encode(errors="replace").decode()
         with suppress(KernelError):
-            self._report("stdin", "input_reply", {"value": line.encode(errors="replace").decode()})
+            self._send("stdin", "input_reply", {"value": encodable_line})
 
     def _echo(self, text: str) -> None:
-        if (cell := self._cell) is not None:
+        cell = self._cell
+        if cell is not None:
             cell.add_message("stream", {"text": text})

@@ -6,65 +6,56 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mahtab_tui.kernel.base import (
-    FRESH,
-    RESET,
-    CellListener,
-    CellResult,
-    Kernel,
-    KernelError,
-    KernelHost,
-    KernelInfo,
-    KernelState,
-    Lock,
-    Operation,
-    Operations,
-    Status,
-    T,
-    UndoAnswer,
-    UndoStep,
-)
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import FRESH, RESET, CellListener, Kernel, KernelError
 from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.jupyter.cell import Channel, Message
-from mahtab_tui.kernel.jupyter.conversation import Conversation
+from mahtab_tui.kernel.jupyter.conversation import JupyterConversation
+from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.process import CLOSED, startup_failure
 from mahtab_tui.kernel.requests import KernelReady
+from mahtab_tui.kernel.values import CellResult, KernelInfo, KernelState, Lock, UndoStep
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.jupyter.local import ZmqConnection
 
-LOCAL, EXISTING = "jupyter:", "existing:"
+LOCAL_PREFIX = "jupyter:"
+EXISTING_PREFIX = "existing:"
+WATCH_INTERVAL_S = 0.5
+"""Seconds between checks whether the kernel has died."""
+DEFAULT_SCREEN_SIZE = (80, 24)
+
+_STARTED = "Started a new kernel; its namespace is empty."
 
 
-def parse(text: str) -> str:
+def parse(address: str) -> str:
     """Return a kernel's name, or its connection file. Raises `KernelError`."""
-    name = text.removeprefix(LOCAL).removeprefix(EXISTING).strip()
-    if not name or not text.startswith((LOCAL, EXISTING)):
-        raise KernelError(
-            "This is no kernel of Jupyter: give jupyter:NAME or existing:CONNECTION.json."
-        )
+    name = address.removeprefix(LOCAL_PREFIX).removeprefix(EXISTING_PREFIX).strip()
+    if not name or not address.startswith((LOCAL_PREFIX, EXISTING_PREFIX)):
+        raise KernelError("Not a Jupyter kernel. Use jupyter:NAME or existing:CONNECTION.json.")
     return name
 
 
-_STARTED = "Started a new kernel; its namespace is empty."
-POLL_INTERVAL = 0.5
-
-
 class JupyterKernel(Kernel):
+    """A Jupyter kernel, which we have started or which belongs to another program."""
+
     cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
     _cannot_save = "The variables of a Jupyter kernel are not saved."
 
     def __init__(self, wire: ZmqConnection, startup: str = "") -> None:
+        super().__init__()
         self._wire = wire
         self._startup = startup if wire.ours else ""
-        self._turn = threading.Lock()
         self._swap = threading.Lock()
-        self._conversation: Conversation | None = None
+        """Held while the process is replaced."""
+        self._conversation: JupyterConversation | None = None
         self._failure = "The kernel was not started."
+        """Why there is no conversation, as a sentence."""
         self._closed = threading.Event()
-        self._size = (80, 24)
+        self._size = DEFAULT_SCREEN_SIZE
 
     def start(self, host: KernelHost) -> None:
         self._host = host
@@ -130,7 +121,8 @@ class JupyterKernel(Kernel):
             return
         self._closed.set()
         with self._swap:
-            conversation, self._conversation = self._conversation, None
+            conversation = self._conversation
+            self._conversation = None
             self._failure = CLOSED
             if conversation is not None and not self._wire.ours:
                 with suppress(KernelError, TimeoutError):
@@ -143,7 +135,8 @@ class JupyterKernel(Kernel):
     # Life cycle of the kernel
 
     def _begin(self) -> None:
-        conversation = Conversation(self._wire, self._host)
+        """Begin a conversation with a kernel that has started. Raises `KernelError`."""
+        conversation = JupyterConversation(self._wire, self._host)
         self._conversation = conversation
         try:
             conversation.begin()
@@ -154,34 +147,48 @@ class JupyterKernel(Kernel):
         conversation.send_size(*self._size)
 
     def _run_startup(self) -> str:
-        conversation, startup = self._conversation, self._startup
-        if conversation is None or not startup:
+        """Run the startup code; returns a sentence if it failed."""
+        conversation = self._conversation
+        if conversation is None or not self._startup:
             return ""
+        startup_cell = RunningCell(0, lambda kind, text: None)
         with self._turn:
-            result = conversation.run(startup, RunningCell(0, lambda kind, text: None), quiet=True)
+            result = conversation.run(self._startup, startup_cell, quiet=True)
         if result.status is Status.OK:
             if result.output:
                 self._host.background_output(result.output)
             return ""
         return startup_failure(result)
 
-    def _replace(self, why: str, now: str) -> None:
+    def _replace(self, reason: str, text: str) -> None:
+        """Replace the kernel's process.
+
+        Args:
+            reason: A sentence for the running cell.
+            text: A sentence about the new process.
+
+        Raises:
+            KernelError: It belongs to another program, or could not start.
+        """
         if self._closed.is_set():
             raise KernelError(CLOSED)
+        # Raises an error, before the conversation ends.
         if not self._wire.ours:
             self._wire.restart()
         with self._swap:
-            self._end_conversation(Status.KILLED, why)
-            self._start_again()
-        self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
+            self._end_conversation(Status.KILLED, reason)
+            self._restart()
+        self._report(KernelState.IDLE, f"{text} {self._run_startup()}".strip())
 
-    def _end_conversation(self, status: Status, why: str) -> None:
-        conversation, self._conversation = self._conversation, None
+    def _end_conversation(self, status: Status, reason: str) -> None:
+        conversation = self._conversation
+        self._conversation = None
         if conversation is not None:
-            conversation.end(status, why)
-        self._host.kernel_state(self._info_as(KernelState.DEAD), why)
+            conversation.end(status, reason)
+        self._host.kernel_state(self._info_as(KernelState.DEAD), reason)
 
-    def _start_again(self) -> None:
+    def _restart(self) -> None:
+        """Start a new process. Raises `KernelError`."""
         self._report(KernelState.STARTING, "")
         try:
             self._wire.restart()
@@ -192,23 +199,28 @@ class JupyterKernel(Kernel):
             raise
 
     def _watch(self) -> None:
-        while not self._closed.wait(POLL_INTERVAL):
+        """Start a new process if the kernel dies. Runs on a thread."""
+        while not self._closed.wait(WATCH_INTERVAL_S):
             with self._swap:
                 conversation = self._conversation
-            if conversation is not None and (how := self._wire.ended()):
-                self._on_death(how, conversation)
+            if conversation is None:
+                continue
+            end_reason = self._wire.ended()
+            if end_reason:
+                self._on_death(end_reason, conversation)
 
-    def _on_death(self, how: str, conversation: Conversation) -> None:
+    def _on_death(self, reason: str, conversation: JupyterConversation) -> None:
         with self._swap:
+            # The kernel may have been replaced or closed in the meantime.
             if conversation is not self._conversation or self._closed.is_set():
                 return
-            self._failure = how
-            self._end_conversation(Status.DIED, how)
+            self._failure = reason
+            self._end_conversation(Status.DIED, reason)
             self._state = KernelState.DEAD
             if not self._wire.ours:
                 return
             try:
-                self._start_again()
+                self._restart()
             except KernelError:
                 return
         self._report(KernelState.IDLE, f"{_STARTED} {self._run_startup()}".strip())
@@ -228,17 +240,35 @@ class JupyterKernel(Kernel):
         return reply
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        conversation, wire = self._conversation, self._wire
-        ready = KernelReady("", "", "", 0) if conversation is None else conversation.ready
-        cwd = "" if conversation is None else conversation.cwd
+        conversation = self._conversation
+        ready = KernelReady("", "", "", 0)
+        cwd = ""
+        if conversation is not None:
+            ready = conversation.ready
+            cwd = conversation.cwd
         return KernelInfo(
-            ready.python, ready.executable, cwd, ready.pid, state, wire.label, address=wire.address
+            ready.python,
+            ready.executable,
+            cwd,
+            ready.pid,
+            state,
+            self._wire.label,
+            address=self._wire.address,
         )
 
 
-def jupyter_kernel(text: str, cwd: str, startup: str) -> Kernel:
-    """Raises `KernelError`."""
-    name = parse(text)
+def jupyter_kernel(address: str, cwd: str, startup: str) -> Kernel:
+    """Create a kernel without starting it.
+
+    Args:
+        address: As for ``--kernel``.
+        cwd: The working directory of a new kernel.
+        startup: Code that runs first in a new kernel.
+
+    Raises:
+        KernelError: The address is wrong, or Jupyter's client libraries are missing.
+    """
+    name = parse(address)
     try:
         from mahtab_tui.kernel.jupyter.local import ExistingConnection, LocalConnection
     except ModuleNotFoundError as error:
@@ -247,6 +277,6 @@ def jupyter_kernel(text: str, cwd: str, startup: str) -> Kernel:
         raise KernelError(
             "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
         ) from None
-    if text.startswith(EXISTING):
+    if address.startswith(EXISTING_PREFIX):
         return JupyterKernel(ExistingConnection(name))
     return JupyterKernel(LocalConnection(name, cwd), startup)

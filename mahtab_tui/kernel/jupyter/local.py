@@ -22,11 +22,18 @@ from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
 from mahtab_tui.kernel.launch import describe_end, environment
 from mahtab_tui.system import start_thread
 
-ERROR_CHARS = 1_000
-SHUTDOWN = 1.5
+MAX_ERROR_BYTES = 1_000
+"""Bytes at the end of a kernel's errors in which the last line is searched."""
+MAX_LAST_LINE_CHARS = 200
+SHUTDOWN_WAIT_S = 1.5
+"""Seconds for a kernel to end before it is killed."""
+PIPE_READ_BYTES = 65_536
+DEFAULT_SCREEN_SIZE = (80, 24)
 
 
 class ZmqConnection:
+    """The sockets of a Jupyter kernel, which one thread uses."""
+
     label: str
     address: str
     ours: bool
@@ -38,8 +45,12 @@ class ZmqConnection:
         self._outgoing: queue.SimpleQueue[tuple[Channel, Mapping[str, Any]] | None] = (
             queue.SimpleQueue()
         )
+        """Messages to send; None marks the end."""
         self._lock = threading.Lock()
-        self._wake_read = self._wake_write = -1
+        """Held while the pipe's write end is used or closed."""
+        # The ends of the pipe that wakes the thread; -1 while it does not run.
+        self._wake_read = -1
+        self._wake_write = -1
         self._thread: threading.Thread | None = None
 
     def open(self, on_message: OnMessage) -> None:
@@ -51,29 +62,35 @@ class ZmqConnection:
         raise NotImplementedError
 
     def interrupt(self) -> None:
+        """Interrupt the running cell. Raises `KernelError`."""
         raise NotImplementedError
 
     def restart(self) -> None:
+        """Start a new process. Raises `KernelError`."""
         raise NotImplementedError
 
     @property
     def session(self) -> Any:
+        """The `jupyter_client.session.Session`, which makes messages."""
         return self._client.session
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        """Send a message, on the connection's thread. Raises `KernelError`."""
         if self._thread is None:
             raise KernelError("The kernel was not started.")
         self._outgoing.put((channel, message))
         self._wake()
 
     def close(self) -> None:
+        """End the connection, and wait for its thread."""
         self._outgoing.put(None)
         self._wake()
         if self._thread is not None and threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _connect(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
-        self._client, self._on_message = client, on_message
+        self._client = client
+        self._on_message = on_message
         # Sending without copying needs a zmq thread, which could outlive us.
         client.session.copy_threshold = sys.maxsize
         client.start_channels(hb=False)
@@ -86,6 +103,7 @@ class ZmqConnection:
                 os.write(self._wake_write, b"w")
 
     def _run(self) -> None:
+        """Send and receive messages until the connection is closed."""
         channels: dict[Channel, Any] = {
             name: getattr(self._client, f"{name}_channel").socket for name in get_args(Channel)
         }
@@ -97,7 +115,7 @@ class ZmqConnection:
             while self._send_all(channels):
                 ready = dict(poller.poll())
                 if self._wake_read in ready:
-                    os.read(self._wake_read, 65536)
+                    os.read(self._wake_read, PIPE_READ_BYTES)
                 for channel, socket in channels.items():
                     if socket in ready:
                         self._receive(channel, socket)
@@ -109,12 +127,15 @@ class ZmqConnection:
             self._client.stop_channels()
 
     def _send_all(self, channels: Mapping[Channel, Any]) -> bool:
+        """Send the waiting messages; returns False at the end."""
         while not self._outgoing.empty():
             item = self._outgoing.get()
             if item is None:
                 return False
+            channel, message = item
+            # A message that cannot be encoded is dropped.
             with suppress(ValueError, TypeError):
-                self._client.session.send(channels[item[0]], dict(item[1]))
+                self._client.session.send(channels[channel], dict(message))
         return True
 
     def _receive(self, channel: Channel, socket: Any) -> None:
@@ -129,11 +150,14 @@ class ZmqConnection:
 
 
 class LocalConnection(ZmqConnection):
+    """A kernel that we start, by the name of its kernelspec."""
+
     ours = True
 
     def __init__(self, name: str, cwd: str) -> None:
         super().__init__()
-        self.label = self.address = f"jupyter:{name}"
+        self.label = f"jupyter:{name}"
+        self.address = self.label
         self._name = name
         self._cwd = cwd
         self._manager: KernelManager
@@ -145,11 +169,11 @@ class LocalConnection(ZmqConnection):
             raise KernelError(
                 f"Jupyter has no kernel named {self._name}; it has {', '.join(names) or 'none'}."
             )
-        self._manager = KernelManager(kernel_name=self._name, shutdown_wait_time=SHUTDOWN)
+        self._manager = KernelManager(kernel_name=self._name, shutdown_wait_time=SHUTDOWN_WAIT_S)
         try:
             self._manager.start_kernel(
                 cwd=self._cwd,
-                env=environment(80, 24),
+                env=environment(*DEFAULT_SCREEN_SIZE),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
@@ -161,17 +185,18 @@ class LocalConnection(ZmqConnection):
     def ended(self) -> str:
         if self._manager.is_alive():
             return ""
-        self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, self._errors.tell() - ERROR_CHARS))
-        lines = [
-            line
-            for line in self._errors.read().decode(errors="replace").splitlines()
-            if line.strip() and "WARNING" not in line
-        ]
-        last_line = f" (it said: {lines[-1][:200].strip()})" if lines else ""
+        error_bytes = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, error_bytes - MAX_ERROR_BYTES))
+        errors = self._errors.read().decode(errors="replace")
+        lines = [line for line in errors.splitlines() if line.strip() and "WARNING" not in line]
+        last_line = ""
+        if lines:
+            last_line = f" (it said: {lines[-1][:MAX_LAST_LINE_CHARS].strip()})"
         process = getattr(self._manager.provisioner, "process", None)
-        code = getattr(process, "returncode", None)
-        ending = describe_end(code) if isinstance(code, int) else "it has ended"
+        exit_code = getattr(process, "returncode", None)
+        ending = "it has ended"
+        if isinstance(exit_code, int):
+            ending = describe_end(exit_code)
         return f"The kernel died: {ending}{last_line}."
 
     def interrupt(self) -> None:
@@ -225,8 +250,9 @@ class ExistingConnection(ZmqConnection):
         client.hb_channel.unpause()
 
     def ended(self) -> str:
-        beats = self._client.hb_channel.is_beating()
-        return "" if beats else f"The kernel of {self._file} no longer answers."
+        if self._client.hb_channel.is_beating():
+            return ""
+        return f"The kernel of {self._file} no longer answers."
 
     def interrupt(self) -> None:
         self.send("control", self.session.msg("interrupt_request", content={}))

@@ -7,41 +7,48 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.tui.commands import panes, session
 from mahtab_tui.tui.commands.command import Command
+from mahtab_tui.tui.commands.declarations import PANE_COMMANDS
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.base import Completions
+    from mahtab_tui.kernel.values import Completions
 
+# A command is what the decorator `command` has made of a function in these modules.
 COMMANDS: tuple[Command, ...] = tuple(
-    each
+    value
     for module in (session, panes)
-    for each in vars(module).values()
-    if isinstance(each, Command)
+    for value in vars(module).values()
+    if isinstance(value, Command)
 )
 BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
 BY_ID = {command.id: command for command in COMMANDS}
+COMMAND_IDS = tuple(command.id for command in (*COMMANDS, *PANE_COMMANDS))
+"""What a key map may name."""
 BY_ACTION = {command.action: command for command in COMMANDS}
 
-
 _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
-_BEGUN = re.compile(r"\s*(/[a-z-]*)")
+_PARTIAL_SLASH = re.compile(r"\s*(/[a-z-]*)")
 
 
 def parse_slash(text: str) -> tuple[str, str] | None:
     """Split a typed command into name and argument; None for a question."""
-    matched = _SLASH.fullmatch(text.strip())
-    return None if matched is None else (matched[1], (matched[2] or "").strip())
+    match = _SLASH.fullmatch(text.strip())
+    if match is None:
+        return None
+    return match[1], (match[2] or "").strip()
 
 
 def complete_slash(text: str, cursor: int) -> Completions | None:
-    begun = _BEGUN.fullmatch(text, 0, cursor)
-    if begun is None:
+    """Complete the name of a command before the cursor; None if there is none."""
+    match = _PARTIAL_SLASH.fullmatch(text, 0, cursor)
+    if match is None:
         return None
-    from mahtab_tui.kernel.base import Completion, Completions
+    from mahtab_tui.kernel.values import Completion, Completions
 
     items = []
-    for slash, each in sorted(BY_SLASH.items()):
-        if f"/{slash}".startswith(begun[1]):
-            shown = f"/{slash} {each.argument}"
-            inserted = f"/{slash} " if each.argument else f"/{slash}"
-            items.append(Completion(shown.rstrip(), inserted, "command", each.help))
-    return Completions(begun.start(1), tuple(items), 0)
+    for slash, command in sorted(BY_SLASH.items()):
+        if not f"/{slash}".startswith(match[1]):
+            continue
+        label = f"/{slash} {command.argument}".rstrip()
+        inserted_text = f"/{slash} " if command.argument else f"/{slash}"
+        items.append(Completion(label, inserted_text, "command", command.help))
+    return Completions(match.start(1), tuple(items), 0)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from textual.binding import Binding, BindingType
+from mahtab_tui.tui.commands.declarations import PaneCommand
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.store.database import History
-    from mahtab_tui.tui.app import Interrupter, QuitFlow
-    from mahtab_tui.tui.main_screen import Panes, UiState
-    from mahtab_tui.tui.session_port import LiveSettings
+    from mahtab_tui.tui.leaving import Interrupter, QuitFlow
+    from mahtab_tui.tui.live_settings import LiveSettings
+    from mahtab_tui.tui.main_screen import Panes
+    from mahtab_tui.tui.navigation import Navigation
     from mahtab_tui.tui.terminal_app import TerminalApp
+    from mahtab_tui.tui.ui_state import UiState
 
 
 @dataclass(frozen=True)
 class CommandContext:
+    """What commands act on."""
+
     app: TerminalApp[int]
     session: Session
     history: History
     ui_state: UiState
     panes: Panes
+    navigation: Navigation
     interrupter: Interrupter
     quit_flow: QuitFlow
     settings: LiveSettings
@@ -33,56 +38,18 @@ class CommandContext:
 
         return copy_selection(self.app, self.panes.selected_text)
 
-    def refuse(self, why: str, entered: str) -> None:
-        self.app.notify(why, "warning")
+    def refuse(self, reason: str, entered: str) -> None:
+        """Tell why a command cannot run, and put what was entered back into the editor."""
+        self.app.notify(reason, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 
-    def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
-        from mahtab_tui.tui.screens.dialog import Prompt, ask
-
+    def with_value(self, value: str, title: str, use: Callable[[str], None], current: str) -> None:
+        """Use a value, or ask for one if it is empty."""
         if value:
             use(value)
         else:
-            ask(self.app, Prompt(title, present), use)
-
-
-@dataclass(frozen=True)
-class PaneCommand:
-    id: str
-    action: str
-    keys: str
-    title: str
-    help: str
-    group: str
-    footer: bool = False
-    menu: bool = False
-    """Whether its key works only in a menu, because letters elsewhere go to the editor."""
-    confirm: bool = False
-    priority: bool = False
-
-
-def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...]:
-    """Declare the commands of a pane: "id action keys", then flags, and "Title: help"."""
-    found = []
-    for names, text in rows.items():
-        id, action, keys, *flags = names.split()
-        title, _, help = text.partition(": ")
-        set_flags = dict.fromkeys(flags, True)
-        found.append(PaneCommand(id, action, keys, title, help, group, **set_flags))
-    return tuple(found)
-
-
-def bindings(commands: Iterable[PaneCommand], *hidden: BindingType) -> list[BindingType]:
-    """Make bindings. hidden: those that the key line does not show."""
-    shown = [
-        Binding(
-            each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id
-        )
-        for each in commands
-        if each.keys and not each.menu
-    ]
-    return [*shown, *hidden]
+            self.navigation.prompt(title, current, use)
 
 
 Group = Literal["Input", "Session", "Panes", "Screen"]
@@ -90,9 +57,9 @@ Group = Literal["Input", "Session", "Panes", "Screen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command(PaneCommand):
+    """A command of the application, which also has a slash name."""
+
     run: Callable[[CommandContext, str], None]
-    slash: str
-    argument: str
     over_screens: bool
     over_questions: bool
     available: Callable[[CommandContext], bool]
@@ -111,20 +78,46 @@ def command(
 ) -> Callable[[Callable[..., None]], Command]:
     """Declare the function below as a command; with an argument, it also gets the typed text.
 
-    names: the id, its keys and its slash name with the argument, as in "help f1 /help TOPIC".
-    text: title and help. over_screens: by default for the groups Session and Screen.
+    Args:
+        names: The id, its keys and its slash name with the argument, as in "help f1 /help TOPIC".
+        text: Title and help, as in "Help: Show all keys".
+        group: Under which it is listed in help.
+        footer: Whether the line of keys shows it.
+        priority: Whether its keys act before those of the focused widget.
+        over_screens: Whether it can be used while a screen covers the panes; by default in the
+            groups Session and Screen.
+        over_questions: The same for a screen that asks something.
+        available: Whether it can be used now.
     """
     names, _, slash = names.partition(" /")
     id, _, keys = names.partition(" ")
     slash, _, argument = slash.partition(" ")
     title, _, help = text.partition(": ")
-    return lambda function: Command(
-        *(id, f"command({id!r})", keys, title, help, group, footer),
-        priority=priority,
-        slash=slash,
-        argument=argument,
-        run=function if argument else lambda context, _: function(context),
-        over_screens=group in ("Session", "Screen") if over_screens is None else over_screens,
-        over_questions=over_questions,
-        available=available,
-    )
+    if over_screens is None:
+        over_screens = group in ("Session", "Screen")
+
+    def declare(function: Callable[..., None]) -> Command:
+        def run(context: CommandContext, typed: str) -> None:
+            if argument:
+                function(context, typed)
+            else:
+                function(context)
+
+        return Command(
+            id=id,
+            action=f"command({id!r})",
+            keys=keys,
+            title=title,
+            help=help,
+            group=group,
+            footer=footer,
+            priority=priority,
+            slash=slash,
+            argument=argument,
+            run=run,
+            over_screens=over_screens,
+            over_questions=over_questions,
+            available=available,
+        )
+
+    return declare

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
+from mahtab_tui.bus.plans import find_steps, plan_request
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command
 
 if TYPE_CHECKING:
-    from textual.app import App
-    from textual.content import Content
-
+    from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.store.database import HistoryEntry
@@ -23,8 +22,10 @@ if TYPE_CHECKING:
 _input = partial(command, group="Input")
 _session = partial(command, group="Session")
 
-CARRY_OUT_PLAN = "Carry out your plan now. Begin each step with its number, as in: **Step 2 of 5**."
 NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
+
+_MAX_NAMED_CELLS = 20
+"""Stale cells that a dialog names; more are counted."""
 
 TEXT_CLEARED = (
     "The text in the editor was cleared; Ctrl+Z brings it back. Ctrl+C again stops what waits."
@@ -39,7 +40,8 @@ TEXT_CLEARED = (
     available=lambda context: context.panes.prompt_row is not None,
 )
 def answer(context: CommandContext) -> None:
-    if (row := context.panes.prompt_row) is not None:
+    row = context.panes.prompt_row
+    if row is not None:
         row.focus()
 
 
@@ -47,7 +49,9 @@ def answer(context: CommandContext) -> None:
     "toggle-mode f2", "Python / Ask: Go from Python to Ask or back; the draft stays", footer=True
 )
 def toggle_mode(context: CommandContext) -> None:
-    editor, prose = context.panes.editor, context.panes.transcript.failed_prose
+    editor = context.panes.editor
+    # A sentence that was run as Python by mistake becomes a question.
+    prose = context.panes.transcript.failed_prose
     if prose and editor.mode == "python" and editor.is_empty:
         editor.put("ask", prose)
     else:
@@ -57,19 +61,18 @@ def toggle_mode(context: CommandContext) -> None:
 
 @_input("history-search ctrl+r /history", "Search history: Search the inputs of all sessions")
 def search_history(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.listing import HistorySearch
-
     editor = context.panes.editor
 
-    def chosen(entry: HistoryEntry | None) -> None:
-        if context.app.is_ending:  # the next key already ended the application
+    def edit_entry(entry: HistoryEntry | None) -> None:
+        # The next key may already have ended the application.
+        if context.app.is_ending:
             return
         if entry is not None:
             editor.mode = "ask" if entry.mode == "ask" else "python"
             editor.text = entry.text
         editor.focus()
 
-    context.app.push_screen(HistorySearch(context.history), chosen)
+    context.navigation.search_history(context.history, edit_entry)
 
 
 @_input(
@@ -85,9 +88,9 @@ def _edit_input(context: CommandContext) -> None:
     from mahtab_tui.tui.external import edit_text
 
     editor = context.panes.editor
-    ending = ".py" if editor.mode == "python" else ".md"
+    suffix = ".py" if editor.mode == "python" else ".md"
     try:
-        editor.text = edit_text(context.app, editor.text, ending)
+        editor.text = edit_text(context.app, editor.text, suffix)
     except RuntimeError as error:
         context.app.notify(str(error), "warning")
     editor.focus()
@@ -109,7 +112,8 @@ def find(context: CommandContext) -> None:
     "explain-error alt+x", "Explain error: Begin a question about the last error; Enter sends it"
 )
 def explain_error(context: CommandContext) -> None:
-    if question := context.panes.transcript.question_about_error:
+    question = context.panes.transcript.question_about_error
+    if question:
         context.panes.editor.put("ask", question)
         context.panes.editor.focus()
     else:
@@ -158,8 +162,10 @@ def _only_waits(context: CommandContext) -> bool:
     from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow
 
     row = context.panes.prompt_row
-    asked_by_cell = isinstance(row, FanOutRow | InputRow)
-    return row is not None and (asked_by_cell or not context.session.cells.running)
+    if row is None:
+        return False
+    is_asked_by_cell = isinstance(row, FanOutRow | InputRow)
+    return is_asked_by_cell or not context.session.cells.running
 
 
 @_session(
@@ -170,7 +176,8 @@ def _only_waits(context: CommandContext) -> bool:
 def cycle_approval(context: CommandContext) -> None:
     modes = get_args(ApprovalMode)
     info = context.session.info
-    info.set_approval(modes[(modes.index(info.approval) + 1) % len(modes)])
+    next_index = (modes.index(info.approval) + 1) % len(modes)
+    info.set_approval(modes[next_index])
 
 
 @_session(
@@ -178,18 +185,19 @@ def cycle_approval(context: CommandContext) -> None:
     "Plan: Plan mode: the model only reads and proposes steps; /plan run carries them out",
 )
 def plan(context: CommandContext, argument: str) -> None:
-    profile = context.session.info
+    info = context.session.info
     match argument.strip():
         case "":
-            profile.set_planning(not profile.planning)
+            info.set_planning(not info.planning)
         case "run" if context.session.agent.in_turn:
             context.refuse("The model is still answering. Run the plan after that.", "/plan run")
         case "run":
-            profile.set_planning(False)
-            context.session.submit("ask", CARRY_OUT_PLAN)
+            info.set_planning(False)
+            steps = find_steps(context.panes.last_answer)
+            context.session.submit("ask", plan_request(steps))
         case question:
-            if not profile.planning:
-                profile.set_planning(True)
+            if not info.planning:
+                info.set_planning(True)
             context.session.submit("ask", question)
 
 
@@ -202,28 +210,17 @@ def undo(context: CommandContext, cell: str) -> None:
     if number is None:
         context.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
     else:
-        ask_to_undo(context.app, context.session, number or None)
+        context.navigation.ask_to_undo(number or None)
 
 
 def cell_number(typed: str) -> int | None:
-    """Parse ``12`` or ``In [12]``; 0 if nothing was typed, None if it is no cell."""
+    """Parse ``12`` or ``In [12]``; 0 if nothing was typed, None if it is not the number of a cell."""
     number = typed.strip().removeprefix("In").strip(" []")
-    return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
-
-
-def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
-    """Show what an undo would do, and ask. cell: None for what ran last."""
-    from mahtab_tui.kernel.base import KernelError
-    from mahtab_tui.tui.screens.session_info import UndoScreen
-
-    try:
-        first = session.undo.last_step() if cell is None else cell
-        cells = session.undo.cells_from(first)
-    except KernelError as error:
-        app.notify(str(error))
-    else:
-        preview, undo = session.kernel.preview_undo, session.undo.undo
-        app.push_screen(UndoScreen(cells, partial(preview, first), partial(undo, first)))
+    if not number:
+        return 0
+    if not number.isdecimal() or len(number) >= 10:
+        return None
+    return int(number)
 
 
 @_session("redo /redo", "Redo cells: Reverse the last undo, if no other cell has run since")
@@ -236,10 +233,9 @@ def redo(context: CommandContext) -> None:
     "Reset kernel: Start a new kernel with an empty namespace; the transcript stays",
 )
 def reset(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.dialog import confirm
-
     question = "Start over with an empty namespace? The transcript stays."
-    confirm(context.app, question, context.session.kernel_control.reset, yes="Reset", no="Keep")
+    kernel_control = context.session.kernel_control
+    context.navigation.confirm(question, kernel_control.reset, yes="Reset", no="Keep")
 
 
 @_session("kill-kernel /kill", "Kill kernel: Kill an unresponsive kernel, and start a new one")
@@ -249,7 +245,10 @@ def kill_kernel(context: CommandContext) -> None:
 
 @_session("model /model NAME", "Model: Choose the model that answers; the conversation stays")
 def choose_model(context: CommandContext, name: str) -> None:
-    context.settings.choose_model(name)
+    if name:
+        context.settings.use_model(name)
+    else:
+        context.navigation.choose_model(context.settings)
 
 
 @_session(
@@ -257,9 +256,10 @@ def choose_model(context: CommandContext, name: str) -> None:
     "Interpreter: Choose the kernel's Python: a file or a virtual environment",
 )
 def choose_python(context: CommandContext, path: str) -> None:
-    session, title = context.session, "Interpreter or virtual environment"
-    present = session.kernel.info().executable
-    context.with_value(path, title, session.kernel_control.activate, present)
+    session = context.session
+    title = "Interpreter or virtual environment"
+    current = session.kernel.info().executable
+    context.with_value(path, title, session.kernel_control.activate, current)
 
 
 @_session(
@@ -267,20 +267,50 @@ def choose_python(context: CommandContext, path: str) -> None:
     "Kernel…: Choose where the kernel runs: here, over ssh, in a container; its variables stay there",
 )
 def choose_kernel(context: CommandContext, address: str) -> None:
-    from mahtab_tui.tui.screens.listing import choose_kernel
+    if address == "here":
+        switch_kernel(context, "here", "")
+    elif address:
+        switch_kernel(context, "address", address)
+    else:
+        context.navigation.choose_kernel(
+            context.ui_state.kernels,
+            lambda choice: switch_kernel(context, choice.kind, choice.name),
+        )
 
-    choose_kernel(context, address)
+
+def switch_kernel(context: CommandContext, kind: str, name: str) -> None:
+    """Switch to another kernel. kind, name: as in a `KernelChoice`."""
+    control = context.session.kernel_control
+    match kind:
+        case "python":
+            control.activate(name)
+        case "session":
+            context.quit_flow.switch_to(name)
+        case "here":
+            control.move("")
+        case _:
+            from mahtab_tui.kernel.base import KernelError
+            from mahtab_tui.session.kernel import check_address
+
+            try:
+                check_address(name)
+            except KernelError as error:
+                context.app.notify(str(error), "error")
+                return
+            control.move(name)
+            context.ui_state.remember_kernel(name)
 
 
 @_session("directory /cd PATH", "Working directory: Change the kernel's working directory")
 def change_directory(context: CommandContext, path: str) -> None:
-    change, present = context.session.kernel_control.change_directory, context.session.kernel.info()
-    context.with_value(path, "Working directory", change, present.cwd)
+    change = context.session.kernel_control.change_directory
+    current = context.session.kernel.info().cwd
+    context.with_value(path, "Working directory", change, current)
 
 
 @_session("agents /agents", "Agents: List the agents in the session")
 def agents(context: CommandContext) -> None:
-    context.session.notice(context.session.joined_agents.sentence())
+    context.session.notice(context.session.joined_agents.describe())
 
 
 @_session("disconnect /disconnect NAME", "Disconnect agent: Disconnect an agent from the session")
@@ -290,15 +320,10 @@ def disconnect_agent(context: CommandContext, name: str) -> None:
 
 @_session("skills /skills", "Skills: Find, read and load skills")
 def skills(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.skills import SkillsScreen
-
-    knowledge = context.session.knowledge
     try:
-        screen = SkillsScreen(knowledge.skills, knowledge.loaded, project_folder())
+        context.navigation.open_skills()
     except SettingsError as error:
         context.app.notify(str(error), "error")
-    else:
-        context.app.push_screen(screen)
 
 
 @_session(
@@ -306,9 +331,7 @@ def skills(context: CommandContext) -> None:
     "Instructions: Show the instructions that the model gets with every question, and trust a project's",
 )
 def instructions(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import InstructionsScreen
-
-    context.app.push_screen(InstructionsScreen(context.session.knowledge.read_instructions))
+    context.navigation.open_instructions()
 
 
 @_session(
@@ -316,35 +339,19 @@ def instructions(context: CommandContext) -> None:
     "MCP servers: List MCP servers with their state, tools and messages, and start one again",
 )
 def mcp(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import ServersScreen
-
-    session = context.session
-
-    def show(title: str, text: str) -> None:
-        context.panes.port.open_pager(title, "messages.txt", lambda: text)
-
-    context.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
+    context.navigation.open_servers()
 
 
 @_session(
     "usage /usage", "Usage: Show what the session, each question and each search have used and cost"
 )
 def usage(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import ReportScreen
-
-    table = context.session.spending.table
-    context.app.push_screen(ReportScreen("Usage", table, id="usage-rows"))
+    context.navigation.open_usage()
 
 
 @_session("context /context", "Context: Show what fills the model's window, and what shortens it")
 def context(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import ReportScreen, context_lines
-
-    def report(width: int) -> Content:
-        return context_lines(context.session.context_use(), width)
-
-    screen = ReportScreen("Context", report, text="counting …", id="context-rows")
-    context.app.push_screen(screen)
+    context.navigation.open_context()
 
 
 @_session(
@@ -360,7 +367,6 @@ def compact(context: CommandContext, keep: str) -> None:
 )
 def export(context: CommandContext, typed: str) -> None:
     from mahtab_tui.session import notebooks
-    from mahtab_tui.tui.screens.dialog import confirm
 
     session = context.session
     try:
@@ -370,12 +376,13 @@ def export(context: CommandContext, typed: str) -> None:
         return
 
     folder = project_folder()
-    start, path = partial(notebooks.export, session, file, folder), folder / file
+    write = partial(session.export, file, folder)
+    path = folder / file
     if os.path.lexists(path) and not os.path.isdir(path):
         question = f"{file} already exists. Replace it?"
-        confirm(context.app, question, start, yes="Replace", no="Keep")
+        context.navigation.confirm(question, write, yes="Replace", no="Keep")
     else:
-        start()
+        write()
 
 
 @_session(
@@ -383,19 +390,14 @@ def export(context: CommandContext, typed: str) -> None:
     "Sessions: Search the conversations and cells of all sessions; read, resume, rename or delete one",
 )
 def sessions(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.dialog import ask
-    from mahtab_tui.tui.screens.sessions import sessions_screen
-
-    ask(context.app, sessions_screen(context.session), context.quit_flow.switch_to)
+    context.navigation.choose_session(context.quit_flow.switch_to)
 
 
 @_session(
     "rename /rename TITLE", "Rename session: Change the title of this session in lists of sessions"
 )
 def rename(context: CommandContext, title: str) -> None:
-    from mahtab_tui.session.inbox import rename_session
-
-    context.with_value(title, "Title of this session", partial(rename_session, context.session), "")
+    context.with_value(title, "Title of this session", context.session.rename, "")
 
 
 @_session(
@@ -407,31 +409,67 @@ def run(context: CommandContext, typed: str) -> None:
     if number is None or (typed and not typed.startswith("to ")):
         context.refuse("/run runs all cells, /run to 3 those up to cell 3", f"/run {typed}")
     else:
-        last = number or None
-        run_notebook(context.app, context.session, lambda notebook: notebook.run_up_to(last))
+        last_cell = number or None
+        run_notebook(context, lambda notebook: notebook.run_up_to(last_cell))
 
 
-def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], None]) -> None:
-    if session.notebook is None:
-        app.notify(NO_NOTEBOOK, severity="warning")
+def run_notebook(context: CommandContext, start: Callable[[Notebook], None]) -> None:
+    """Run cells of the notebook; before the first, ask if it is for another language."""
+    notebook = context.session.notebook
+    if notebook is None:
+        context.app.notify(NO_NOTEBOOK, "warning")
         return
-    from mahtab_tui.session.notebooks import CellNotFound
-    from mahtab_tui.tui.screens.dialog import confirm
-
-    notebook = session.notebook
 
     def run_cells() -> None:
+        from mahtab_tui.session.notebooks import CellNotFound
+
         notebook.confirmed = True
         try:
             start(notebook)
         except CellNotFound as error:
-            app.notify(str(error), severity="warning")
+            context.app.notify(str(error), "warning")
 
     if notebook.confirmed:
         run_cells()
     else:
         question = f"This notebook is for {notebook.language}. Run its cells as Python?"
-        confirm(app, question, run_cells, yes="Run", no="Leave")
+        context.navigation.confirm(question, run_cells, yes="Run", no="Leave")
+
+
+@_session(
+    "rerun /rerun [stale]",
+    "Run stale cells: Run the cells again whose variables have changed since, in order",
+)
+def rerun(context: CommandContext, typed: str) -> None:
+    from mahtab_tui.bus.masking import MASK
+
+    if typed not in ("", "stale"):
+        context.refuse("/rerun stale runs stale cells again; %rerun 3 runs one", f"/rerun {typed}")
+        return
+    cells = context.panes.transcript.viewport.transcript.outdated_cells
+    masked_cells = [cell for cell in cells if MASK in cell.code]
+    codes = [cell.code for cell in cells]
+
+    def run_cells() -> None:
+        for code in codes:
+            context.session.submit("python", code)
+
+    if not cells:
+        context.app.notify("Nothing is stale: no cell has used a variable that changed later.")
+    elif masked_cells:
+        names = _cell_names(masked_cells)
+        context.app.notify(f"Run {names} yourself: a secret in it was masked.", "warning")
+    else:
+        question = f"Run again, in this order: {_cell_names(cells)}?"
+        context.navigation.confirm(question, run_cells, yes="Run", no="Leave")
+
+
+def _cell_names(cells: Sequence[Cell]) -> str:
+    """Return the names of cells, and the number of those that a dialog has no space for."""
+    names = [f"In {cell.number}" for cell in cells[:_MAX_NAMED_CELLS]]
+    if len(cells) > _MAX_NAMED_CELLS:
+        names.append(f"and {len(cells) - _MAX_NAMED_CELLS:,} more")
+    return ", ".join(names)
 
 
 @_session("save /save", "Save notebook: Write the notebook back to its file")

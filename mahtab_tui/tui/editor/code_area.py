@@ -22,20 +22,20 @@ from textual.widgets.text_area import TextAreaTheme
 from tree_sitter import Language, Query
 
 from mahtab_tui.tui.editor import line_editing
+from mahtab_tui.tui.editor.line_editing import INDENT
 from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC
 
-STEP = "    "
 CLOSING_BRACKETS = (")", "]", "}")
 
 MAX_BLINKS = 20
 """How often the cursor changes, twice a second, before it stays until the next key."""
 
-LONGEST_LINE = 5_000
-MOST_LINES = 2_000
-"""Characters of a line, and lines, up to which a text is highlighted."""
+# A text with more lines, or with a longer line, is not highlighted.
+MAX_HIGHLIGHTED_LINE_CHARS = 5_000
+MAX_HIGHLIGHTED_LINES = 2_000
 
-_ROLES = {
+_CAPTURES_BY_ROLE = {
     "muted": "comment punctuation.bracket punctuation.delimiter",
     "good": "string",
     "moon": "number float boolean constant.builtin string.escape",
@@ -62,6 +62,27 @@ class KilledText(NamedTuple):
 
 
 class CodeArea(TextArea):
+    """Edits Python or plain text; Enter submits complete code."""
+
+    DEFAULT_CSS = """
+    CodeArea {
+        width: 1fr;
+        height: auto;
+        background: $surface;
+        border: none;
+        padding: 0;
+
+        &:focus {
+            border: none;
+        }
+
+        & .text-area--matching-bracket {
+            background: $person 30%;
+            text-style: bold;
+        }
+    }
+    """
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
         Binding("ctrl+enter", "submit", "Run", show=False),
@@ -120,7 +141,7 @@ class CodeArea(TextArea):
     def _apply_theme_colours(self) -> None:
         variables = {**self.app.get_theme_variable_defaults(), **self.app.theme_variables}
         styles: dict[str, Style] = {}
-        for role, captures in _ROLES.items():
+        for role, captures in _CAPTURES_BY_ROLE.items():
             style = Style(color=Color.parse(variables[role]).rich_color)
             styles |= dict.fromkeys(captures.split(), style)
         styles["comment"] += ITALIC
@@ -193,16 +214,17 @@ class CodeArea(TextArea):
         indent = ""
         if self.python:
             indent = next_indent(self.get_text_range((0, 0), start))
-            rest = self.document.get_line(row)[column:]
-            column += len(rest) - len(rest.lstrip(" "))
+            # Blanks after the cursor would add to the indentation.
+            text_after = self.document.get_line(row)[column:]
+            column += len(text_after) - len(text_after.lstrip(" "))
         self._replace_via_keyboard("\n" + indent, start, (row, column))
 
     def action_indent(self) -> None:
         if self.selection.is_empty:
-            width = len(STEP) - self.cursor_location[1] % len(STEP)
+            width = len(INDENT) - self.cursor_location[1] % len(INDENT)
             self._replace_via_keyboard(" " * width, *self.selection)
         else:
-            self._shift_lines(lambda line: STEP + line if line.strip() else line)
+            self._shift_lines(lambda line: INDENT + line if line.strip() else line)
 
     def action_dedent(self) -> None:
         if self.selection.is_empty:
@@ -215,9 +237,11 @@ class CodeArea(TextArea):
     def action_delete_left(self) -> None:
         """Delete one character, or indentation back to the previous stop."""
         row, column = self.cursor_location
-        before = self.document.get_line(row)[:column]
-        if self.python and self.selection.is_empty and before and not before.strip(" "):
-            self._delete_via_keyboard((row, (column - 1) // len(STEP) * len(STEP)), (row, column))
+        text_before = self.document.get_line(row)[:column]
+        is_indentation = bool(text_before) and not text_before.strip(" ")
+        if self.python and self.selection.is_empty and is_indentation:
+            previous_stop = (column - 1) // len(INDENT) * len(INDENT)
+            self._delete_via_keyboard((row, previous_stop), (row, column))
         else:
             super().action_delete_left()
 
@@ -238,10 +262,12 @@ class CodeArea(TextArea):
         return super()._replace_via_keyboard(insert, start, end)
 
     def _shift_lines(self, shift: Callable[[str], str]) -> None:
-        first, last = self._selected_rows
-        lines = [self.document.get_line(row) for row in range(first, last + 1)]
-        self.replace("\n".join(map(shift, lines)), (first, 0), (last, len(lines[-1])))
-        self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
+        first_row, last_row = self._selected_rows
+        lines = [self.document.get_line(row) for row in range(first_row, last_row + 1)]
+        self.replace("\n".join(map(shift, lines)), (first_row, 0), (last_row, len(lines[-1])))
+        self.selection = Selection(
+            (first_row, 0), (last_row, len(self.document.get_line(last_row)))
+        )
 
     # Keys of readline. What they cut, Ctrl+Y inserts.
 
@@ -299,10 +325,10 @@ class CodeArea(TextArea):
             return
 
         # Cuts one after the other become one text, in the order in which it stood in the editor.
-        last = self._killed
-        if (last.text_after, last.cursor_after) == (self.text, self.cursor_location):
+        last_cut = self._killed
+        if (last_cut.text_after, last_cut.cursor_after) == (self.text, self.cursor_location):
             cuts_left = target < self.cursor_location
-            text = text + last.text if cuts_left else last.text + text
+            text = text + last_cut.text if cuts_left else last_cut.text + text
         self._delete_via_keyboard(start, end)
         self._killed = KilledText(text, self.text, self.cursor_location)
 
@@ -314,37 +340,39 @@ class CodeArea(TextArea):
 
     def action_move_lines(self, step: int) -> None:
         """Move the lines of the selection up (-1) or down (1)."""
-        first, last = self._selected_rows
-        neighbour = first - 1 if step < 0 else last + 1
+        first_row, last_row = self._selected_rows
+        neighbour = first_row - 1 if step < 0 else last_row + 1
         if self.read_only or not 0 <= neighbour < self.document.line_count:
             return
 
         def rotate(lines: Sequence[str]) -> list[str]:
-            return [*lines[1:], lines[0]] if step < 0 else [lines[-1], *lines[:-1]]
+            if step < 0:
+                return [*lines[1:], lines[0]]
+            return [lines[-1], *lines[:-1]]
 
         (start_row, start_column), (end_row, end_column) = self.selection
-        self._replace_lines(min(first, neighbour), max(last, neighbour), rotate)
+        self._replace_lines(min(first_row, neighbour), max(last_row, neighbour), rotate)
         self.selection = Selection((start_row + step, start_column), (end_row + step, end_column))
 
     @property
     def _selected_rows(self) -> tuple[int, int]:
         """The first and the last row of the selection; a row that it only touches does not count."""
-        (first, _), (last, column) = sorted(self.selection)
-        if column == 0 and last > first:
-            last -= 1
-        return first, last
+        (first_row, _), (last_row, column) = sorted(self.selection)
+        if column == 0 and last_row > first_row:
+            last_row -= 1
+        return first_row, last_row
 
     def _replace_lines(
-        self, first: int, last: int, change: Callable[[Sequence[str]], list[str]]
+        self, first_row: int, last_row: int, change: Callable[[Sequence[str]], list[str]]
     ) -> None:
         """Change whole lines. Both ends of the selection stay in their rows, at the same distance from
         the end of the line."""
-        lines = [self.document.get_line(row) for row in range(first, last + 1)]
+        lines = [self.document.get_line(row) for row in range(first_row, last_row + 1)]
         start_row, _ = self.selection.start
         end_row, _ = self.selection.end
         start_distance = self._distance_from_end(self.selection.start)
         end_distance = self._distance_from_end(self.selection.end)
-        self.replace("\n".join(change(lines)), (first, 0), (last, len(lines[-1])))
+        self.replace("\n".join(change(lines)), (first_row, 0), (last_row, len(lines[-1])))
         self.selection = Selection(
             self._location_before_end(start_row, start_distance),
             self._location_before_end(end_row, end_distance),
@@ -390,16 +418,21 @@ class CodeArea(TextArea):
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
         """Search short texts only: Textual does at each key."""
         line = self.document.get_line(search_from[0])
-        is_short = self.document.line_count <= MOST_LINES and len(line) <= LONGEST_LINE
-        return super().find_matching_bracket(bracket, search_from) if is_short else None
+        is_short = (
+            self.document.line_count <= MAX_HIGHLIGHTED_LINES
+            and len(line) <= MAX_HIGHLIGHTED_LINE_CHARS
+        )
+        if is_short:
+            return super().find_matching_bracket(bracket, search_from)
+        return None
 
     def _set_document(self, text: str, language: str | None) -> None:
-        before = getattr(self, "document", None)
+        old_document = getattr(self, "document", None)
         super()._set_document(text, language)
-        if isinstance(before, SyntaxAwareDocument):
+        if isinstance(old_document, SyntaxAwareDocument):
             # A document and its tree refer to each other, the tree in C where the garbage collector
             # cannot see it, so neither would ever be freed.
-            del before._syntax_tree
+            del old_document._syntax_tree
 
     @staticmethod
     def _get_builtin_highlight_query(language_name: str) -> str:
@@ -409,7 +442,10 @@ class CodeArea(TextArea):
     def _build_highlight_map(self) -> None:
         """Highlight short texts only: Textual queries all lines at each edit."""
         lines = self.document.lines
-        is_short = len(lines) <= MOST_LINES and max(map(len, lines)) <= LONGEST_LINE
+        is_short = (
+            len(lines) <= MAX_HIGHLIGHTED_LINES
+            and max(map(len, lines)) <= MAX_HIGHLIGHTED_LINE_CHARS
+        )
         if isinstance(self.document, SyntaxAwareDocument) and any(lines) and is_short:
             self._highlight_query = _build_query(self.document.language)
             super()._build_highlight_map()
@@ -420,8 +456,10 @@ class CodeArea(TextArea):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Respect a maximum height in vh, which Textual ignores at first."""
         height = super().get_content_height(container, viewport, width)
-        most = self.styles.max_height
-        return height if most is None else min(height, int(most.resolve(viewport, viewport)))
+        max_height = self.styles.max_height
+        if max_height is None:
+            return height
+        return min(height, int(max_height.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
         """Scroll to the cursor again, after the height is known."""
@@ -437,11 +475,13 @@ class CodeArea(TextArea):
 
 
 def location(text: str, offset: int) -> Location:
+    """Return the row and the column of an offset in characters."""
     return text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset) - 1
 
 
 def _dedent(line: str) -> str:
-    return line[min(len(STEP), len(line) - len(line.lstrip(" "))) :]
+    indent = len(line) - len(line.lstrip(" "))
+    return line[min(len(INDENT), indent) :]
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
-from mahtab_tui.session.inbox import Mode
+from mahtab_tui.bus.values import Mode
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.values import write_text
 

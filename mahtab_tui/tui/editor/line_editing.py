@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 COMMENT = "# "
+INDENT = "    "
 
 _WORD = re.compile(r"\W*\w*")
 """A word and what stands between it and the cursor, in either direction."""
@@ -45,12 +46,19 @@ def toggle_comment(lines: Sequence[str]) -> list[str]:
     if not code_lines:
         return [COMMENT + line for line in lines]
     if all(line.lstrip().startswith("#") for line in code_lines):
-        return [_uncomment(line) if line.strip() else line for line in lines]
+        return [_uncomment(line) for line in lines]
 
     indent = min(len(line) - len(line.lstrip()) for line in code_lines)
-    return [line[:indent] + COMMENT + line[indent:] if line.strip() else line for line in lines]
+    commented_lines = []
+    for line in lines:
+        if line.strip():
+            line = line[:indent] + COMMENT + line[indent:]
+        commented_lines.append(line)
+    return commented_lines
 
 
 def _uncomment(line: str) -> str:
+    if not line.strip():
+        return line
     indent, _, code = line.partition("#")
     return indent + code.removeprefix(" ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,37 +12,36 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Key
 from textual.message import Message
-from textual.reactive import reactive
+from textual.reactive import reactive, var
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard
+from mahtab_tui.tui.editor.completion import CompletionList, HelpCard, InputHelp
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.values import Mode
     from mahtab_tui.session.attachments import MentionChip
-    from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.database import History
 
-_KEYS: dict[Mode, str] = {
+_MODE_HINTS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
     "ask": "Ask · Enter sends · ` back to Python · Ctrl+J new line · /help",
 }
-_CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
-_REPLACING = (
+_CELL_HINT = "Enter runs it as this cell of the notebook · Escape cancels"
+_REPLACING_HINT = (
     "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
 )
-_PROSE = "This is not Python · F2 asks the model instead"
-_IS_PYTHON = "This is Python · F2, then Enter, runs it"
+_PROSE_OFFER = "This is not Python · F2 asks the model instead"
+_PYTHON_OFFER = "This is Python · F2, then Enter, runs it"
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 
-FindChips = Callable[[str], "Sequence[MentionChip]"]
-
-PAUSE = 0.15
+MENTIONS_DELAY_S = 0.15
+"""Seconds after the last key until what a question mentions is looked up."""
 
 
 class EditorPane(Widget):
@@ -51,42 +50,50 @@ class EditorPane(Widget):
     ALLOW_MAXIMIZE = True
 
     mode: reactive[Mode] = reactive("python", init=False)
+    replaced_entry: var[str] = var("", init=False)
+    """The key of the entry that Enter replaces; empty for a new input."""
+    mentions: var[Sequence[MentionChip]] = var((), init=False)
+    """What the question mentions."""
+    offer: var[str] = var("", init=False)
+    """Says that the text belongs to the other mode; empty if it does not."""
 
     @dataclass
     class Submitted(Message):
+        """The user has entered an input."""
+
         mode: Mode
         text: str
         replaces: str = ""
+        """The key of the entry that it replaces; empty for a new input."""
 
     @dataclass
     class ModeChanged(Message):
+        """The editor is in another mode."""
+
         mode: Mode
 
     LeaveRequested = PromptArea.LeaveRequested
     EmptySubmitted = PromptArea.EmptySubmitted
 
     def __init__(
-        self,
-        history: History,
-        complete: Complete | None,
-        explain: Explain | None,
-        complete_question: Complete | None,
-        chips: FindChips | None,
-        *,
-        id: str | None = None,
+        self, history: History, input_help: InputHelp | None = None, *, id: str | None = None
     ) -> None:
+        """
+        Args:
+            history: The inputs of earlier sessions.
+            input_help: Completes and explains the text; None for an editor without such help.
+            id: The widget's id.
+        """
         super().__init__(id=id)
         self._inputs = InputHistory(history)
         self._completions = CompletionList()
-        self._card = HelpCard(explain)
-        self._area = PromptArea(self._completions, self._inputs, complete, complete_question)
+        self._card = HelpCard(input_help)
+        self._area = PromptArea(self._completions, self._inputs, input_help)
         self._hint = Static(id="hint", markup=False)
-        self._offer = ""
-        self._find_chips = chips
-        self._chips: Sequence[MentionChip] = ()
+        self._input_help = input_help
         self._fetcher = Fetcher(self, at_once=1)
-        self._replaces = ""
         self._draft = Draft("python", "")
+        """What was in the editor before an entry was to be replaced."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
@@ -105,6 +112,7 @@ class EditorPane(Widget):
 
     @property
     def text(self) -> str:
+        """The input, in which large pasted texts are written out."""
         return self._area.whole_text
 
     @text.setter
@@ -133,27 +141,35 @@ class EditorPane(Widget):
         return self
 
     def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
-        if not self._replaces:
+        """Edit an earlier input, which Enter replaces; the text in the editor comes back after it."""
+        if not self.replaced_entry:
             self._draft = Draft(self.mode, self.text)
             self._area.draft = self._draft if self.text else None
-        self._replaces, self.mode, self.text = entry, mode, text
-        self._show_mode()
+        self.replaced_entry = entry
+        self.mode = mode
+        self.text = text
 
     def end_replacing(self) -> None:
-        if self._replaces:
-            self._replaces, self._area.draft = "", None
-            self.mode, self.text = self._draft
-            self._show_mode()
+        """Bring back what was in the editor before an entry was to be replaced."""
+        if self.replaced_entry:
+            self.replaced_entry = ""
+            self._area.draft = None
+            self.mode = self._draft.mode
+            self.text = self._draft.text
 
     def put(self, mode: Mode, text: str) -> None:
         """Put an input into the editor; the previous one comes back after it."""
-        if text not in (self.text, "") and not self._replaces:
+        if text not in (self.text, "") and not self.replaced_entry:
             self._area.draft = Draft(self.mode, self.text)
-        self.mode, self.text = mode, text
+        self.mode = mode
+        self.text = text
 
     def mention(self, target: str) -> None:
+        """Begin a question about something, or add it to the one in the editor. target: as it is
+        typed, such as ``@cell:3``."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""
-        self.mode, self.text = "ask", f"{question} {target} ".lstrip()
+        self.mode = "ask"
+        self.text = f"{question} {target} ".lstrip()
 
     def toggle_mode(self) -> None:
         self.mode = "ask" if self.mode == "python" else "python"
@@ -161,63 +177,81 @@ class EditorPane(Widget):
     def watch_mode(self, mode: Mode) -> None:
         if self.is_attached:
             self._show_mode()
-            self._refresh_mentions()
+            self._look_at_text()
             self.post_message(self.ModeChanged(mode))
+
+    def watch_replaced_entry(self) -> None:
+        if self.is_attached:
+            self._show_mode()
+
+    def watch_mentions(self) -> None:
+        self._hint.update(self._hint_line())
+
+    def watch_offer(self) -> None:
+        self._hint.update(self._hint_line())
 
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
-        glyph = "↻" if self._replaces else _GLYPHS[self.mode]
+        glyph = "↻" if self.replaced_entry else _GLYPHS[self.mode]
         self.query_one("#glyph", Static).update(glyph)
-        self._draw_hint()
+        self._hint.update(self._hint_line())
 
-    def _draw_hint(self) -> None:
-        if self._offer and not self._chips:  # a text with attachments is a question
-            hint = Content.styled(self._offer, "$moon")
-        elif self._replaces:
-            hint = Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING)
-        elif self._chips:
-            parts: list[tuple[str, str]] = []
-            for chip in self._chips:
-                label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
-                style = "$bad on $panel" if chip.missing else "$muted on $panel"
-                parts += [(f" {label} ", "$moon on $panel"), (f"{size} ", style), ("  ", "")]
-            hint = Content.assemble(*parts[:-1])
-        else:
-            hint = Content(_KEYS[self.mode])
-        self._hint.update(hint)
+    def _hint_line(self) -> Content:
+        """Return the most urgent hint. A text that mentions something is a question, so there is no
+        offer to run it."""
+        if self.offer and not self.mentions:
+            return Content.styled(self.offer, "$moon")
+        if self.replaced_entry:
+            from mahtab_tui.bus.records import number_of_entry
+
+            is_notebook_cell = number_of_entry(self.replaced_entry) is not None
+            return Content(_CELL_HINT if is_notebook_cell else _REPLACING_HINT)
+        if self.mentions:
+            return self._mentions_line()
+        return Content(_MODE_HINTS[self.mode])
+
+    def _mentions_line(self) -> Content:
+        """Draw what the question mentions, each with its size."""
+        parts: list[tuple[str, str]] = []
+        for chip in self.mentions:
+            if parts:
+                parts.append(("  ", ""))
+            label = " ".join(plain(chip.label).split())
+            size = " ".join(plain(chip.size).split())
+            size_style = "$bad on $panel" if chip.missing else "$muted on $panel"
+            parts += [(f" {label} ", "$moon on $panel"), (f"{size} ", size_style)]
+        return Content.assemble(*parts)
 
     @on(TextArea.Changed, "#code")
-    def _refresh_mentions(self) -> None:
+    def _look_at_text(self) -> None:
+        """Look up what a question mentions, and whether the text belongs to the other mode."""
         from mahtab_tui.tui.editor.pasting import is_code, is_prose
 
         text = self._area.whole_text
         if self.mode == "ask":
-            self._resolve_mentions(text)
-            offer = _IS_PYTHON if is_code(text) else ""
+            self._look_up_mentions(text)
+            self.offer = _PYTHON_OFFER if is_code(text) else ""
         else:
-            self._resolve_mentions("")
-            offer = _PROSE if is_prose(text) else ""
-        if offer != self._offer:
-            self._offer = offer
-            self._draw_hint()
+            self._look_up_mentions("")
+            self.offer = _PROSE_OFFER if is_prose(text) else ""
 
-    def _resolve_mentions(self, question: str) -> None:
-        if not question or (find := self._find_chips) is None:
-            self._fetcher.forget("attachments")
-            self._show_chips(())
+    def _look_up_mentions(self, question: str) -> None:
+        input_help = self._input_help
+        if not question or input_help is None:
+            self._fetcher.forget("mentions")
+            self.mentions = ()
             return
 
-        def resolve() -> Sequence[MentionChip]:
-            IMPORTS.wait_for_screen()  # the code for this is loaded after the first picture
-            return find(question)
+        def look_up() -> Sequence[MentionChip]:
+            # The code for this is loaded after the first picture.
+            IMPORTS.wait_for_screen()
+            return input_help.mention_chips(question)
 
-        self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
+        self._fetcher.ask("mentions", look_up, self._show_mentions, pause=MENTIONS_DELAY_S)
 
-    def _show_chips(self, chips: Sequence[MentionChip]) -> None:
-        if chips != self._chips:
-            self._chips = chips
-            self._draw_hint()
+    def _show_mentions(self, mentions: Sequence[MentionChip]) -> None:
+        self.mentions = mentions
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -225,18 +259,21 @@ class EditorPane(Widget):
         self.mode = message.mode
 
     def explain(self) -> None:
+        """Show help on what is at the cursor; it closes the list of completions."""
         area = self._area
         if area.python:
             area.completer.close()
             self._card.ask(area.text, area.cursor_index, area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and (self._card.display or self._replaces):
+        if event.key != "escape":
+            return
+        if self._card.display:
             event.stop()
-            if self._card.display:
-                self._card.close()
-            else:
-                self.end_replacing()
+            self._card.close()
+        elif self.replaced_entry:
+            event.stop()
+            self.end_replacing()
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
@@ -246,8 +283,7 @@ class EditorPane(Widget):
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
-        replaces, self._replaces = self._replaces, ""
+        replaced_entry = self.replaced_entry
+        self.replaced_entry = ""
         mode: Mode = "python" if message.python else "ask"
-        self.post_message(self.Submitted(mode, message.text, replaces))
-        if replaces:
-            self._show_mode()
+        self.post_message(self.Submitted(mode, message.text, replaced_entry))

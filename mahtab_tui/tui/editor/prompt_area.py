@@ -15,13 +15,13 @@ from textual.message import Message
 
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
+from mahtab_tui.tui.editor.completion import Completer, CompletionList, InputHelp
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.bus.values import Mode
     from mahtab_tui.store.database import History, HistoryEntry
 
-_PATIENCE = 1.0
+CLOSE_TIMEOUT_S = 1.0
 
 
 class InputHistory:
@@ -29,8 +29,8 @@ class InputHistory:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._past: list[HistoryEntry] = []
-        self._new: list[tuple[str, Mode]] = []
+        self._stored_entries: list[HistoryEntry] = []
+        self._session_inputs: list[tuple[str, Mode]] = []
         self._write_queue: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
         self._thread = threading.Thread(
             target=self._read_and_write, name="input-history", daemon=True
@@ -42,18 +42,20 @@ class InputHistory:
 
     def close(self) -> None:
         self._write_queue.put(None)
-        self._thread.join(_PATIENCE)
+        self._thread.join(CLOSE_TIMEOUT_S)
 
     def for_mode(self, mode: Mode) -> list[str]:
-        now = (text for text, its_mode in self._new if its_mode == mode)
-        past = (entry.text for entry in self._past if entry.mode == mode)
-        return list(dict.fromkeys((*now, *past)))
+        """Return the inputs of a mode without duplicates, the newest first."""
+        inputs = [text for text, input_mode in self._session_inputs if input_mode == mode]
+        inputs += [entry.text for entry in self._stored_entries if entry.mode == mode]
+        return list(dict.fromkeys(inputs))
 
-    def step(self, step: int, mode: Mode, present: str) -> str | None:
+    def step(self, step: int, mode: Mode, current_text: str) -> str | None:
         """Return an older (1) or newer (-1) input that starts with the draft; None at the end."""
         inputs = self.for_mode(mode)
         index, draft = self._cursors.get(mode, (0, ""))
-        draft = draft if index else present
+        if index == 0:
+            draft = current_text
         index += step
         while 0 < index <= len(inputs):
             text = inputs[index - 1]
@@ -62,11 +64,11 @@ class InputHistory:
             index += step
         if not 0 <= index <= len(inputs):
             return None
-        self._cursors[mode] = index, draft
+        self._cursors[mode] = (index, draft)
         return inputs[index - 1] if index else draft
 
     def add(self, text: str, mode: Mode) -> None:
-        self._new.insert(0, (text, mode))
+        self._session_inputs.insert(0, (text, mode))
         self._write_queue.put((text, mode))
         self.reset()
 
@@ -75,13 +77,16 @@ class InputHistory:
         """Index in the history, where 0 is the draft, and the draft."""
 
     def _read_and_write(self) -> None:
-        self._past = [*self._history.entries("python"), *self._history.entries("ask")]
+        self._stored_entries = [*self._history.entries("python"), *self._history.entries("ask")]
         while (entry := self._write_queue.get()) is not None:
-            IMPORTS.wait_for_screen()  # masking is loaded after the first picture
+            # Masking is loaded after the first picture.
+            IMPORTS.wait_for_screen()
             self._history.add(*entry)
 
 
 class Draft(NamedTuple):
+    """A text that comes back into the editor."""
+
     mode: Mode
     text: str
 
@@ -99,7 +104,8 @@ class Pastes:
             return text
         lines = text.count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        word, number = f"[Pasted {size}]", 1
+        word = f"[Pasted {size}]"
+        number = 1
         while self._texts.get(word, text) != text:
             number += 1
             word = f"[Pasted {size}, {number}]"
@@ -107,15 +113,23 @@ class Pastes:
         return word
 
     def expand(self, text: str) -> str:
+        if not self._texts:
+            return text
         # In one pass, because a pasted text may contain the word of another one.
         words = "|".join(map(re.escape, self._texts))
-        return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
+        return re.sub(words, lambda match: self._texts[match[0]], text)
 
     def word_at_end(self, text: str) -> str:
-        return next(filter(text.endswith, self._texts), "")
+        """Return the word of a pasted text that is at the end of a text, or nothing."""
+        for word in self._texts:
+            if text.endswith(word):
+                return word
+        return ""
 
 
 class PromptArea(CodeArea):
+    """The text of the editor's pane, with its history and completions."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
         Binding("alt+e", "expand_pastes", "Show pasted text", show=False),
@@ -138,10 +152,9 @@ class PromptArea(CodeArea):
         self,
         completions: CompletionList,
         inputs: InputHistory,
-        complete: Complete | None,
-        complete_question: Complete | None,
+        input_help: InputHelp | None,
     ) -> None:
-        self.completer = Completer(self, completions, complete, complete_question)
+        self.completer = Completer(self, completions, input_help)
         self._inputs = inputs
         self._pastes = Pastes()
         super().__init__("code")
@@ -190,17 +203,21 @@ class PromptArea(CodeArea):
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
-        if text := self.whole_text.rstrip():
-            self.post_message(self.Submitted(text, python=self.python))
-            self._inputs.add(text, self.mode)
-            self.load_text("")
-            self._pastes = Pastes()  # the editor is empty, and undo cannot bring its text back
-            draft, self.draft = self.draft, None
-            if draft is not None:  # at once, because the next key continues it
-                self._change_mode(draft.mode)
-                self.recall(draft.text)
-        else:
+        text = self.whole_text.rstrip()
+        if not text:
             self.post_message(self.EmptySubmitted())
+            return
+        self.post_message(self.Submitted(text, python=self.python))
+        self._inputs.add(text, self.mode)
+        self.load_text("")
+        # The editor is empty, and undo cannot bring its text back.
+        self._pastes = Pastes()
+        draft = self.draft
+        self.draft = None
+        if draft is not None:
+            # At once, because the next key continues it.
+            self._change_mode(draft.mode)
+            self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
         if self.text:
@@ -209,7 +226,8 @@ class PromptArea(CodeArea):
             self.post_message(self.LeaveRequested())
 
     def _step_history(self, step: int) -> None:
-        if (text := self._inputs.step(step, self.mode, self.text)) is not None:
+        text = self._inputs.step(step, self.mode, self.text)
+        if text is not None:
             self.recall(text)
 
     def recall(self, text: str) -> None:
@@ -259,7 +277,8 @@ class PromptArea(CodeArea):
         return self._pastes.collapse(text)
 
     def action_expand_pastes(self) -> None:
-        if (text := self.whole_text) != self.text:
+        text = self.whole_text
+        if text != self.text:
             self._replace_text(text)
 
     def action_delete_left(self) -> None:

@@ -82,14 +82,19 @@ class View(Widget):
         self.focus()
 
     def ask(
-        self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
+        self, placeholder: str, value: str, on_entered: Callable[[str], None], prompt: str = ""
     ) -> None:
-        # A message that is posted by another widget would not bubble beyond that widget.
-        entered = partial(self.call_later, then)
-        self.query_ancestor(Viewer).ask(placeholder, value, entered, prompt)
+        """Ask the user for a text in the line below the view."""
+        # The view calls the function itself: a message that another widget posts would not bubble
+        # beyond that widget.
+        call_later = partial(self.call_later, on_entered)
+        self.query_ancestor(Viewer).ask(placeholder, value, call_later, prompt)
 
     def show_status(self, *parts: tuple[str, str] | str) -> None:
-        if self.is_attached and (viewer := self.query_ancestor(Viewer)).shows(self):
+        if not self.is_attached:
+            return
+        viewer = self.query_ancestor(Viewer)
+        if viewer.shows(self):
             viewer.show_status(Content.assemble(*parts))
 
     def fail(self, sentence: str) -> None:
@@ -99,6 +104,40 @@ class View(Widget):
 class Viewer(Vertical):
     """A body with views, and a status line that becomes an input line."""
 
+    DEFAULT_CSS = """
+    Viewer {
+        height: 1fr;
+
+        #viewing-status {
+            height: 1;
+            padding: 0 1;
+            background: $surface;
+        }
+
+        #viewing-input {
+            height: auto;
+        }
+
+        #viewing-prompt {
+            width: auto;
+            height: 1;
+            padding-left: 1;
+            background: $panel;
+        }
+
+        #viewing-line {
+            width: 1fr;
+            height: 1;
+            background: $panel;
+        }
+
+        View {
+            height: 1fr;
+            background: $background;
+        }
+    }
+    """
+
     def __init__(self, *, id: str) -> None:
         super().__init__()
         self.body = Vertical(id=id)
@@ -106,8 +145,9 @@ class Viewer(Vertical):
         self._status = Static(id="viewing-status", markup=False)
         self._line = LineInput(id="viewing-line", compact=True)
         self._prompt = Static(id="viewing-prompt", markup=False)
-        self._line.display = self._prompt.display = False
-        self._entered: Callable[[str], object] | None = None
+        self._line.display = False
+        self._prompt.display = False
+        self._on_entered: Callable[[str], object] | None = None
 
     def compose(self) -> ComposeResult:
         yield self.body
@@ -133,25 +173,30 @@ class Viewer(Vertical):
         self.show_status(Content.styled(plain(sentence), "$bad"))
 
     def ask(
-        self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""
+        self, placeholder: str, value: str, on_entered: Callable[[str], object], prompt: str = ""
     ) -> None:
-        self._entered = then
-        self._line.placeholder, self._line.value = placeholder, value
+        self._on_entered = on_entered
+        self._line.placeholder = placeholder
+        self._line.value = value
         self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$moon"))
-        self._line.display, self._prompt.display, self._status.display = True, bool(prompt), False
+        self._line.display = True
+        self._prompt.display = bool(prompt)
+        self._status.display = False
         self._line.focus()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.close_line()
-        if self._entered is not None:
-            self._entered(event.value)
+        if self._on_entered is not None:
+            self._on_entered(event.value)
 
     def close_line(self) -> bool:
         """Return False if it was not open."""
         was_open = self._line.display
-        self._line.display, self._prompt.display, self._status.display = False, False, True
+        self._line.display = False
+        self._prompt.display = False
+        self._status.display = True
         if was_open and self.view is not None and self.view.is_mounted:
             self.view.take_focus()
         return was_open

@@ -25,12 +25,16 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, ObjectPath, Plot
 from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.charts import has_chart
-from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
+from mahtab_tui.tui.commands.declarations import (
+    ARRAY_COMMANDS,
+    PICTURE_COMMANDS,
+    PLOT_COMMANDS,
+    bindings,
+)
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_view import TableView, bars
-from mahtab_tui.tui.pictures import Picture, PicturePart, PictureWidget, draw_blocks
+from mahtab_tui.tui.pictures import PicturePart, PictureWidget, SizedPicture, draw_blocks
 from mahtab_tui.tui.terminal_app import cell_size
 from mahtab_tui.tui.theme import get_palette
 
@@ -39,6 +43,11 @@ if TYPE_CHECKING:
     from textual_plotext import PlotextPlot
 
 Slice = tuple[int | None, ...]
+"""An index for each dimension, None for a whole dimension."""
+MAX_PICTURE_PIXELS = 50_000_000
+"""A larger picture is not decoded."""
+MAX_CACHED_PIXELS = 8_000_000
+"""A larger picture is scaled down. This is more than a screen shows."""
 
 
 def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
@@ -46,9 +55,10 @@ def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     dimensions."""
     if slice is None:
         return len(shape) <= 2
-    pairs = zip(slice, shape, strict=False)
-    fits = all(index is None or index < size for index, size in pairs)
-    return len(slice) == len(shape) > 2 and fits
+    if len(slice) != len(shape) or len(shape) <= 2:
+        return False
+    pairs = zip(slice, shape, strict=True)
+    return all(index is None or index < size for index, size in pairs)
 
 
 def format_slice(slice: Slice) -> str:
@@ -58,21 +68,24 @@ def format_slice(slice: Slice) -> str:
 def parse_slice(text: str, shape: Sequence[int]) -> Slice:
     """Parse a typed slice, such as ``3, :, :``. Raises `ValueError` with a sentence."""
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
+    slice: Slice = ()
     try:
-        found = tuple(None if part == ":" else int(part) for part in parts)
-        pairs = zip(found, shape, strict=True)
-        fits = all(each is None or each in range(size) for each, size in pairs)
+        slice = tuple(None if part == ":" else int(part) for part in parts)
+        pairs = zip(slice, shape, strict=True)
+        fits = all(index is None or index in range(size) for index, size in pairs)
     except ValueError:
         fits = False
-    if not fits or found.count(None) not in (1, 2):
+    if not fits or slice.count(None) not in (1, 2):
         bounds = " × ".join(f"{size:,}" for size in shape)
         raise ValueError(
             f"Enter a number or : for each dimension of {bounds}, and : for one or two of them."
         )
-    return found
+    return slice
 
 
 class PlotView(View, Vertical, can_focus=True):
+    """Draws values as a line, a histogram or a heat map."""
+
     BINDINGS = bindings(PLOT_COMMANDS)
 
     def __init__(self, subject: Subject) -> None:
@@ -96,9 +109,11 @@ class PlotView(View, Vertical, can_focus=True):
 
     def _draw(self) -> None:
         if self._path is not None and self.size:
-            room = self.size.width - 2, 2 * self.size.height - 2
-            plot = partial(self.subject.client.plot, self._path, self._kind, *room)
-            self.fetcher.ask("plot", plot, self._show, self.fail)
+            # A heat map has two rows of values in each row of the screen.
+            columns = self.size.width - 2
+            rows = 2 * self.size.height - 2
+            fetch = partial(self.subject.client.plot, self._path, self._kind, columns, rows)
+            self.fetcher.ask("plot", fetch, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
         self.remove_children()
@@ -111,10 +126,11 @@ class PlotView(View, Vertical, can_focus=True):
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
-            shown, other = "values by position", "histogram"
             if plot.kind == "histogram":
-                shown, other = "histogram", "values"
-            self.show_status((f"{shown}  ·  h shows the {other}", "$muted"))
+                status = "histogram  ·  h shows the values"
+            else:
+                status = "values by position  ·  h shows the histogram"
+            self.show_status((status, "$muted"))
 
     def action_histogram(self) -> None:
         self._kind = "histogram" if self._kind == "line" else "line"
@@ -128,25 +144,34 @@ class HeatMap(Widget):
         super().__init__()
         self._grid = plot.grid
         values = [value for row in plot.grid for value in row if value is not None] or [0.0]
-        self.low, self.high = min(values), max(values)
+        self.low = min(values)
+        self.high = max(values)
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.visual_style.rich_style
-        across = max(1, width // len(self._grid[0])) if self._grid else 1
+        width = self.size.width
+        base = self.visual_style.rich_style
+        cell_width = max(1, width // len(self._grid[0])) if self._grid else 1
         segments = [Segment(" ", base)]
-        for tops in zip_longest(*self._grid[2 * y : 2 * y + 2]):
-            top, bottom = (*map(self._colour, tops), None)[:2]
-            style = Style(color=top and top.rich_color, bgcolor=bottom and bottom.rich_color)
-            segments.append(Segment(("▀" if top else " ") * across, base + style))
+        upper_and_lower_row = self._grid[2 * y : 2 * y + 2]
+        for values in zip_longest(*upper_and_lower_row):
+            upper = self._colour(values[0])
+            lower = self._colour(values[1]) if len(values) > 1 else None
+            style = Style(color=upper and upper.rich_color, bgcolor=lower and lower.rich_color)
+            glyph = "▀" if upper else " "
+            segments.append(Segment(glyph * cell_width, base + style))
         return Strip(segments).crop_extend(0, width, base)
 
     def _colour(self, value: float | None) -> Color | None:
         if value is None:
             return None
-        part = (value - self.low) / (self.high - self.low or 1.0)
+        fraction = (value - self.low) / (self.high - self.low or 1.0)
         variables = self.app.theme_variables
-        cold, middle, warm = (Color.parse(variables[name]) for name in ("panel", "person", "moon"))
-        return cold.blend(middle, part * 2) if part < 0.5 else middle.blend(warm, part * 2 - 1)
+        low = Color.parse(variables["panel"])
+        middle = Color.parse(variables["person"])
+        high = Color.parse(variables["moon"])
+        if fraction < 0.5:
+            return low.blend(middle, fraction * 2)
+        return middle.blend(high, fraction * 2 - 1)
 
 
 def _plotext(plot: Plot, colour: str) -> PlotextPlot:
@@ -156,20 +181,18 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
     rgb = Color.parse(colour).rgb
     if plot.kind == "histogram":
         widget.plt.bar(list(plot.xs), list(plot.ys), color=rgb, width=1.0)
-        ticks = [plot.xs[0] + (plot.xs[-1] - plot.xs[0]) * quarter / 4 for quarter in range(5)]
+        first_x = plot.xs[0]
+        span = plot.xs[-1] - first_x
+        ticks = [first_x + span * quarter / 4 for quarter in range(5)]
         widget.plt.xticks(ticks, [f"{tick:.4g}" for tick in ticks])
     else:
         widget.plt.plot(list(plot.xs), list(plot.ys), color=rgb, marker="braille")
     return widget
 
 
-LARGEST = 50_000_000
-"""Pixels; a larger picture is not decoded."""
-CACHED_BYTES = 8_000_000
-"""Pixels; a larger picture is scaled down. This is more than a screen shows."""
-
-
 class DecodedPicture(NamedTuple):
+    """A picture in memory, with the file that it was read from."""
+
     content: bytes
     suffix: str
     image: Image
@@ -178,6 +201,8 @@ class DecodedPicture(NamedTuple):
 
 
 class PictureView(View, PictureWidget, can_focus=True):
+    """Shows a picture as large as it fits."""
+
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
@@ -185,7 +210,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         super().__init__(subject)
         self._file = file
         self._opened: DecodedPicture | None = None
-        self._picture: Picture | None = None
+        self._picture: SizedPicture | None = None
         self._rows: list[Strip] = []
 
     def on_mount(self) -> None:
@@ -208,20 +233,25 @@ class PictureView(View, PictureWidget, can_focus=True):
     def _fit(self) -> None:
         if self._opened is None or not self.size:
             return
-        image, (width, height) = self._opened.image, self.size
-        across, down = cell_size(self.app)
-        scale = min((width - 2) * across / image.width, height * down / image.height)
-        columns = max(1, round(image.width * scale / across))
-        lines = max(1, round(image.height * scale / down))
+        image = self._opened.image
+        width, height = self.size
+        # The terminal's cells have sizes in pixels, so that the picture is not distorted.
+        cell_width, cell_height = cell_size(self.app)
+        scale = min((width - 2) * cell_width / image.width, height * cell_height / image.height)
+        columns = max(1, round(image.width * scale / cell_width))
+        lines = max(1, round(image.height * scale / cell_height))
         palette = None
+        # A chart without graphics is drawn in the theme's colours, and may use the whole view.
         terminal = getattr(self.app, "terminal", None)
         if has_chart(image) and (terminal is None or terminal.graphics is None):
-            columns, lines = width, height
+            columns = width
+            lines = height
             palette = get_palette(self.app)
-        picture = Picture(object(), columns, lines, lambda: image, palette)
+        picture = SizedPicture(object(), columns, lines, lambda: image, palette)
 
         def draw(rows: list[Strip]) -> None:
-            self._picture, self._rows = picture, rows
+            self._picture = picture
+            self._rows = rows
             self.refresh()
 
         def fail(_: str) -> None:
@@ -248,9 +278,9 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style
-        left = Segment(" " * self._left_margin, base)
+        margin = Segment(" " * self._left_margin, base)
         row = self._rows[y] if y < len(self._rows) else ()
-        return Strip([left, *row]).crop_extend(0, self.size.width, base)
+        return Strip([margin, *row]).crop_extend(0, self.size.width, base)
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
@@ -260,12 +290,13 @@ def decode_picture(data: bytes) -> DecodedPicture:
     try:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
         pixels = math.prod(image.size)
-        if pixels > LARGEST:
+        if pixels > MAX_PICTURE_PIXELS:
             sentence = "The picture has {:,} × {:,} pixels, which is too many to show."
             raise KernelError(sentence.format(*image.size))
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
-        small = image.convert("RGBA").reduce(math.ceil(math.sqrt(pixels / CACHED_BYTES)))
-        return DecodedPicture(data, suffix, small, image.size)
+        factor = math.ceil(math.sqrt(pixels / MAX_CACHED_PIXELS))
+        reduced = image.convert("RGBA").reduce(factor)
+        return DecodedPicture(data, suffix, reduced, image.size)
     except (OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None
 
@@ -280,7 +311,7 @@ class ArrayView(View, Vertical):
         self._content = content
         self._facts: ArrayFacts | None = None
         self._statistics: ColumnStatistics | None = None
-        self._shown: Slice | None = ()
+        self._drawn_slice: Slice | None = ()
         """None for the whole array, empty for none yet."""
 
     def compose(self) -> ComposeResult:
@@ -291,32 +322,38 @@ class ArrayView(View, Vertical):
         self.reload()
 
     def reload(self) -> None:
-        self._shown = ()
+        self._drawn_slice = ()
         read = partial(self.subject.client.array, self.subject.path)
         self.fetcher.ask("array", read, self._set_facts, self.fail)
 
     def _set_facts(self, facts: ArrayFacts) -> None:
         if not slice_fits(self.subject.slice, facts.shape):
             # Show the last two dimensions, at index 0 of the others.
-            others = len(facts.shape) - 2
-            self.subject.slice = (*[0] * others, None, None) if others > 0 else None
+            index_count = len(facts.shape) - 2
+            if index_count > 0:
+                self.subject.slice = (*[0] * index_count, None, None)
+            else:
+                self.subject.slice = None
         self._facts = facts
         self._show_slice()
         self.refresh_bindings()
 
-        def show(figures: ColumnStatistics) -> None:
-            self._statistics = figures
+        def show(statistics: ColumnStatistics) -> None:
+            self._statistics = statistics
             self._draw_head()
 
         read = partial(self.subject.client.array_figures, self.subject.path)
         self.fetcher.ask("figures", read, show, lambda _: None)
 
     def _show_slice(self) -> None:
-        slice, path = self.subject.slice, self.subject.path
-        if self._facts is not None and slice != self._shown:
-            self._shown = slice
+        slice = self.subject.slice
+        path = self.subject.path
+        if self._facts is not None and slice != self._drawn_slice:
+            self._drawn_slice = slice
             self._draw_head()
-            self._content.show_path(path if slice is None else (*path, ["slice", list(slice)]))
+            if slice is not None:
+                path = (*path, ["slice", list(slice)])
+            self._content.show_path(path)
 
     def take_focus(self) -> None:
         self._show_slice()  # another view may have changed it
@@ -333,18 +370,21 @@ class ArrayView(View, Vertical):
         return Excerpt(excerpt.opened, f"[{format_slice(self.subject.slice)}]{rows}")
 
     def _draw_head(self) -> None:
-        facts, figures = self._facts, self._statistics
+        facts = self._facts
+        statistics = self._statistics
         if facts is None:
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
         parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}"]
-        words = [format_size(facts.bytes), plain(facts.device)]
-        parts += [(f"  {word}", "$muted") for word in words if word]
-        if figures is not None and figures.min:
-            parts.append((f"   {figures.min} … {figures.max}  mean {figures.mean}", "$muted"))
-            parts += [("  ", ""), (bars(figures.bars), "$person")]
-            if figures.missing:
-                parts.append((f"  {figures.missing:,} missing", "$moon"))
+        for fact in (format_size(facts.bytes), plain(facts.device)):
+            if fact:
+                parts.append((f"  {fact}", "$muted"))
+        if statistics is not None and statistics.min:
+            interval = f"{statistics.min} … {statistics.max}"
+            parts.append((f"   {interval}  mean {statistics.mean}", "$muted"))
+            parts += [("  ", ""), (bars(statistics.bars), "$person")]
+            if statistics.missing:
+                parts.append((f"  {statistics.missing:,} missing", "$moon"))
         if self.subject.slice is not None:
             parts += ["\n", ("slice  [ ", "$muted")]
             parts.append((format_slice(self.subject.slice), "bold $moon"))
@@ -357,22 +397,25 @@ class ArrayView(View, Vertical):
         return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
-        facts, slice = self._facts, self.subject.slice
+        facts = self._facts
+        slice = self.subject.slice
         if facts is None or slice is None:
             return
-        stepped = list(slice)
-        for at, index in enumerate(slice):  # the first dimension that has an index
+        new_slice = list(slice)
+        # Step along the first dimension that has an index.
+        for dimension, index in enumerate(slice):
             if index is not None:
-                stepped[at] = max(0, min(facts.shape[at] - 1, index + step))
+                last_index = facts.shape[dimension] - 1
+                new_slice[dimension] = max(0, min(last_index, index + step))
                 break
-        self._choose(tuple(stepped))
+        self._choose(tuple(new_slice))
 
     def action_enter_slice(self) -> None:
         if self._facts is not None and self.subject.slice is not None:
             form = "a number or : for each dimension, as in 3, :, :"
-            self.ask(form, format_slice(self.subject.slice), self._entered, "slice:")
+            self.ask(form, format_slice(self.subject.slice), self._set_typed_slice, "slice:")
 
-    def _entered(self, text: str) -> None:
+    def _set_typed_slice(self, text: str) -> None:
         if self._facts is None:
             return
         try:
@@ -388,4 +431,6 @@ class ArrayView(View, Vertical):
 
 def make_plot_view(subject: Subject) -> View:
     plot = PlotView(subject)
-    return ArrayView(subject, plot) if "array" in subject.opened.views else plot
+    if "array" in subject.opened.views:
+        return ArrayView(subject, plot)
+    return plot

@@ -25,32 +25,22 @@ from mahtab_tui.kernel.inspector_client import (
     ObjectPath,
     ViewKind,
 )
-from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.panes import INSPECTOR_COMMANDS
+from mahtab_tui.tui.commands.declarations import INSPECTOR_COMMANDS, bindings
+from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_view
-from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggest_file
+from mahtab_tui.tui.inspector.export import EXPORT_SUFFIXES, export_code, suggest_file
+from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.messages import RunCode
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
 _MARK = "◐ "
-_BETWEEN = " › "
-
-
-def breadcrumbs(labels: Sequence[str], room: int) -> Content:
-    """Show the path to an object, or only its start and end."""
-    *way, last = [one_line(label) for label in labels]
-    if cell_len(_BETWEEN.join([*way, last])) + len(_MARK) > room:
-        way = [*way[:1], "…", *way[-1:]] if len(way) > 2 else way
-    parts = [(_MARK, "$moon"), *((label + _BETWEEN, "$muted") for label in way), (last, "bold")]
-    return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
-
-
+_SEPARATOR = " › "
 VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
     "table": ("Table", TableView),
     "array": ("Array", lambda subject: ArrayView(subject, TableView(subject))),
@@ -63,36 +53,63 @@ VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
 }
 
 
+def breadcrumbs(labels: Sequence[str], width: int) -> Content:
+    """Show the path to an object, or only its start and end."""
+    *containers, last = [one_line(label) for label in labels]
+    full_path = _SEPARATOR.join([*containers, last])
+    if cell_len(full_path) + len(_MARK) > width and len(containers) > 2:
+        containers = [containers[0], "…", containers[-1]]
+    parts = [(_MARK, "$moon")]
+    for label in containers:
+        parts.append((label + _SEPARATOR, "$muted"))
+    parts.append((last, "bold"))
+    return Content.assemble(*parts).truncate(max(len(_MARK) + 1, width), ellipsis=True)
+
+
 class Tab(NamedTuple):
+    """One way to look at an object or at a part of it."""
+
     title: str
     kind: ViewKind
     subject: Subject
 
 
 class Level:
+    """One object of the stack, with its views."""
+
     def __init__(self, path: ObjectPath, label: str) -> None:
         self.path = path
         self.label = label
         self.opened: InspectedObject | None = None
         self.tabs: list[Tab] = []
         self.views: dict[int, View] = {}
+        """The views that were opened, by the index of their tab."""
         self.current = 0
+        """The index of the visible tab."""
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
         """Return whether the object has the same views as before."""
+        tabs = []
+        # Parts of the object that it wants to be shown have tabs of their own.
+        for part in opened.shown:
+            subject = Subject(client, part.opened.path, part.opened)
+            tabs.append(Tab(one_line(part.title), part.opened.views[0], subject))
         subject = Subject(client, opened.path, opened)
-        tabs = [
-            Tab(one_line(each.title), part.views[0], Subject(client, part.path, part))
-            for each in opened.shown
-            for part in [each.opened]
-        ]
-        tabs += [Tab(VIEWS[kind][0], kind, subject) for kind in opened.views]
+        for kind in opened.views:
+            title, _ = VIEWS[kind]
+            tabs.append(Tab(title, kind, subject))
+
         self.opened = opened
-        if [tab[:2] for tab in tabs] != [tab[:2] for tab in self.tabs]:
-            self.tabs, self.current = tabs, 0
+        old_titles = [(tab.title, tab.kind) for tab in self.tabs]
+        new_titles = [(tab.title, tab.kind) for tab in tabs]
+        if new_titles != old_titles:
+            self.tabs = tabs
+            self.current = 0
             return False
-        for old, new in zip(self.tabs, tabs, strict=True):
-            old.subject.opened, old.subject.path = new.subject.opened, new.subject.path
+        # The open views have the old subjects, which get the new object.
+        for old_tab, new_tab in zip(self.tabs, tabs, strict=True):
+            old_tab.subject.opened = new_tab.subject.opened
+            old_tab.subject.path = new_tab.subject.path
         return True
 
     def remove_views(self) -> None:
@@ -105,7 +122,8 @@ class Level:
 class InspectorScreen(Dialog[None]):
     """Shows an object; objects opened inside it form a stack."""
 
-    AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
+    # Otherwise the hidden input line would get the focus and the first keys.
+    AUTO_FOCUS = ""
     BINDINGS = bindings(
         INSPECTOR_COMMANDS,
         ("shift+tab", "step_view(-1)"),
@@ -116,17 +134,20 @@ class InspectorScreen(Dialog[None]):
         self,
         name: str,
         client: InspectorClient,
-        run: Callable[[str], object],
         *,
         private: bool = False,
         path: ObjectPath | None = None,
     ) -> None:
-        """name: the variable's. run: runs code as a cell of the user's. private: hidden from
-        models. path: of a value that is not a variable."""
+        """
+        Args:
+            name: The variable's name, or what to call a value that is not a variable.
+            client: An inspector of the kernel, which this screen closes.
+            private: Whether the variable is hidden from models.
+            path: To a value that is not a variable.
+        """
         super().__init__()
         self._private = private
         self._fetcher = Fetcher(self)
-        self._run = run
         self._client = client
         self.viewer = Viewer(id="inspector-body")
         self._levels = [Level(path or (["name", name],), name)]
@@ -183,17 +204,19 @@ class InspectorScreen(Dialog[None]):
         if opened.problem:
             self.app.notify(opened.problem, severity="warning")
 
-    def _show(self, number: int) -> None:
+    def _show(self, index: int) -> None:
         level = self._level
-        if number >= len(level.tabs):
+        if index >= len(level.tabs):
             return
         if self.view is not None:
             self.view.display = False
-        level.current = number
-        if number not in level.views:
-            tab = level.tabs[number]
-            level.views[number] = VIEWS[tab.kind][1](tab.subject)
-        self.viewer.view = view = level.views[number]
+        level.current = index
+        if index not in level.views:
+            tab = level.tabs[index]
+            _, make_view = VIEWS[tab.kind]
+            level.views[index] = make_view(tab.subject)
+        view = level.views[index]
+        self.viewer.view = view
         self.viewer.show_status(Content(""))
         self._draw_heading()
         self.call_later(self._mount, view)
@@ -206,26 +229,31 @@ class InspectorScreen(Dialog[None]):
             view.take_focus()
 
     def _draw_heading(self) -> None:
-        level, opened, width = self._level, self._level.opened, self.app.size.width - 2
+        level = self._level
+        opened = self._level.opened
+        width = self.app.size.width - 2
         facts = Content("…")
         if opened is not None:
             private = "private  " if self._private else ""
             text = f"{private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
             facts = Content.styled(text, "$muted").truncate(max(1, width // 2), ellipsis=True)
-        crumbs = breadcrumbs(self.labels, width - facts.cell_length - 2)
+        path = breadcrumbs(self.labels, width - facts.cell_length - 2)
         tabs: list[tuple[str, str]] = []
-        for number, tab in enumerate(level.tabs):
-            digit, title = "$hairline", "$muted"
-            if number == level.current:
-                digit, title = "$moon", "bold $person"
-            tabs += (f"{number + 1} ", digit), (tab.title, title), ("   ", "")
+        for index, tab in enumerate(level.tabs):
+            digit_style = "$hairline"
+            title_style = "$muted"
+            if index == level.current:
+                digit_style = "$moon"
+                title_style = "bold $person"
+            tabs += (f"{index + 1} ", digit_style), (tab.title, title_style), ("   ", "")
         self.query_one("#inspector-facts", Static).update(facts)
-        self.query_one("#inspector-crumbs", Static).update(crumbs)
+        self.query_one("#inspector-crumbs", Static).update(path)
         self.query_one("#inspector-tabs", Static).update(Content.assemble(*tabs))
 
     @on(View.ObjectOpened)
     def _object_opened(self, message: View.ObjectOpened) -> None:
-        if not self.viewer.shows(message.view):  # the second of two fast keys
+        # Of two fast keys, the second one comes from a view that is no longer shown.
+        if not self.viewer.shows(message.view):
             return
         if self.view is not None:
             self.view.display = False
@@ -268,24 +296,28 @@ class InspectorScreen(Dialog[None]):
     def action_copy_text(self) -> None:
         """Runs the object's own code."""
 
-        def show(found: tuple[str, bool]) -> None:
-            copy(self.app, plain(found[0]))
+        def show(representation: tuple[str, bool]) -> None:
+            text, _ = representation
+            copy(self.app, plain(text))
 
         read = partial(self._client.representation, self._level.path)
         self._fetcher.ask("copy", read, show, self.viewer.fail)
 
     def action_export(self) -> None:
-        opened, view = self._level.opened, self.view
+        opened = self._level.opened
+        view = self.view
         if opened is None:
             return
+        # A view may show only a part, such as the rows that pass a filter.
         excerpt = Excerpt(opened)
         if view is not None and view.is_attached and view.excerpt.opened.expression:
             excerpt = view.excerpt
+        prompt = f"export {excerpt.description}:" if excerpt.description else "export to:"
         self.viewer.ask(
-            f"file; its extension sets the format: {', '.join(ENDINGS)}",
+            f"file; its extension sets the format: {', '.join(EXPORT_SUFFIXES)}",
             suggest_file(replace(excerpt.opened, expression=opened.expression)),
             lambda file: self._export(excerpt, file.strip()),
-            f"export {excerpt.description}:" if excerpt.description else "export to:",
+            prompt,
         )
 
     def _export(self, excerpt: Excerpt, file: str) -> None:
@@ -301,7 +333,7 @@ class InspectorScreen(Dialog[None]):
 
     @on(View.CellRequested)
     def _run_cell(self, message: View.CellRequested) -> None:
-        self._run(message.code)
+        self.app.post_message(RunCode(message.code))
         self.app.notify(message.description)
 
     @on(View.QuestionAsked)
@@ -312,5 +344,5 @@ class InspectorScreen(Dialog[None]):
             advice = "assign it to a variable in a cell, and ask about that."
             self.viewer.fail(f"No expression refers to this text: {advice}")
             return
-        self._run(f"rlm({message.question!r}, {opened.expression})")
+        self.app.post_message(RunCode(f"rlm({message.question!r}, {opened.expression})"))
         self.dismiss(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from bisect import bisect_left, bisect_right
@@ -19,26 +20,33 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, Source, TextPart
+from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, SourceCode, TextPart
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.panes import TEXT_COMMANDS
+from mahtab_tui.tui.commands.declarations import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import (
-    BLOCK,
+    BLOCK_CHARS,
     LocalText,
     LongTextView,
     PartMissing,
     StyledPart,
-    Text,
     TextRow,
+    TextSource,
     TextWindow,
 )
 from mahtab_tui.tui.theme import Palette
 
+MAX_COLOURED_CHARS = 200_000
+LEXER_TIMEOUT_S = 3.0
+_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+ROWS_ABOVE_MARK = 4
+MAX_DOC_LINES = 8
+
 
 class KernelText:
+    """A text of the kernel, cached in blocks."""
+
     def __init__(self, client: InspectorClient, path: ObjectPath, size: int) -> None:
         self.size = size
         self._client = client
@@ -46,9 +54,12 @@ class KernelText:
         self._blocks: dict[int, TextPart] = {}
 
     def part(self, start: int, end: int) -> str:
-        blocks = range(start // BLOCK, -(-min(end, self.size) // BLOCK))
-        text = "".join(self._block(number).text for number in blocks)
-        return text[start - blocks.start * BLOCK : end - blocks.start * BLOCK]
+        first_block = start // BLOCK_CHARS
+        end_block = math.ceil(min(end, self.size) / BLOCK_CHARS)
+        blocks = [self._block(number) for number in range(first_block, end_block)]
+        text = "".join(block.text for block in blocks)
+        text_start = first_block * BLOCK_CHARS
+        return text[start - text_start : end - text_start]
 
     def read(self, start: int, end: int) -> str:
         return self._client.text(self._path, start, end).text
@@ -56,14 +67,15 @@ class KernelText:
     def line_number(self, offset: int) -> int:
         if not self.size:
             return 1
-        number = min(offset, self.size - 1) // BLOCK
+        number = min(offset, self.size - 1) // BLOCK_CHARS
         block = self._block(number)
-        return 1 + block.line + block.text.count("\n", 0, offset - number * BLOCK)
+        return 1 + block.line + block.text.count("\n", 0, offset - number * BLOCK_CHARS)
 
     def _block(self, number: int) -> TextPart:
-        if (block := self._blocks.get(number)) is None:
-            start = number * BLOCK
-            fetch = partial(self._client.text, self._path, start, start + BLOCK)
+        block = self._blocks.get(number)
+        if block is None:
+            start = number * BLOCK_CHARS
+            fetch = partial(self._client.text, self._path, start, start + BLOCK_CHARS)
             raise PartMissing(fetch, partial(self._add, number))
         return block
 
@@ -71,57 +83,55 @@ class KernelText:
         self.size = block.size
         self._blocks[number] = block
 
-    def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
+    def find(self, search_text: str, start: int, *, backwards: bool) -> TextSpan | None:
         """Waits. Raises `KernelError`."""
-        return self._client.find(self._path, words, start, backwards=backwards)
-
-
-MAX_COLOURED = 200_000
-SECONDS = 3.0
-
-_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+        return self._client.find(self._path, search_text, start, backwards=backwards)
 
 
 def guess_language(text: str) -> str:
     """Return ``json``, ``xml``, ``html``, or empty for others."""
-    if text[:2000].lstrip()[:1] in ("{", "["):
+    if text[:2000].lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             json.loads(text)
             return "json"
     if _MARKUP.match(text):
-        return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
+        is_html = re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE)
+        return "html" if is_html else "xml"
     return ""
 
 
-class Colours:
+class TokenColours:
+    """The tokens of a text in a programming language."""
+
     def __init__(self, text: str, language: str) -> None:
-        """Raises `TimeoutError` after `SECONDS`: a wrong language can keep a lexer busy for
+        """Raises `TimeoutError` after `LEXER_TIMEOUT_S`: a wrong language can keep a lexer busy for
         hours."""
         self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
-        end = time.monotonic() + SECONDS
+        deadline = time.monotonic() + LEXER_TIMEOUT_S
         for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
             self._tokens.append((start, start + len(value), kind))
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise TimeoutError
         self._starts = [token[0] for token in self._tokens]
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
-        index = max(0, bisect_right(self._starts, start) - 1)
-        for first, after, kind in self._tokens[index : bisect_left(self._starts, end)]:
-            yield max(start, first), min(end, after), palette.token(kind)
+        """Yield the tokens between two offsets."""
+        first_token = max(0, bisect_right(self._starts, start) - 1)
+        end_token = bisect_left(self._starts, end)
+        for token_start, token_end, kind in self._tokens[first_token:end_token]:
+            yield max(start, token_start), min(end, token_end), palette.token(kind)
 
 
-def colour_text(text: str, language: str = "") -> Colours | None:
+def colour_text(text: str, language: str = "") -> TokenColours | None:
     """Return None if the language is unknown or this takes too long."""
-    written = language or guess_language(text)
+    language = language or guess_language(text)
+    if not language:
+        return None
     try:
-        return Colours(text, written) if written else None
+        return TokenColours(text, language)
     except TimeoutError:
         return None
-
-
-_ABOVE = 4
 
 
 class TextView(View, LongTextView, can_focus=True):
@@ -130,7 +140,10 @@ class TextView(View, LongTextView, can_focus=True):
     BINDINGS = bindings(TEXT_COMMANDS, *CURSOR_KEYS)
 
     def __init__(
-        self, subject: Subject, source: Text | None = None, load: Callable[[], Text] | None = None
+        self,
+        subject: Subject,
+        source: TextSource | None = None,
+        load: Callable[[], TextSource] | None = None,
     ) -> None:
         """source: a text other than the object. load: returns that text; called on a thread at each
         `reload`, may raise `KernelError`."""
@@ -143,9 +156,10 @@ class TextView(View, LongTextView, can_focus=True):
         self.problem = ""
         """Why there is no text, or what is wrong with it."""
         self._language = ""
-        self._marked = range(0)
-        self._colours: Colours | None = None
-        self._reserved = 8
+        self._marked_span = range(0)
+        """The characters of a marked line."""
+        self._colours: TokenColours | None = None
+        self._prefix_width = 8
         """Cells for line numbers. Never shrinks, so that the text does not jump."""
 
     def on_mount(self) -> None:
@@ -155,12 +169,19 @@ class TextView(View, LongTextView, can_focus=True):
             self.reload()
 
     def show(
-        self, source: Text, language: str = "", problem: str = "", marked: range = range(0)
+        self,
+        source: TextSource,
+        language: str = "",
+        problem: str = "",
+        marked_span: range = range(0),
     ) -> None:
-        """language: a Pygments name. marked: the characters of a line to mark."""
+        """language: a Pygments name. marked_span: the characters of a line to mark."""
         self.problem = problem
-        self.window, self._language, self._marked = TextWindow(source), language, marked
-        self._colours = self.found = None
+        self.window = TextWindow(source)
+        self._language = language
+        self._marked_span = marked_span
+        self._colours = None
+        self.hit = None
         self.top = min(self.top, source.size)
         self._colour()
         self.load_then(self.refresh_view)
@@ -174,34 +195,36 @@ class TextView(View, LongTextView, can_focus=True):
             self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
     def _colour(self) -> None:
-        source, language = self.source, self._language
+        source = self.source
+        language = self._language
         self.fetcher.forget("colours")
 
-        def colour() -> Colours | None:
+        def colour() -> TokenColours | None:
             return colour_text(source.read(0, source.size), language)
 
-        if 0 < source.size <= MAX_COLOURED:
+        if 0 < source.size <= MAX_COLOURED_CHARS:
             self.fetcher.ask("colours", colour, self._set_colours, lambda _: None)
 
-    def _set_colours(self, colours: Colours | None) -> None:
+    def _set_colours(self, colours: TokenColours | None) -> None:
         self._colours = colours
         self._show_status()
         self.refresh()
 
     @property
     def _gutter(self) -> int:
-        return len(f"{max((row.number or 0 for row in self.lines), default=0):,}") + 3
+        last_number = max((row.number or 0 for row in self.lines), default=0)
+        return len(f"{last_number:,}") + 3
 
     @property
     def text_width(self) -> int:
-        return max(10, self.size.width - 1 - self._reserved)
+        return max(10, self.size.width - 1 - self._prefix_width)
 
     def refresh_view(self) -> None:
         if not self.size:
             return
         super().refresh_view()
-        if self._gutter > self._reserved:
-            self._reserved = self._gutter
+        if self._gutter > self._prefix_width:
+            self._prefix_width = self._gutter
             self.top = self.window.row_at(self.top, self.text_width)
             super().refresh_view()
         self._show_status()
@@ -210,32 +233,42 @@ class TextView(View, LongTextView, can_focus=True):
         if self.problem:
             self.fail(self.problem)
             return
-        first = next((row.number for row in self.lines if row.number is not None), 1)
-        size = self.source.size
-        text = f"line {first:,}  ·  {size:,} characters"
+        line_number = next((row.number for row in self.lines if row.number is not None), 1)
+        status = f"line {line_number:,}  ·  {self.source.size:,} characters"
         if self._colours is not None:
-            text += f"  ·  {self._colours.language}"
-        words = f"  / {plain(self.words)}" if self.words else ""
-        self.show_status((text, "$muted"), (words, "$person"))
+            status += f"  ·  {self._colours.language}"
+        search_status = f"  / {plain(self.search_text)}" if self.search_text else ""
+        self.show_status((status, "$muted"), (search_status, "$person"))
 
     def row_prefix(self, row: TextRow) -> list[Span]:
-        number = (f"{row.number:,}" if row.number is not None else "").rjust(self._gutter - 2)
-        if row.start in self._marked:
+        number = f"{row.number:,}" if row.number is not None else ""
+        number = number.rjust(self._gutter - 2)
+        if row.start in self._marked_span:
             return [(number + "▸ ", self.palette.muted + self.palette.moon)]
         return [(number + "  ", self.palette.muted)]
 
     def line_style(self, row: TextRow) -> Style | None:
-        return self.palette.panel if row.start in self._marked else None
+        if row.start in self._marked_span:
+            return self.palette.panel
+        return None
 
     @property
     def rows_above(self) -> int:
-        return min(_ABOVE, self.size.height // 2) if self._marked else 0
+        if self._marked_span:
+            return min(ROWS_ABOVE_MARK, self.size.height // 2)
+        return 0
 
     def edge(self, y: int) -> Span:
-        chars, height = self.source.size, self.size.height
-        end = self.lines[-1].end if len(self.lines) >= height else chars
-        here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
-        return " " if self.top == 0 and end >= chars else "▐" if here else "▕", self.palette.muted
+        """Draw a scroll bar: the part of the text that is visible is marked."""
+        chars = self.source.size
+        height = self.size.height
+        visible_end = self.lines[-1].end if len(self.lines) >= height else chars
+        if self.top == 0 and visible_end >= chars:
+            return " ", self.palette.muted
+        first_row = self.top * height // max(1, chars)
+        last_row = visible_end * height // max(1, chars)
+        glyph = "▐" if first_row <= y <= last_row else "▕"
+        return glyph, self.palette.muted
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         styles = super().part_styles(row)
@@ -256,23 +289,22 @@ class TextView(View, LongTextView, can_focus=True):
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        self.ask("a text", self.words, self.search, "search:")
+        self.ask("a text", self.search_text, self.search, "search:")
 
-    def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
+    def find(self, search_text: str, start: int, *, backwards: bool) -> TextSpan | None:
         if isinstance(self.source, KernelText):
-            return self.source.find(words, start, backwards=backwards)
-        return super().find(words, start, backwards=backwards)
+            return self.source.find(search_text, start, backwards=backwards)
+        return super().find(search_text, start, backwards=backwards)
 
 
 def make_repr_view(subject: Subject) -> TextView:
-    def load() -> Text:
-        text, cut = subject.client.representation(subject.path)
-        return LocalText(f"{text}\n… it goes on …" if cut else text)
+    def load() -> TextSource:
+        text, is_cut = subject.client.representation(subject.path)
+        if is_cut:
+            text = f"{text}\n… it goes on …"
+        return LocalText(text)
 
     return TextView(subject, load=load)
-
-
-_DOC = 8
 
 
 class SourceView(View, Vertical):
@@ -292,15 +324,20 @@ class SourceView(View, Vertical):
         read = partial(self.subject.client.source, self.subject.path)
         self.fetcher.ask("source", read, self._show, self.fail)
 
-    def _show(self, source: Source) -> None:
+    def _show(self, source: SourceCode) -> None:
         doc = plain(source.doc).strip()
-        parts = [Content.styled(plain(source.signature), "bold")] if source.signature else []
+        parts = []
+        if source.signature:
+            parts.append(Content.styled(plain(source.signature), "bold"))
         if source.where:
             parts.append(Content.styled(plain(source.where), "$muted"))
+        # Without source, the docstring is the text below.
         if source.source and doc:
-            lines = doc.splitlines()
-            more = ["…"] if len(lines) > _DOC else []
-            parts.append(Content("\n".join(["", *lines[:_DOC], *more])))
+            doc_lines = doc.splitlines()
+            visible_lines = ["", *doc_lines[:MAX_DOC_LINES]]
+            if len(doc_lines) > MAX_DOC_LINES:
+                visible_lines.append("…")
+            parts.append(Content("\n".join(visible_lines)))
         self.query_one(".source-head", Static).update(Content("\n").join(parts))
         text = self.query_one(TextView)
         if source.source:

@@ -13,52 +13,61 @@ from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import Child, ObjectPath
-from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.panes import TREE_COMMANDS
+from mahtab_tui.kernel.inspector_client import ChildObject, ObjectPath
+from mahtab_tui.tui.commands.declarations import TREE_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
-ITEMS = 100
-MOST = 1_000_000_000
-"""Children of a branch: a range may have more than a screen can scroll over."""
-MOST_LINES = 20_000
+PAGE_CHILDREN = 100
+"""Children are fetched in pages."""
+MAX_CHILDREN = 1_000_000_000
+"""Of a branch: a range may have more than a screen can scroll over."""
+MAX_SEARCHED_LINES = 20_000
+MAX_LABEL_WIDTH = 44
+MAX_TYPE_WIDTH = 20
 
 
-class Branch:
+class TreeBranch:
+    """An object whose children are lines of the tree."""
+
     def __init__(
-        self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
+        self, path: ObjectPath, depth: int, count: int, parent_line: TreeLine | None = None
     ) -> None:
+        """count: the number of children."""
         self.path = path
         self.depth = depth
-        self.above = above
-        self.count = min(count, MOST)
-        self.open: dict[int, Branch] = {}
-        self.asked: set[int] = set()
-        self._pages: dict[int, list[Child]] = {}
+        self.parent_line = parent_line
+        self.count = min(count, MAX_CHILDREN)
+        self.open: dict[int, TreeBranch] = {}
+        """The expanded children, by position."""
+        self.requested_pages: set[int] = set()
+        self._pages: dict[int, list[ChildObject]] = {}
 
     @property
-    def lines(self) -> int:
-        return self.count + sum(branch.lines for branch in self.open.values())
+    def line_count(self) -> int:
+        """The children, and all lines below those that are expanded."""
+        return self.count + sum(branch.line_count for branch in self.open.values())
 
-    def set_page(self, page: int, count: int, children: Sequence[Child]) -> None:
-        self.count = min(count, MOST)
+    def set_page(self, page: int, count: int, children: Sequence[ChildObject]) -> None:
+        self.count = min(count, MAX_CHILDREN)
         self._pages[page] = list(children)
-        # Drop expanded children that are gone, or are empty now.
-        self.open = {
-            at: branch
-            for at, branch in self.open.items()
-            if at < count and ((child := self.child(at)) is None or child.count)
-        }
+        # Drop expanded children that are gone, or are empty now. A child that is not loaded may
+        # still be there.
+        for position in list(self.open):
+            child = self.child(position)
+            is_empty = child is not None and not child.count
+            if position >= count or is_empty:
+                del self.open[position]
 
-    def child(self, position: int) -> Child | None:
-        page, index = self._pages.get(position // ITEMS, ()), position % ITEMS
+    def child(self, position: int) -> ChildObject | None:
+        page = self._pages.get(position // PAGE_CHILDREN, ())
+        index = position % PAGE_CHILDREN
         return page[index] if index < len(page) else None
 
-    def replace(self, position: int, child: Child) -> None:
+    def replace(self, position: int, child: ChildObject) -> None:
         if self.child(position) is not None:
-            self._pages[position // ITEMS][position % ITEMS] = child
+            self._pages[position // PAGE_CHILDREN][position % PAGE_CHILDREN] = child
 
     def forget(self) -> None:
         """Discard all pages; keep what is expanded."""
@@ -66,150 +75,198 @@ class Branch:
         for branch in self.open.values():
             branch.forget()
 
-    def without_pages(self) -> Branch:
+    def without_pages(self) -> TreeBranch:
         """Copy for use on another thread."""
-        copy = Branch(self.path, self.depth, self.count)
-        copy.open = {at: branch.without_pages() for at, branch in self.open.items()}
+        copy = TreeBranch(self.path, self.depth, self.count)
+        for position, branch in self.open.items():
+            copy.open[position] = branch.without_pages()
         return copy
 
-    def unfold(self, position: int, child: Child) -> None:
-        path, above = self.child_path(child), TreeLine(self, position)
-        self.open[position] = Branch(path, self.depth + 1, child.count, above)
+    def unfold(self, position: int, child: ChildObject) -> None:
+        parent_line = TreeLine(self, position)
+        self.open[position] = TreeBranch(
+            self.child_path(child), self.depth + 1, child.count, parent_line
+        )
 
-    def child_path(self, child: Child) -> ObjectPath:
-        """Computed values have paths of their own."""
-        return (child.step,) if child.step[0] == "computed" else (*self.path, child.step)
+    def child_path(self, child: ChildObject) -> ObjectPath:
+        if child.step[0] == "computed":
+            # Computed values have paths of their own.
+            return (child.step,)
+        return (*self.path, child.step)
 
 
 class TreeLine(NamedTuple):
-    branch: Branch
+    """A child of a branch, by its position."""
+
+    branch: TreeBranch
     position: int
 
     @property
-    def child(self) -> Child | None:
+    def child(self) -> ChildObject | None:
         return self.branch.child(self.position)
 
     @property
-    def unfolded(self) -> bool:
+    def is_open(self) -> bool:
         return self.position in self.branch.open
 
 
-def line_at(branch: Branch, number: int) -> TreeLine | None:
-    passed = 0
+def line_at(branch: TreeBranch, number: int) -> TreeLine | None:
+    """Find a line by its number among all visible lines of a branch; None if there is none."""
+    inner_lines = 0  # lines of expanded children before the one that is looked at
     for position in sorted(branch.open):
-        inner = branch.open[position]
-        own = position + 1 + passed
-        if number < own:
+        child_branch = branch.open[position]
+        first_inner_line = position + 1 + inner_lines
+        if number < first_inner_line:
             break
-        if number < own + inner.lines:
-            return line_at(inner, number - own)
-        passed += inner.lines
-    position = number - passed
-    return TreeLine(branch, position) if 0 <= position < branch.count else None
+        if number < first_inner_line + child_branch.line_count:
+            return line_at(child_branch, number - first_inner_line)
+        inner_lines += child_branch.line_count
+    position = number - inner_lines
+    if 0 <= position < branch.count:
+        return TreeLine(branch, position)
+    return None
 
 
 def line_number(line: TreeLine) -> int:
-    branch, position = line
-    number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
-    return number if branch.above is None else line_number(branch.above) + 1 + number
+    """Return the number of a line among all visible lines."""
+    branch = line.branch
+    number = line.position
+    for position, child_branch in branch.open.items():
+        if position < line.position:
+            number += child_branch.line_count
+    if branch.parent_line is None:
+        return number
+    return line_number(branch.parent_line) + 1 + number
 
 
-Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
+FetchPage = Callable[[TreeBranch, int], tuple[int, tuple[ChildObject, ...]]]
 """Returns the number of children, and one page of them; raises `KernelError`."""
 
 
-def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """Wrap around; wait. Raises `KernelError` if nothing is found. root: a copy of the tree, which
-    this fills."""
-    wanted, lines = words.lower(), root.lines
-    for offset in range(min(lines, MOST_LINES)):
-        number = (start + offset * step) % lines
+def find_line(root: TreeBranch, query: str, start: int, step: int, fetch: FetchPage) -> int:
+    """Return the number of the next line that contains a text, and wrap around; called on a thread.
+
+    Args:
+        root: A copy of the tree; this loads its pages.
+        start: The number of the first line to look at.
+        step: 1, or -1 to search backwards.
+
+    Raises:
+        KernelError: Nothing is found.
+    """
+    query = query.lower()
+    line_count = root.line_count
+    searched_count = min(line_count, MAX_SEARCHED_LINES)
+    for offset in range(searched_count):
+        number = (start + offset * step) % line_count
         line = line_at(root, number)
         if line is None:
             break
-        branch, page = line.branch, line.position // ITEMS
+        branch = line.branch
+        page = line.position // PAGE_CHILDREN
         if line.child is None:
             branch.set_page(page, *fetch(branch, page))
         child = line.child
-        if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
+        if child is not None and query in f"{child.label} {child.type} {child.summary}".lower():
             return number
-    searched = f"{min(lines, MOST_LINES):,} lines"
-    raise KernelError(f"Nothing found in {searched}. Collapsed parts are not searched.")
-
-
-_LABEL, _TYPE = 44, 20
+    raise KernelError(
+        f"Nothing found in {searched_count:,} lines. Collapsed parts are not searched."
+    )
 
 
 class TreeRows:
-    def __init__(self, root: Branch) -> None:
+    """The lines of a tree as rows."""
+
+    def __init__(self, root: TreeBranch) -> None:
         self.root = root
         self.loaded = False
         self.problem = ""
-        self._label = 8
-        self._type = 4
+        self._label_width = 8
+        self._type_width = 4
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._palette = palette
 
     def __len__(self) -> int:
-        return max(1, self.root.lines)
+        return max(1, self.root.line_count)
 
     def __getitem__(self, index: int) -> Row:
         line = line_at(self.root, index)
         if line is None or (self.problem and not index):
-            text = self.problem or ("There is nothing inside." if self.loaded else "")
+            text = self.problem
+            if not text and self.loaded:
+                text = "There is nothing inside."
             return Row([(text, self._palette.muted)])
         return Row(self._spans(line, line.child))
 
-    def set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+    def set_page(
+        self, branch: TreeBranch, page: int, count: int, children: tuple[ChildObject, ...]
+    ) -> None:
         branch.set_page(page, count, children)
         self.loaded = True
         for child in children:
-            label = cell_len(one_line(child.label)) + 2 * branch.depth + 2
-            self._label = min(_LABEL, max(self._label, label))
-            self._type = min(_TYPE, max(self._type, len(child.type)))
+            label_width = cell_len(one_line(child.label)) + 2 * branch.depth + 2
+            self._label_width = min(MAX_LABEL_WIDTH, max(self._label_width, label_width))
+            self._type_width = min(MAX_TYPE_WIDTH, max(self._type_width, len(child.type)))
 
-    def _spans(self, line: TreeLine, child: Child | None) -> list[Span]:
-        palette, indent = self._palette, "  " * line.branch.depth
+    def _spans(self, line: TreeLine, child: ChildObject | None) -> list[Span]:
+        palette = self._palette
+        indent = "  " * line.branch.depth
         if child is None:
             return [(f"{indent}·", palette.hairline)]
-        cycle, is_property = child.state == "cycle", child.state == "property"
-        mark = "▾ " if line.unfolded else "▸ " if child.count else "↺ " if cycle else "  "
-        name_style, style = palette.text + BOLD, palette.text
-        summary = plain(child.summary)
+
+        is_cycle = child.state == "cycle"
+        is_property = child.state == "property"
+        if line.is_open:
+            mark = "▾ "
+        elif child.count:
+            mark = "▸ "
+        elif is_cycle:
+            mark = "↺ "
+        else:
+            mark = "  "
+        label_style = palette.text + BOLD
         if is_property or child.kind == "function":
-            name_style = palette.muted
+            label_style = palette.muted
+
+        summary = plain(child.summary)
+        summary_style = palette.text
         if is_property:
-            style = palette.model
-        elif cycle:
-            summary, style = "the object that contains it", palette.moon
-        label = fit_text(one_line(child.label), max(4, self._label - len(indent) - 2))
+            summary_style = palette.model
+        elif is_cycle:
+            summary = "the object that contains it"
+            summary_style = palette.moon
+        label = fit_text(one_line(child.label), max(4, self._label_width - len(indent) - 2))
         return [
             (indent, Style.null()),
-            (mark, palette.moon if cycle else palette.muted),
-            (f"{label}  ", name_style),
-            (f"{fit_text(plain(child.type), self._type)}  ", palette.muted),
-            (summary, style),
+            (mark, palette.moon if is_cycle else palette.muted),
+            (f"{label}  ", label_style),
+            (f"{fit_text(plain(child.type), self._type_width)}  ", palette.muted),
+            (summary, summary_style),
         ]
 
 
 class TreeView(View, RowsView, can_focus=True):
+    """Shows an object's contents as a tree that can be expanded."""
+
     BINDINGS = bindings(TREE_COMMANDS, *CURSOR_KEYS)
 
     def __init__(self, subject: Subject, *, variables: bool = False) -> None:
-        """variables: of a frame."""
-        self._tree = TreeRows(Branch(subject.path, 0, 0))
+        """variables: whether the object is a dict of a frame's variables."""
+        self._tree = TreeRows(TreeBranch(subject.path, 0, 0))
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
-        self._variables = variables
-        self._words = ""
+        self._shows_variables = variables
+        self._query = ""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
 
     def show(self, subject: Subject) -> None:
         self.subject = subject
-        self._tree.problem, self._tree.loaded, self.cursor = "", False, 0
+        self._tree.problem = ""
+        self._tree.loaded = False
+        self.cursor = 0
         self.reload()
         self.refresh_view()
 
@@ -218,14 +275,15 @@ class TreeView(View, RowsView, can_focus=True):
         if root.path == self.subject.path:
             root.forget()
         else:
-            self._tree.root = Branch(self.subject.path, 0, root.count)
+            self._tree.root = TreeBranch(self.subject.path, 0, root.count)
         self._fetch_page(self._tree.root, 0)
 
     def fail(self, sentence: str) -> None:
         """Show an error: in the status line, or in place of the tree for variables, which have
         none."""
-        if self._variables:
-            self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
+        if self._shows_variables:
+            self._tree.problem = sentence
+            self._tree.root = TreeBranch(self.subject.path, 0, 0)
             self.refresh_view()
         else:
             super().fail(sentence)
@@ -237,33 +295,42 @@ class TreeView(View, RowsView, can_focus=True):
     def _fetch(self) -> None:
         top = self.scroll_offset.y
         for number in range(top, top + self.size.height):
-            if (line := line_at(self._tree.root, number)) is None:
+            line = line_at(self._tree.root, number)
+            if line is None:
                 break
-            page = line.position // ITEMS
-            if line.child is None and page not in line.branch.asked:
+            page = line.position // PAGE_CHILDREN
+            if line.child is None and page not in line.branch.requested_pages:
                 self._fetch_page(line.branch, page)
 
-    def _fetch_page(self, branch: Branch, page: int) -> None:
+    def _fetch_page(self, branch: TreeBranch, page: int) -> None:
         fetch = self._page_fetcher()
-        branch.asked.add(page)
+        branch.requested_pages.add(page)
 
         def failed(sentence: str) -> None:
-            branch.asked.discard(page)
+            branch.requested_pages.discard(page)
             self.fail(sentence)
 
-        def show(found: tuple[int, tuple[Child, ...]]) -> None:
-            self._set_page(branch, page, *found)
+        def show(count_and_page: tuple[int, tuple[ChildObject, ...]]) -> None:
+            count, children = count_and_page
+            self._set_page(branch, page, count, children)
 
         self.fetcher.ask(f"{id(branch)} {page}", partial(fetch, branch, page), show, failed)
 
-    def _page_fetcher(self) -> Fetch:
+    def _page_fetcher(self) -> FetchPage:
         client = self.subject.client
-        return lambda branch, page: client.children(branch.path, page * ITEMS, (page + 1) * ITEMS)
 
-    def _set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
-        branch.asked.discard(page)
+        def fetch(branch: TreeBranch, page: int) -> tuple[int, tuple[ChildObject, ...]]:
+            start = page * PAGE_CHILDREN
+            return client.children(branch.path, start, start + PAGE_CHILDREN)
+
+        return fetch
+
+    def _set_page(
+        self, branch: TreeBranch, page: int, count: int, children: tuple[ChildObject, ...]
+    ) -> None:
+        branch.requested_pages.discard(page)
         # Names are dict keys here; show them without quotes.
-        if self._variables and branch is self._tree.root:
+        if self._shows_variables and branch is self._tree.root:
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.set_page(branch, page, count, children)
         self.refresh_view()
@@ -281,19 +348,24 @@ class TreeView(View, RowsView, can_focus=True):
     def _show_status(self) -> None:
         if not self._tree.loaded:
             return
-        count, total = self._tree.root.count, self._tree.root.lines
-        at = min(self.cursor + 1, total)
-        self.show_status((f"{at:,} of {total:,}  ·  {count:,} inside", "$muted"))
+        root = self._tree.root
+        line_count = root.line_count
+        number = min(self.cursor + 1, line_count)
+        status = f"{number:,} of {line_count:,}  ·  {root.count:,} inside"
+        self.show_status((status, "$muted"))
 
     @property
     def marked_row(self) -> int:
-        return super().marked_row if self._line is not None and not self._tree.problem else -1
+        if self._line is None or self._tree.problem:
+            return -1
+        return super().marked_row
 
     def watch_cursor(self) -> None:
         self._show_status()
 
     def on_click(self, event: Click) -> None:
-        if (number := self.row_at(event.y)) is None:
+        number = self.row_at(event.y)
+        if number is None:
             return
         line = line_at(self._tree.root, number)
         if line is None or line.child is None:
@@ -303,26 +375,26 @@ class TreeView(View, RowsView, can_focus=True):
             self.action_open_row()
 
     def action_search(self) -> None:
-        def entered(words: str) -> None:
-            self._words = words
+        def search(query: str) -> None:
+            self._query = query
             self._find(self.cursor, 1)
 
-        self.ask("names, types and values", self._words, entered, "search:")
+        self.ask("names, types and values", self._query, search, "search:")
 
     def action_find(self, step: int) -> None:
         self._find(self.cursor + step, step)
 
     def _find(self, start: int, step: int) -> None:
-        words, root = self._words, self._tree.root.without_pages()
-        if words:
-            find = partial(find_line, root, words, start, step, self._page_fetcher())
+        if self._query:
+            root = self._tree.root.without_pages()
+            find = partial(find_line, root, self._query, start, step, self._page_fetcher())
             self.fetcher.ask("search", find, self.go_to, super().fail)
 
     def action_unfold(self) -> None:
         line = self._line
         if line is None or line.child is None:
             return
-        if line.unfolded:
+        if line.is_open:
             self.action_move(1)
         elif line.child.count:
             line.branch.unfold(line.position, line.child)
@@ -332,29 +404,31 @@ class TreeView(View, RowsView, can_focus=True):
         line = self._line
         if line is None:
             return
-        if line.unfolded:
+        if line.is_open:
             del line.branch.open[line.position]
             self.refresh_view()
-        elif line.branch.above is not None:
-            self.go_to(line_number(line.branch.above))
+        elif line.branch.parent_line is not None:
+            self.go_to(line_number(line.branch.parent_line))
 
     def action_open_row(self) -> None:
         line = self._line
-        if line is None or (child := line.child) is None:
+        child = line.child if line is not None else None
+        if line is None or child is None:
             return
-        if self._variables:  # variables have no screens of their own
+        if self._shows_variables:
+            # Variables of a frame have no screens of their own.
             self.action_unfold()
         elif child.state == "property":
             self._ask_property(line, child)
         else:
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
 
-    def _ask_property(self, line: TreeLine, child: Child) -> None:
+    def _ask_property(self, line: TreeLine, child: ChildObject) -> None:
         branch, position = line
         self.show_status((f"{plain(child.label)} …", "$moon"))
 
-        def show(found: Child) -> None:
-            branch.replace(position, found)
+        def show(evaluated: ChildObject) -> None:
+            branch.replace(position, evaluated)
             self.refresh_view()
 
         evaluate = partial(self.subject.client.evaluate, branch.path, child.label)

@@ -20,24 +20,37 @@ from mahtab_tui.tui.rows.code import code_rows
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, paragraph, word_cuts
 from mahtab_tui.tui.theme import BOLD, ITALIC, STRIKE, UNDERLINE, Palette
 
-_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
+_INLINE_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
+COLUMN_GAP = 2
+MIN_COLUMN_WIDTH = 6
+FIGURE_KEY = "figure"
+"""In the `meta` of a style: the number of the cell that printed a figure."""
+READING_WIDTH = 100
+"""In cells; wider rows of prose are hard to read."""
+MIN_TEXT_WIDTH = 8
+MAX_HIGHLIGHTED_CHARS = 20_000
+"""A longer fenced block is not highlighted."""
+# HTML and link definitions are shown as text, so that nothing in an answer disappears.
+_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
+_PARSER.enable(["table", "strikethrough"]).disable(["code", "reference"])
+Block = SyntaxTreeNode
 
 
 def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """A line break is the span "\\n"."""
+    """Yield the spans of an inline node. A line break is the span "\\n"."""
     match node.type:
         case "code_inline":
             yield plain(node.content), style + palette.panel
-        case "softbreak" | "hardbreak":  # models use single line breaks for lists
+        case "softbreak" | "hardbreak":
+            # Models use single line breaks for lists.
             yield "\n", style
         case "link":
             address = plain(str(node.attrs.get("href", "")))
-            inner = style + UNDERLINE
-            words = [
-                span for child in node.children for span in inline_spans(child, inner, palette)
-            ]
-            yield from words
-            if address and "".join(text for text, _ in words) != address:
+            spans: list[Span] = []
+            for child in node.children:
+                spans += inline_spans(child, style + UNDERLINE, palette)
+            yield from spans
+            if address and "".join(text for text, _ in spans) != address:
                 yield f" ({address})", style + palette.muted
         case "image":
             address = plain(str(node.attrs.get("src", "")))
@@ -46,71 +59,86 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
             # Entities were resolved only after the text was sanitised.
             yield plain(node.content).replace("\n", " "), style
         case kind:
+            inner_style = style + _INLINE_STYLES.get(kind, Style.null())
             for child in node.children:
-                yield from inline_spans(child, style + _STYLES.get(kind, Style.null()), palette)
+                yield from inline_spans(child, inner_style, palette)
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
     lines: list[list[Span]] = [[]]
-    for span in spans:
-        if span[0] == "\n":
+    for text, style in spans:
+        if text == "\n":
             lines.append([])
         else:
-            lines[-1].append(span)
+            lines[-1].append((text, style))
     return lines
-
-
-SPACE = 2
-NARROWEST_COLUMN = 6
 
 
 def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
-    lines = [node for part in table.children for node in part.children]
+    """Draw a table. mark: styles the spans of a cell."""
+    lines = [line for section in table.children for line in section.children]
     styles = {"th": palette.text + BOLD, "td": palette.text}
-    cells = [
-        [mark(_on_one_line(cell, styles[cell.type], palette)) for cell in line.children]
-        for line in lines
-    ]
-    right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
+    cells = []
+    for line in lines:
+        cells.append(
+            [mark(_on_one_line(cell, styles[cell.type], palette)) for cell in line.children]
+        )
+
+    # The first line is the header; it decides how many columns there are.
+    aligns_right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
     columns = zip_longest(*cells, fillvalue=[])
-    wanted = [max(map(_width, column)) for column in columns][: len(right)]
-    widths = fit_columns(wanted, width - SPACE * (len(wanted) - 1))
-    header, *body = (list(_line(line, widths, right, palette)) for line in cells)
-    rule = Row([("─" * (sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
-    return [*header, rule, *(row for line in body for row in line)]
+    content_widths = [max(map(_width, column)) for column in columns][: len(aligns_right)]
+    gaps_width = COLUMN_GAP * (len(content_widths) - 1)
+    widths = fit_columns(content_widths, width - gaps_width)
+
+    rows = list(_table_line(cells[0], widths, aligns_right, palette))
+    rule_width = sum(widths) + COLUMN_GAP * (len(widths) - 1)
+    rows.append(Row([("─" * rule_width, palette.hairline)]))
+    for line_cells in cells[1:]:
+        rows += _table_line(line_cells, widths, aligns_right, palette)
+    return rows
 
 
-def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
-    while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
-        widths[widths.index(max(widths))] -= 1
+def fit_columns(content_widths: Sequence[int], width: int) -> list[int]:
+    """Make the widest columns narrower until all fit, or none can be narrower."""
+    max_width = max(width, MIN_COLUMN_WIDTH)
+    widths = [min(max(1, content_width), max_width) for content_width in content_widths]
+    while sum(widths) > width and max(widths) > MIN_COLUMN_WIDTH:
+        widest = widths.index(max(widths))
+        widths[widest] -= 1
     return widths
 
 
 def _on_one_line(node: SyntaxTreeNode, style: Style, palette: Palette) -> list[Span]:
-    return [(text.replace("\n", " "), drawn) for text, drawn in inline_spans(node, style, palette)]
+    spans = inline_spans(node, style, palette)
+    return [(text.replace("\n", " "), span_style) for text, span_style in spans]
 
 
 def _width(spans: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
-def _line(
-    cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette
+def _table_line(
+    cells: Sequence[Sequence[Span]],
+    widths: Sequence[int],
+    aligns_right: Sequence[bool],
+    palette: Palette,
 ) -> Iterator[Row]:
+    """Draw a line of a table, whose cells may be wrapped to several rows."""
     columns = []
     for spans, width in zip(cells, widths, strict=False):
         cuts = word_cuts("".join(text for text, _ in spans), width)
         columns.append([_trim(row) for row in cut_spans(spans, cuts)])
-    for row in zip_longest(*columns, fillvalue=[]):
-        line: list[Span] = []
-        for spans, width, to_right in zip(row, widths, right, strict=False):
-            space = (" " * max(0, width - _width(spans)), palette.text)
-            line += [space, *spans] if to_right else [*spans, space]
-            line.append((" " * SPACE, palette.text))
-        yield Row(line[:-1])
+    for cell_rows in zip_longest(*columns, fillvalue=[]):
+        row: list[Span] = []
+        for spans, width, is_right in zip(cell_rows, widths, aligns_right, strict=False):
+            if row:
+                row.append((" " * COLUMN_GAP, palette.text))
+            padding = (" " * max(0, width - _width(spans)), palette.text)
+            row += [padding, *spans] if is_right else [*spans, padding]
+        yield Row(row)
 
 
 def _trim(spans: list[Span]) -> list[Span]:
@@ -120,47 +148,34 @@ def _trim(spans: list[Span]) -> list[Span]:
     return [*spans[:-1], (text.rstrip(" "), style)]
 
 
-FIGURE = "figure"
-"""Key of a figure's cell in a style's `meta`."""
-
-
 class FigureMarks:
+    """Marks figures of an answer: some are in the output of a cell, others were not found."""
+
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
-        self._code = palette.panel.bgcolor
+        self._code_background = palette.panel.bgcolor
         for figure in figures:
             if not figure.found:
                 self._styles[plain(figure.text)] = palette.muted + UNDERLINE
             elif figure.cell is not None:
-                self._styles[plain(figure.text)] = Style(meta={FIGURE: figure.cell})
+                self._styles[plain(figure.text)] = Style(meta={FIGURE_KEY: figure.cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
         """Underline the figures that were not found; the others lead to their cells."""
         marked: list[Span] = []
         for text, style in spans:
-            done = 0
-            if style.bgcolor == self._code and (mark := self._styles.get(f"`{text}`")):
-                style += mark
+            # Inline code may be a figure as a whole.
+            if style.bgcolor == self._code_background:
+                style += self._styles.get(f"`{text}`", Style.null())
+            offset = 0
             for start, end in figure_spans(text):
-                if mark := self._styles.get(text[start:end]):
-                    marked += [(text[done:start], style), (text[start:end], style + mark)]
-                    done = end
-            marked.append((text[done:], style))
+                figure_style = self._styles.get(text[start:end])
+                if figure_style:
+                    marked.append((text[offset:start], style))
+                    marked.append((text[start:end], style + figure_style))
+                    offset = end
+            marked.append((text[offset:], style))
         return marked
-
-
-READING_WIDTH = 100
-"""Cells of a row of prose; wider ones are hard to read."""
-NARROWEST = 8
-
-_LEXED = 20_000
-"""Characters of a fenced block to highlight."""
-
-# HTML and link definitions are shown as text, so that nothing in an answer disappears.
-_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
-_PARSER.enable(["table", "strikethrough"]).disable(["code", "reference"])
-
-Block = SyntaxTreeNode
 
 
 def parse(source: str) -> list[Block]:
@@ -171,7 +186,9 @@ def first_line(block: Block) -> int:
     return block.map[0] if block.map else 0
 
 
-class Markdown:
+class MarkdownRenderer:
+    """Draws Markdown with the colours of a palette."""
+
     def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
         """mark: styles the spans of a line or of a table cell."""
         self._palette = palette
@@ -188,10 +205,12 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
+        """Draw a block. lead: what stands before its text."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
-        drawn = self._drawers.get(block.type, self._stack)(block, width)
-        return [Row(lead), *drawn] if lead else drawn
+        draw = self._drawers.get(block.type, self._stack)
+        rows = draw(block, width)
+        return [Row(lead), *rows] if lead else rows
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
         rows = self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
@@ -205,8 +224,9 @@ class Markdown:
         return rows
 
     def _heading(self, block: Block, width: int) -> list[Row]:
-        style = (self._palette.text if block.tag in ("h1", "h2") else self._palette.muted) + BOLD
-        spans = _on_one_line(block, style, self._palette)
+        is_main = block.tag in ("h1", "h2")
+        colour = self._palette.text if is_main else self._palette.muted
+        spans = _on_one_line(block, colour + BOLD, self._palette)
         rows = list(paragraph(spans, min(width, READING_WIDTH), None))
         if block.tag == "h1":
             widest = max(cell_len(row.text) for row in rows)
@@ -214,26 +234,31 @@ class Markdown:
         return rows
 
     def _list(self, block: Block, width: int) -> list[Row]:
-        ordered = block.type == "ordered_list"
-        start = int(block.attrs.get("start", 1)) if ordered else 0
         items = block.children
-        muted = self._palette.muted
-        marks = [f"{start + number}. " if ordered else "• " for number in range(len(items))]
+        if block.type == "ordered_list":
+            start = int(block.attrs.get("start", 1))
+            marks = [f"{start + index}. " for index in range(len(items))]
+        else:
+            marks = ["• "] * len(items)
         mark_width = max(map(len, marks))
-        children = (child for item in items for child in item.children)
-        loose = any(child.type == "paragraph" and not child.hidden for child in children)
+
+        # The parser hides the paragraphs of a list without empty lines.
+        children = [child for item in items for child in item.children]
+        is_loose = any(child.type == "paragraph" and not child.hidden for child in children)
+        muted = self._palette.muted
         rows: list[Row] = []
         for mark, item in zip(marks, items, strict=True):
-            if rows and loose:
+            if rows and is_loose:
                 rows.append(Row())
-            inner = self._stack(item, max(NARROWEST, width - mark_width), loose=loose)
+            inner_width = max(MIN_TEXT_WIDTH, width - mark_width)
+            item_rows = self._stack(item, inner_width, loose=is_loose) or [Row()]
             first_indent = (mark.rjust(mark_width), muted)
-            rows += _indent(inner or [Row()], first_indent, (" " * mark_width, muted))
+            rows += _indent(item_rows, first_indent, (" " * mark_width, muted))
         return rows
 
     def _quote(self, block: Block, width: int) -> list[Row]:
         rows = []
-        for row in self._stack(block, max(NARROWEST, width - 2)):
+        for row in self._stack(block, max(MIN_TEXT_WIDTH, width - 2)):
             spans = [(text, style + ITALIC) for text, style in row.spans]
             rows.append(row._replace(spans=spans))
         mark = ("▎ ", self._palette.muted)
@@ -252,17 +277,20 @@ class Markdown:
         return rows
 
 
-def _indent(rows: Sequence[Row], first: Span, rest: Span) -> list[Row]:
-    marks = [first, *[rest] * len(rows)]
-    return [
-        row._replace(spans=[mark, *row.spans], indent=row.indent + len(mark[0]))
-        for mark, row in zip(marks, rows, strict=False)
-    ]
+def _indent(rows: Sequence[Row], first: Span, others: Span) -> list[Row]:
+    """Put a span before the first row, and another one before the others."""
+    indented = []
+    for index, row in enumerate(rows):
+        indent = others if index else first
+        text, _ = indent
+        spans = [indent, *row.spans]
+        indented.append(row._replace(spans=spans, indent=row.indent + len(text)))
+    return indented
 
 
 def _lexer(info: str, code: str) -> Lexer:
     language = info.split(maxsplit=1)[0] if info.strip() else ""
-    if language and len(code) <= _LEXED:
+    if language and len(code) <= MAX_HIGHLIGHTED_CHARS:
         try:
             return get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
         except ClassNotFound:

@@ -21,44 +21,65 @@ from textual.widget import Widget
 from mahtab_tui.tui.theme import Palette, get_palette
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.pictures import Picture
+    from mahtab_tui.tui.pictures import SizedPicture
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+"""Of a spinner."""
 FRAME_RATE = 10
-
+"""Frames a second."""
 
 Span = tuple[str, Style]
 
 MAX_CODE_LINES = 400
-"""Lines of code above which only its two ends are drawn."""
-
+"""Of longer code, only the two ends are drawn."""
 MAX_LINE_CHARS = 10_000
-"""Characters of a line above which only its two ends are drawn."""
-
+"""Of a longer line, only the two ends are drawn."""
 MAX_TEXT_HEAD_CHARS = 30_000
+"""Drawn of the beginning of a long text."""
 MAX_TEXT_TAIL_CHARS = 10_000
-"""Characters of a long text that are drawn, at its beginning and at its end."""
+"""Drawn of its end."""
 OPEN_HINT = " (Enter shows all)"
 
-_SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
+_SHAPE_NUMBER = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 
-_WORDS = re.compile(r"([^ ]+) *| +")
+_WORD = re.compile(r"([^ ]+) *| +")
 """A word, and the spaces after it."""
-_TOKENS = re.compile(r"((?:[\w.]+|[^\w. ])[^\w. ]*) *| +")
-"""A name or number with the punctuation after it, and the spaces after these."""
+_TOKEN = re.compile(r"""((?:['"]?[\w.]+|[^\w. ])(?:[^\w. '"]|['"](?!\w))*) *| +""")
+"""A name or number with a quote before it and the punctuation after it, except a quote of the next
+one; and the spaces after these."""
+# Cells beside the text of a row: on the left a margin, a bar and a space.
+MARGIN = 1
+BAR = "▌"
+MARK = "▐"
+"""In the margin of a marked entry."""
+EDGE = MARGIN + 2
+RIGHT = 1
+CURSOR_KEYS = tuple(
+    Binding(key, action, description, show=False)
+    for key, action, description in (
+        ("up", "move(-1)", "Up"),
+        ("down", "move(1)", "Down"),
+        ("pageup", "move_page(-1)", "Page up"),
+        ("pagedown", "move_page(1)", "Page down"),
+        ("home", "move_to(0)", "First"),
+        ("end", "move_to(-1)", "Last"),
+    )
+)
 
 
 def add_separators(summary: str) -> str:
     """Separate thousands in a shape: ``10,000 × 5``."""
-    return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
+    return _SHAPE_NUMBER.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def shorten_line(line: str) -> str:
     if len(line) <= MAX_LINE_CHARS:
         return line
-    head = MAX_LINE_CHARS * 8 // 10
-    tail = MAX_LINE_CHARS // 10
-    return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
+    head_chars = MAX_LINE_CHARS * 8 // 10
+    tail_chars = MAX_LINE_CHARS // 10
+    omitted_chars = len(line) - head_chars - tail_chars
+    note = f"{omitted_chars:,} characters of this line are not shown"
+    return f"{line[:head_chars]} … {note} … {line[-tail_chars:]}"
 
 
 def shorten_text(text: str, hint: str = OPEN_HINT) -> str:
@@ -79,16 +100,20 @@ def omission_note(omitted_chars: int, hint: str = OPEN_HINT) -> str:
 
 
 class Row(NamedTuple):
+    """One line on the screen."""
+
     spans: Sequence[Span] = ()
     bar: Style | None = None
+    """Of the bar on the left; None for no bar."""
     soft: bool = False
     """Whether the row continues the line above."""
     fill: Style | None = None
+    """Of the whole row."""
     indent: int = 0
     """Characters of a soft row that are not copied."""
     right: Sequence[Span] = ()
     """At the right edge; not copied."""
-    picture: tuple[Picture, int] | None = None
+    picture: tuple[SizedPicture, int] | None = None
     """A picture, and the row's number in it."""
 
     @property
@@ -97,6 +122,8 @@ class Row(NamedTuple):
 
 
 class Rows(Protocol):
+    """A sequence of rows, which may be made when they are asked for."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Row: ...
@@ -106,40 +133,45 @@ def fit_text(text: str, width: int) -> str:
     """Pad or truncate a text to a width in cells."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
+    if width <= 0:
+        return ""
+    shortened = set_cell_size(text, width - 1).rstrip() + "…"
+    return set_cell_size(shortened, width)
 
 
-def hard_cuts(text: str, width: int, first: int = 0) -> list[int]:
-    """Return where rows start that are filled to the last cell. first: the first row's width."""
-    limit = first or width
-    if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
+def hard_cuts(text: str, width: int, first_width: int = 0) -> list[int]:
+    """Return where rows start that are filled to the last cell. first_width: that of the first row."""
+    row_width = first_width or width
+    if len(text) <= row_width and (text.isascii() or cell_len(text) <= row_width):
         return [0]
     if text.isascii():
-        return [0, *range(limit, len(text), width)]
+        return [0, *range(row_width, len(text), width)]
     cuts = [0]
-    used = 0
-    for position, _, cells in split_graphemes(text)[0]:  # an emoji's selector may make it wider
-        if used + cells > limit and used:
+    used_cells = 0
+    # Graphemes, not characters: an emoji's selector may make it wider.
+    graphemes, _ = split_graphemes(text)
+    for position, _, cells in graphemes:
+        if used_cells and used_cells + cells > row_width:
             cuts.append(position)
-            used = 0
-            limit = width
-        used += cells
+            used_cells = 0
+            row_width = width
+        used_cells += cells
     return cuts
 
 
-def word_cuts(text: str, width: int, first: int = 0) -> list[int]:
-    """Return where rows start that end between words. first: the first row's width."""
-    return _cut_between(_WORDS, text, width, first)
+def word_cuts(text: str, width: int, first_width: int = 0) -> list[int]:
+    """Return where rows start that end between words. first_width: that of the first row."""
+    return _cut_between(_WORD, text, width, first_width)
 
 
-def token_cuts(text: str, width: int, first: int = 0) -> list[int]:
+def token_cuts(text: str, width: int, first_width: int = 0) -> list[int]:
     """Return where rows start that end between tokens of code, also where it has no spaces."""
-    return _cut_between(_TOKENS, text, width, first)
+    return _cut_between(_TOKEN, text, width, first_width)
 
 
-def _cut_between(pieces: re.Pattern[str], text: str, width: int, first: int) -> list[int]:
+def _cut_between(pieces: re.Pattern[str], text: str, width: int, first_width: int) -> list[int]:
     """Return where rows start. pieces: matches a word, its first group, with the spaces after it."""
-    row_width = first or width
+    row_width = first_width or width
     if len(text) <= row_width and (text.isascii() or cell_len(text) <= row_width):
         return [0]
     cuts = [0]
@@ -167,25 +199,26 @@ def _cut_between(pieces: re.Pattern[str], text: str, width: int, first: int) -> 
 
 def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]]:
     """Yield the spans of rows that start at these offsets."""
-    limits = [*cuts[1:], None]
+    row_ends = [*cuts[1:], None]
     row: list[Span] = []
-    position = 0
-    line = 0
+    row_number = 0
+    offset = 0
     for text, style in spans:
         start = 0
-        end = position + len(text)
-        while (limit := limits[line]) is not None and end > limit:
-            if limit > position:
-                row.append((text[start : start + limit - position], style))
+        span_end = offset + len(text)
+        # Divide a span where rows end.
+        while (row_end := row_ends[row_number]) is not None and span_end > row_end:
+            if row_end > offset:
+                row.append((text[start : start + row_end - offset], style))
             yield row
-            start += limit - position
+            start += row_end - offset
             row = []
-            position = limit
-            line += 1
+            offset = row_end
+            row_number += 1
         if start < len(text):
             row.append((text[start:], style))
-            position = end
-    for _ in range(line, len(cuts)):
+            offset = span_end
+    for _ in range(row_number, len(cuts)):
         yield row
         row = []
 
@@ -198,19 +231,12 @@ def paragraph(
     cut: Callable[[str, int, int], list[int]] = word_cuts,
 ) -> Iterator[Row]:
     """Wrap a line. indent: of the rows after the first."""
-    text = "".join(part for part, _ in spans)
+    text = "".join(span_text for span_text, _ in spans)
     cuts = cut(text, max(1, width - len(indent)), width)
     for number, row in enumerate(cut_spans(spans, cuts)):
         if number and indent:
             row = [(indent, Style.null()), *row]
         yield Row(row, bar, soft=number > 0, indent=len(indent))
-
-
-MARGIN = 1
-BAR = "▌"
-MARK = "▐"
-EDGE = MARGIN + 2
-RIGHT = 1
 
 
 def to_strip(
@@ -224,47 +250,59 @@ def to_strip(
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    used = EDGE
+
+    used_width = EDGE
     offset = 0
     for text, style in row.spans:
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
-        used += cell_len(text)
+        used_width += cell_len(text)
     if picture is not None:
         segments += picture
-        used += picture.cell_length
+        used_width += picture.cell_length
+
+    # What stands at the right edge is left out if it does not fit.
     right = [Segment(text, body + style) for text, style in row.right]
     right_width = sum(segment.cell_length for segment in right)
-    if right and used + right_width + RIGHT > width:
+    if right and used_width + right_width + RIGHT > width:
         right = []
         right_width = 0
-    space = width - used - right_width - RIGHT
-    if space < 0:
-        return Strip(segments, used).crop_extend(0, width, base)
-    segments += [Segment(" " * space, body), *right, Segment(" " * RIGHT, base)]
+    space_width = width - used_width - right_width - RIGHT
+    if space_width < 0:
+        return Strip(segments, used_width).crop_extend(0, width, base)
+    segments += [Segment(" " * space_width, body), *right, Segment(" " * RIGHT, base)]
     return Strip(segments, width)
 
 
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
     """Convert a row without a bar. margin: empty cells on the left."""
-    ground = base + row.fill if row.fill else base
-    words = [Segment(text, ground + style) for text, style in row.spans]
-    return Strip([Segment(" " * margin, ground), *words]).adjust_cell_length(width, ground)
+    body = base + row.fill if row.fill else base
+    segments = [Segment(" " * margin, body)]
+    for text, style in row.spans:
+        segments.append(Segment(text, body + style))
+    return Strip(segments).adjust_cell_length(width, body)
 
 
 def _origin(offset: int, y: int | None) -> Style:
-    return Style.null() if y is None else Style(meta={"offset": (offset, y)})
+    """Return a style from which Textual knows what a selection contains."""
+    if y is None:
+        return Style.null()
+    return Style(meta={"offset": (offset, y)})
 
 
 def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> list[Span]:
-    pieces: list[Span] = []
-    position = 0
+    """Add a style to the characters between two offsets."""
+    styled: list[Span] = []
+    offset = 0
     for text, style in spans:
-        first = min(max(start - position, 0), len(text))
-        last = min(max(end - position, first), len(text))
-        pieces += [(text[:first], style), (text[first:last], style + added), (text[last:], style)]
-        position += len(text)
-    return [(text, style) for text, style in pieces if text]
+        # The part of this span that is between the offsets.
+        inner_start = min(max(start - offset, 0), len(text))
+        inner_end = min(max(end - offset, inner_start), len(text))
+        styled.append((text[:inner_start], style))
+        styled.append((text[inner_start:inner_end], style + added))
+        styled.append((text[inner_end:], style))
+        offset += len(text)
+    return [(text, style) for text, style in styled if text]
 
 
 def highlight_matches(row: Row, pattern: re.Pattern[str], style: Style) -> Row:
@@ -276,9 +314,9 @@ def highlight_matches(row: Row, pattern: re.Pattern[str], style: Style) -> Row:
 def mark_strip(strip: Strip, style: Style) -> Strip:
     if not strip.cell_length:
         return strip
-    first, *rest = strip
-    mark = Segment(MARK, first.style + style if first.style else style)
-    return Strip([mark, *rest], strip.cell_length)
+    margin, *other_segments = strip
+    mark = Segment(MARK, margin.style + style if margin.style else style)
+    return Strip([mark, *other_segments], strip.cell_length)
 
 
 def overlay_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
@@ -291,20 +329,9 @@ def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:
     return Strip([Segment(" " * MARGIN, base), Segment(title, style)]).crop_extend(0, width, base)
 
 
-CURSOR_KEYS = tuple(
-    Binding(key, action, description, show=False)
-    for key, action, description in (
-        ("up", "move(-1)", "Up"),
-        ("down", "move(1)", "Down"),
-        ("pageup", "move_page(-1)", "Page up"),
-        ("pagedown", "move_page(1)", "Page down"),
-        ("home", "move_to(0)", "First"),
-        ("end", "move_to(-1)", "Last"),
-    )
-)
-
-
 class RowSource(Rows, Protocol):
+    """The rows of a view."""
+
     def lay_out(self, width: int, palette: Palette) -> None:
         """Create rows for this width and these colours from now on."""
 
@@ -326,6 +353,7 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def head(self) -> int:
+        """The number of rows above the scrolled ones, such as a title."""
         return 0
 
     def head_row(self, y: int) -> Row:
@@ -333,6 +361,7 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def page(self) -> int:
+        """The number of visible rows."""
         return max(1, self.size.height - self.head)
 
     @property
@@ -346,7 +375,7 @@ class RowsView(ScrollView, can_focus=True):
             self.refresh()
 
     def lay_out(self) -> None:
-        layout = self.width, get_palette(self.app)
+        layout = (self.width, get_palette(self.app))
         if layout != self._laid_out:
             self._laid_out = layout
             self._source.lay_out(*layout)
@@ -357,14 +386,12 @@ class RowsView(ScrollView, can_focus=True):
 
     def set_row_count(self, rows: int) -> None:
         size = Size(self.width, rows)
-        stays = (
-            self.show_vertical_scrollbar
-            and size.width == self.virtual_size.width
-            and rows > self.scroll_offset.y + self.size.height
-        )
-        if stays or self.styles.overflow_y == "scroll":
-            # Only the scrollbar depends on it, but a plain assignment would trigger a layout of the
-            # whole screen.
+        is_same_width = size.width == self.virtual_size.width
+        has_rows_below = rows > self.scroll_offset.y + self.size.height
+        scrollbar_stays = self.show_vertical_scrollbar and is_same_width and has_rows_below
+        if scrollbar_stays or self.styles.overflow_y == "scroll":
+            # Only the scrollbar depends on the size, but a plain assignment would trigger a layout
+            # of the whole screen.
             self.set_reactive(Widget.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = rows
         else:
@@ -392,21 +419,24 @@ class RowsView(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         row = self._source[index]
         if index == self.marked_row:
-            row = row._replace(fill=self._laid_out[1].panel)
+            _, palette = self._laid_out
+            row = row._replace(fill=palette.panel)
         if self.bars:
             return to_strip(row, index, width, base)
         return plain_strip(row, self.margin, width, base)
 
     def refresh_changed(self) -> None:
+        """Draw the visible rows that have changed."""
         top = self.scroll_offset.y
-        before = self._drawn_rows
-        rows = range(top, min(top + self.page, len(self._source)))
-        self._drawn_rows = [self._source[row] for row in rows]
-        for row, (old, new) in enumerate(zip_longest(before, self._drawn_rows), top):
+        old_rows = self._drawn_rows
+        visible_rows = range(top, min(top + self.page, len(self._source)))
+        self._drawn_rows = [self._source[index] for index in visible_rows]
+        for index, (old, new) in enumerate(zip_longest(old_rows, self._drawn_rows), top):
             if old != new:
-                self.refresh_line(row + self.head)
+                self.refresh_line(index + self.head)
 
     def tick_while(self, needed: bool) -> None:
+        """Draw changed rows at the frame rate while something moves."""
         interval = 1 / FRAME_RATE if needed and self.is_attached else None
         if interval != self.auto_refresh:
             self.auto_refresh = interval
@@ -426,7 +456,9 @@ class RowsView(ScrollView, can_focus=True):
 
     def row_at(self, y: int) -> int | None:
         index = self.scroll_offset.y + y - self.head
-        return index if y >= self.head and index < len(self._source) else None
+        if y >= self.head and index < len(self._source):
+            return index
+        return None
 
     def go_to(self, row: int) -> None:
         self.cursor = max(0, min(len(self._source) - 1, row))

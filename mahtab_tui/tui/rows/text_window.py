@@ -18,27 +18,30 @@ from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
-from mahtab_tui.tui.theme import get_palette
+from mahtab_tui.tui.theme import REVERSE, get_palette
 from mahtab_tui.tui.workers import Fetcher
 
-LINE = 16_384
-"""Characters from which a line is split."""
-BLOCK = 65_536
-"""Characters to fetch or search at a time."""
-WHOLE = 20.0
+LINE_PART_CHARS = 16_384
+"""A longer line is split into parts of this length."""
+BLOCK_CHARS = 65_536
+"""Fetched or searched at a time."""
+SEARCH_TIMEOUT_S = 20.0
+WHEEL_ROWS = 3
 
 
 class PartMissing(Exception):
     """A part of the text must be fetched first."""
 
     def __init__(self, fetch: Callable[[], Any], add: Callable[[Any], None]) -> None:
-        """fetch: waits. add: adds the part, on the main thread."""
+        """fetch: returns the part; called on a thread. add: adds it, on the main thread."""
         super().__init__()
         self.fetch = fetch
         self.add = add
 
 
-class Text(Protocol):
+class TextSource(Protocol):
+    """A text of any length, which need not be in this process."""
+
     size: int
 
     def part(self, start: int, end: int) -> str:
@@ -52,49 +55,73 @@ class Text(Protocol):
 
 
 class PagedText:
+    """A text whose parts can be read at any time."""
+
     def __init__(self, read: Callable[[int, int], str], size: int, first_line: int = 1) -> None:
         self.part = self.read = read
         self.size = size
-        self._lines = [first_line]
+        self._block_lines = [first_line]
+        """The number of the line at the start of each block that was read."""
 
     def line_number(self, offset: int) -> int:
-        while len(self._lines) * BLOCK <= offset:
-            start = (len(self._lines) - 1) * BLOCK
-            self._lines.append(self._lines[-1] + self.part(start, start + BLOCK).count("\n"))
-        block = offset // BLOCK
-        return self._lines[block] + self.part(block * BLOCK, offset).count("\n")
+        while len(self._block_lines) * BLOCK_CHARS <= offset:
+            start = (len(self._block_lines) - 1) * BLOCK_CHARS
+            line_breaks = self.part(start, start + BLOCK_CHARS).count("\n")
+            self._block_lines.append(self._block_lines[-1] + line_breaks)
+        block = offset // BLOCK_CHARS
+        line_breaks = self.part(block * BLOCK_CHARS, offset).count("\n")
+        return self._block_lines[block] + line_breaks
 
 
 class LocalText(PagedText):
+    """A text in this process."""
+
     def __init__(self, text: str, first_line: int = 1) -> None:
         super().__init__(lambda start, end: text[start:end], len(text), first_line)
         self.text = text
 
 
-def find_match(text: Text, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
-    """Find the next match, or the last one before; wraps around. Without capitals, case is ignored.
-    Called on a thread. Raises `KernelError`."""
-    until = time.monotonic() + WHOLE
-    pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
-    for first, last in _blocks(text.size, start, backwards=backwards):
-        if time.monotonic() > until:
-            raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
-        part = text.read(first, min(last + len(words), text.size))
-        spans = [match.span() for match in pattern.finditer(part) if first + match.start() < last]
+def find_match(
+    text: TextSource, search_text: str, start: int, *, backwards: bool = False
+) -> TextSpan | None:
+    """Find the next match, or the last one before `start`; wraps around. Without capitals, case is
+    ignored. Called on a thread. Raises `KernelError`."""
+    deadline = time.monotonic() + SEARCH_TIMEOUT_S
+    has_capitals = any(char.isupper() for char in search_text)
+    pattern = re.compile(re.escape(search_text), 0 if has_capitals else re.IGNORECASE)
+    for block_start, block_end in _blocks(text.size, start, backwards=backwards):
+        if time.monotonic() > deadline:
+            seconds = f"{SEARCH_TIMEOUT_S:.0f} s"
+            raise KernelError(f"Not found within {seconds}, because the text is very long.")
+        # A match may begin in this block and end in the next one.
+        block_text = text.read(block_start, min(block_end + len(search_text), text.size))
+        spans = []
+        for match in pattern.finditer(block_text):
+            if block_start + match.start() < block_end:
+                spans.append(match.span())
         if spans:
-            begin, end = spans[-1 if backwards else 0]
-            return first + begin, first + end
+            match_start, match_end = spans[-1 if backwards else 0]
+            return block_start + match_start, block_start + match_end
     return None
 
 
-def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int]]:
-    parts = [(start, size), (0, start)]
-    for low, high in reversed(parts) if backwards else parts:
-        blocks = [(first, min(first + BLOCK, high)) for first in range(low, high, BLOCK)]
-        yield from reversed(blocks) if backwards else blocks
+def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[TextSpan]:
+    """Yield the blocks from `start` on, then those before it; in reverse order if backwards."""
+    halves = [(start, size), (0, start)]
+    if backwards:
+        halves.reverse()
+    for half_start, half_end in halves:
+        blocks = []
+        for block_start in range(half_start, half_end, BLOCK_CHARS):
+            blocks.append((block_start, min(block_start + BLOCK_CHARS, half_end)))
+        if backwards:
+            blocks.reverse()
+        yield from blocks
 
 
 class TextRow(NamedTuple):
+    """A row of a text, with the offsets of its start and end."""
+
     start: int
     end: int
     number: int | None
@@ -105,31 +132,41 @@ class TextRow(NamedTuple):
 class TextWindow:
     """Moves through a text by rows, reading only nearby parts. Raises `PartMissing`."""
 
-    def __init__(self, source: Text) -> None:
+    def __init__(self, source: TextSource) -> None:
         self.source = source
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
+        """Return up to `count` rows from the one that begins at the offset `start`."""
         rows: list[TextRow] = []
-        line = self.line_start(start)
-        number = self.source.line_number(line)
-        while len(rows) < count and (line < self.source.size or line == 0):
-            end, text = self._line(line)
-            for first, last in self._cuts(line, text, width):
-                if first >= start and len(rows) < count:
-                    row_number = number if first == line else None
-                    rows.append(TextRow(first, last, row_number, text[first - line : last - line]))
-            number += end > line + len(text)
-            if end >= self.source.size:
+        line_start = self.line_start(start)
+        number = self.source.line_number(line_start)
+        while len(rows) < count and (line_start < self.source.size or line_start == 0):
+            line_end, text = self._line(line_start)
+            for row_start, row_end in self._cuts(line_start, text, width):
+                if row_start < start or len(rows) >= count:
+                    continue
+                row_number = number if row_start == line_start else None
+                row_text = text[row_start - line_start : row_end - line_start]
+                rows.append(TextRow(row_start, row_end, row_number, row_text))
+            # A long line is split without a line break between its parts.
+            has_line_break = line_end > line_start + len(text)
+            if has_line_break:
+                number += 1
+            if line_end >= self.source.size:
                 break
-            line = end
+            line_start = line_end
         return rows
 
     def row_at(self, offset: int, width: int) -> int:
-        line = self.line_start(min(max(0, offset), max(0, self.source.size - 1)))
-        cuts = self._cuts(line, self._line(line)[1], width)
-        return max(start for start, _ in cuts if start <= offset or start == line)
+        """Return the start of the row that contains an offset."""
+        last_offset = max(0, self.source.size - 1)
+        line_start = self.line_start(min(max(0, offset), last_offset))
+        _, text = self._line(line_start)
+        row_starts = [start for start, _ in self._cuts(line_start, text, width)]
+        return max(start for start in row_starts if start <= offset or start == line_start)
 
     def up(self, start: int, count: int, width: int) -> int:
+        """Return the start of the row that is `count` rows above the one at `start`."""
         for _ in range(count):
             if start <= 0:
                 return 0
@@ -137,29 +174,36 @@ class TextWindow:
         return start
 
     def down(self, start: int, count: int, width: int) -> int:
+        """Return the start of the row that is `count` rows below the one at `start`."""
         rows = self.rows(start, count + 1, width)
         return rows[-1].start if rows else start
 
     def line_start(self, offset: int) -> int:
-        first = max(0, offset - LINE)
-        line_break = self.source.part(first, offset).rfind("\n")
+        part_start = max(0, offset - LINE_PART_CHARS)
+        line_break = self.source.part(part_start, offset).rfind("\n")
         if line_break >= 0:
-            return first + line_break + 1
-        return 0 if first == 0 else offset - offset % LINE
+            return part_start + line_break + 1
+        if part_start == 0:
+            return 0
+        # Parts of a long line begin at multiples of their length, wherever one looks from.
+        return offset - offset % LINE_PART_CHARS
 
     def _line(self, start: int) -> tuple[int, str]:
-        last = min(start + LINE, self.source.size)
-        text = self.source.part(start, last)
+        """Return the end of a line or of a part of a long one, and its text."""
+        end = min(start + LINE_PART_CHARS, self.source.size)
+        text = self.source.part(start, end)
         line_break = text.find("\n")
         if line_break >= 0:
             return start + line_break + 1, _visible_text(text[:line_break])
-        if last < self.source.size:
-            last = max(start + 1, last - last % LINE)
-        return last, _visible_text(text[: last - start])
+        if end < self.source.size:
+            end = max(start + 1, end - end % LINE_PART_CHARS)
+        return end, _visible_text(text[: end - start])
 
-    def _cuts(self, line: int, text: str, width: int) -> list[TextSpan]:
-        cuts = [line + cut for cut in hard_cuts(text, width)]
-        return list(zip(cuts, [*cuts[1:], line + len(text)], strict=True))
+    def _cuts(self, line_start: int, text: str, width: int) -> list[TextSpan]:
+        """Return the start and end of each row of a line."""
+        starts = [line_start + cut for cut in hard_cuts(text, width)]
+        ends = [*starts[1:], line_start + len(text)]
+        return list(zip(starts, ends, strict=True))
 
 
 def _visible_text(text: str) -> str:
@@ -173,26 +217,26 @@ def _visible_text(text: str) -> str:
     return "".join(characters)
 
 
-_WHEEL = 3
-
 StyledPart = tuple[int, int, Style]
+"""The offsets of its start and end, and its style."""
 
 
 class LongTextView(Widget, can_focus=True):
     """Scrolls a long text by `CURSOR_KEYS`, the wheel, and clicks at the right edge."""
 
-    def __init__(self, source: Text) -> None:
+    def __init__(self, source: TextSource) -> None:
         super().__init__()
         self.window = TextWindow(source)
         self.top = 0
-        self.words = ""
-        self.found: TextSpan | None = None
+        """The offset of the first visible row."""
+        self.search_text = ""
+        self.hit: TextSpan | None = None
         self.lines: list[TextRow] = []
         self.fetcher = Fetcher(self)
-        self._waiting: list[Callable[[], None]] = []
+        self._pending_work: list[Callable[[], None]] = []
 
     @property
-    def source(self) -> Text:
+    def source(self) -> TextSource:
         return self.window.source
 
     @property
@@ -206,7 +250,9 @@ class LongTextView(Widget, can_focus=True):
         raise NotImplementedError
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
-        return [] if self.found is None else [(*self.found, Style(reverse=True))]
+        if self.hit is None:
+            return []
+        return [(*self.hit, REVERSE)]
 
     def line_style(self, row: TextRow) -> Style | None:
         return None
@@ -214,50 +260,57 @@ class LongTextView(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         base = self.visual_style.rich_style
-        text, style = self.edge(y)
-        edge = Segment(text, base + style)
+        palette = get_palette(self.app)
+        edge_text, edge_style = self.edge(y)
+        edge = Segment(edge_text, base + edge_style)
         if y >= len(self.lines):
             note = " It is empty." if y == 0 and not self.source.size else ""
-            empty = Segment(note, base + get_palette(self.app).muted)
-            return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
+            empty = Strip([Segment(note, base + palette.muted)])
+            return Strip([*empty.crop_extend(0, width - 1, base), edge])
+
         row = self.lines[y]
-        left = [Segment(text, base + style) for text, style in self.row_prefix(row)]
-        spans = [(row.text, base + get_palette(self.app).text)]
-        for first, last, style in self.part_styles(row):
-            if first < row.end and last > row.start:
-                spans = style_range(spans, first - row.start, last - row.start, style)
-        words = Strip([Segment(*span) for span in spans]).crop(0, width)
-        strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
-        if (ground := self.line_style(row)) is not None:
-            return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
+        prefix = [Segment(text, base + style) for text, style in self.row_prefix(row)]
+        spans = [(row.text, base + palette.text)]
+        for start, end, style in self.part_styles(row):
+            if start < row.end and end > row.start:
+                spans = style_range(spans, start - row.start, end - row.start, style)
+        text = Strip([Segment(*span) for span in spans]).crop(0, width)
+        line = Strip([*prefix, *text]).crop_extend(0, width - 1, base)
+        strip = Strip([*line, edge])
+        line_style = self.line_style(row)
+        if line_style is not None:
+            return Strip(Segment.apply_style(strip, post_style=line_style), strip.cell_length)
         return strip
 
     def load_then(self, work: Callable[[], None]) -> None:
-        """Call `work` once its parts of the text are loaded."""
-        if self._waiting:
-            self._waiting.append(work)
+        """Call `work` once the parts of the text that it reads are loaded."""
+        if self._pending_work:
+            self._pending_work.append(work)
             return
         try:
             work()
         except PartMissing as missing:
-            self._waiting.append(work)
-            loaded = partial(self._add_part, missing.add)
-            self.fetcher.ask("text", missing.fetch, loaded, self._fail_to_load)
+            self._pending_work.append(work)
+            add_part = partial(self._add_part, missing.add)
+            self.fetcher.ask("text", missing.fetch, add_part, self._fail_to_load)
 
     def _add_part(self, add: Callable[[Any], None], part: Any) -> None:
         add(part)
-        waiting = self._waiting
-        self._waiting = []
-        for work in waiting:
+        pending_work = self._pending_work
+        self._pending_work = []
+        for work in pending_work:
             self.load_then(work)
 
     def _fail_to_load(self, sentence: str) -> None:
-        self._waiting.clear()
+        self._pending_work.clear()
         self.fail(sentence)
 
     def refresh_view(self) -> None:
         height = max(1, self.size.height)
-        self.lines = self.window.rows(self.top, height, self.text_width) if self.size else []
+        if self.size:
+            self.lines = self.window.rows(self.top, height, self.text_width)
+        else:
+            self.lines = []
         self.refresh()
 
     @property
@@ -310,40 +363,44 @@ class LongTextView(Widget, can_focus=True):
             self.refresh_view()
 
     def _last_top(self) -> int:
-        last = self.window.row_at(self.source.size - 1, self.text_width)
-        return self.window.up(last, max(0, self.size.height - 1), self.text_width)
+        last_row = self.window.row_at(self.source.size - 1, self.text_width)
+        return self.window.up(last_row, max(0, self.size.height - 1), self.text_width)
 
-    def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
-        return find_match(self.source, words, start, backwards=backwards)
+    def find(self, search_text: str, start: int, *, backwards: bool) -> TextSpan | None:
+        return find_match(self.source, search_text, start, backwards=backwards)
 
-    def search(self, words: str) -> None:
-        self.words = words
-        self.found = None
+    def search(self, search_text: str) -> None:
+        self.search_text = search_text
+        self.hit = None
         self.action_next(False)
-        if not words:
+        if not search_text:
             self.load_then(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
-        at = self.top if self.found is None else self.found[0 if backwards else 1]
-        if self.words:
-            find = partial(self.find, self.words, at, backwards=backwards)
-            self.fetcher.ask("find", find, self._set_found, self.fail)
+        if self.hit is None:
+            start = self.top
+        else:
+            hit_start, hit_end = self.hit
+            start = hit_start if backwards else hit_end
+        if self.search_text:
+            find = partial(self.find, self.search_text, start, backwards=backwards)
+            self.fetcher.ask("find", find, self._set_hit, self.fail)
 
     def fail(self, sentence: str) -> None:
         self.app.notify(sentence)
 
-    def _set_found(self, found: TextSpan | None) -> None:
-        self.found = found
-        if found is None:
+    def _set_hit(self, hit: TextSpan | None) -> None:
+        self.hit = hit
+        if hit is None:
             self.fail("Not found in the text.")
             self.refresh()
         else:
-            self.load_then(self._show_found)
+            self.load_then(self._show_hit)
 
-    def _show_found(self) -> None:
-        if self.found is None:
+    def _show_hit(self) -> None:
+        if self.hit is None:
             return
-        start = self.found[0]
+        start = self.hit[0]
         width = self.text_width
         row = self.window.row_at(start, width)
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
@@ -352,11 +409,11 @@ class LongTextView(Widget, can_focus=True):
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
-        self.action_move(_WHEEL)
+        self.action_move(WHEEL_ROWS)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         event.stop()
-        self.action_move(-_WHEEL)
+        self.action_move(-WHEEL_ROWS)
 
     def on_click(self, event: Click) -> None:
         if event.x == self.size.width - 1:

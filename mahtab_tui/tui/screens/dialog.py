@@ -1,66 +1,49 @@
-"""The base of all screens over the panes, and small dialogs."""
+"""Small dialogs: questions, a text, the menu of actions, and letters that lead to panes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import on
 from textual.app import App, ComposeResult
-from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Key
 from textual.geometry import Offset
-from textual.message import Message
-from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, OptionList, Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.commands.command import PaneCommand
+from mahtab_tui.tui.commands.declarations import PaneCommand
+from mahtab_tui.tui.dialog import Dialog, dialog_box
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.textual_fixes import Options, ignores_removed
+from mahtab_tui.tui.jump_target import JumpTarget
+from mahtab_tui.tui.messages import TypeInEditor
+from mahtab_tui.tui.textual_fixes import Options
 
 Answer = TypeVar("Answer")
-
-
-@ignores_removed
-class Dialog(ModalScreen[ScreenResultType]):
-    """Answered only once: later keys of the same burst cannot close the screen below."""
-
-    asks: ClassVar[bool] = True
-    """Whether no command may open anything on top of it."""
-
-    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        if self.is_active:
-            return super().dismiss(result)
-        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
-        return done
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-
-def dialog_box(title: str, classes: str) -> Vertical:
-    """Return the box of a dialog, with a title in its border."""
-    box = Vertical(classes=f"dialog {classes}")
-    box.border_title = Content(one_line(title))  # never markup
-    return box
+# Widths of the columns of a menu.
+KEY_WIDTH = 5
+TITLE_WIDTH = 19
+HIDDEN_TARGETS_LINE = 1
+"""The line of the screen on which hidden panes are listed."""
 
 
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
-    def answered(answer: Answer | None) -> None:
+    """Show a dialog, and call `then` with its answer unless it is cancelled."""
+
+    def use_answer(answer: Answer | None) -> None:
         if answer is not None:
             then(answer)
 
-    app.push_screen(dialog, answered)
+    app.push_screen(dialog, use_answer)
 
 
 class TextDialog(Dialog[None]):
+    """Shows a text that scrolls."""
+
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
@@ -78,6 +61,8 @@ class TextDialog(Dialog[None]):
 
 
 class Confirm(Dialog[bool | None]):
+    """Asks a question that is answered by yes or no."""
+
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,n", "answer(False)", "No"),
@@ -110,15 +95,24 @@ class Confirm(Dialog[bool | None]):
 
 
 def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
-    ask(app, Confirm(question, yes=yes, no=no), lambda sure: then() if sure else None)
+    """Ask a question, and call `then` if the answer is yes."""
+
+    def act(is_sure: bool) -> None:
+        if is_sure:
+            then()
+
+    ask(app, Confirm(question, yes=yes, no=no), act)
 
 
 class Prompt(Dialog[str | None]):
+    """Asks for a line of text."""
+
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, title: str, value: str = "") -> None:
         super().__init__()
-        self._question, self._value = one_line(title), one_line(value)
+        self._question = one_line(title)
+        self._value = one_line(value)
 
     def compose(self) -> ComposeResult:
         with dialog_box(self._question, "question"):
@@ -130,21 +124,11 @@ class Prompt(Dialog[str | None]):
         self.dismiss(event.value.strip() or None)
 
 
-_KEYS = 5
-_TITLES = 19
-
-
 class ActionMenu(Dialog[str | None]):
     """A letter acts at once, or only selects an action that needs Enter; other letters go to the
     editor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
-
-    @dataclass
-    class Typed(Message):
-        """The user typed keys meant for the editor."""
-
-        keys: Sequence[Key]
 
     def __init__(
         self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]
@@ -155,10 +139,17 @@ class ActionMenu(Dialog[str | None]):
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
         self._options = Options(compact=True, markup=False)
         for command, keys in zip(commands, self._keys, strict=True):
-            key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
-            title = f"{one_line(command.title):<{_TITLES}}"  # it may contain a figure of an answer
-            parts = (f"{key:<{_KEYS}}", "$accent"), title, (command.help, "$muted")
-            self._options.add_option(Content.assemble(*parts))
+            key = f" {keys[0].replace('ctrl+', '^')}"
+            if command.confirm:
+                key += " ↵"
+            # A title may contain a figure of an answer.
+            title = one_line(command.title)
+            line = Content.assemble(
+                (f"{key:<{KEY_WIDTH}}", "$accent"),
+                f"{title:<{TITLE_WIDTH}}",
+                (command.help, "$muted"),
+            )
+            self._options.add_option(line)
         self._options.highlighted = 0
         self._pending: list[Key] = []
         """The letter that selected an action; if another letter follows, both are typed text."""
@@ -172,39 +163,31 @@ class ActionMenu(Dialog[str | None]):
             yield Static(keys, classes="quiet", markup=False)
 
     def on_key(self, event: Key) -> None:
-        number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
-        if number is not None and not self._pending:
+        index = self._command_index(event.key)
+        if index is not None and not self._pending:
             event.stop()
-            if self.commands[number].confirm:
+            if self.commands[index].confirm:
                 self._pending.append(Key(event.key, event.character))
-                self._options.highlighted = number
+                self._options.highlighted = index
             else:
-                self.dismiss(self.commands[number].action)
+                self.dismiss(self.commands[index].action)
         elif event.is_printable:
             event.stop()
             self.dismiss(None)
-            self.app.post_message(self.Typed([*self._pending, Key(event.key, event.character)]))
+            self.app.post_message(TypeInEditor([*self._pending, Key(event.key, event.character)]))
         else:
             self._pending.clear()
+
+    def _command_index(self, key: str) -> int | None:
+        for index, keys in enumerate(self._keys):
+            if key in keys:
+                return index
+        return None
 
     @on(OptionList.OptionSelected)
     def _select(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self.dismiss(self.commands[event.option_index].action)
-
-
-def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
-    menu = ActionMenu(title, commands, owner.app._keymap)
-    ask(owner.app, menu, lambda action: owner.call_later(owner.run_action, action))
-
-
-_TITLE_LINE = 1
-
-
-class JumpTarget(NamedTuple):
-    letter: str
-    widget: Widget
-    hidden: bool = False
 
 
 class JumpScreen(Dialog[Widget | None]):
@@ -216,13 +199,16 @@ class JumpScreen(Dialog[Widget | None]):
 
     def compose(self) -> ComposeResult:
         for target in self._targets:
-            if not target.hidden:  # in the margin, so that it does not cover text
+            # In the margin, so that it does not cover text.
+            if not target.hidden:
                 yield self._label(target.letter, target.widget.region.x, target.widget.region.y)
-        end = self.app.size.width
-        for target in reversed([target for target in self._targets if target.hidden]):
+        # The hidden ones from right to left.
+        x = self.app.size.width
+        hidden_targets = [target for target in self._targets if target.hidden]
+        for target in reversed(hidden_targets):
             text = f" {target.letter} opens {target.widget.id} "
-            end -= len(text) + 1
-            yield self._label(text, end, _TITLE_LINE)
+            x -= len(text) + 1
+            yield self._label(text, x, HIDDEN_TARGETS_LINE)
 
     def _label(self, text: str, x: int, y: int) -> Label:
         label = Label(text, classes="jump-letter", markup=False)
@@ -231,9 +217,10 @@ class JumpScreen(Dialog[Widget | None]):
 
     def on_key(self, event: Key) -> None:
         event.stop()
-        chosen = {target.letter: target.widget for target in self._targets}.get(event.key)
-        if chosen is not None and self.is_active:
+        widgets_by_letter = {target.letter: target.widget for target in self._targets}
+        pane = widgets_by_letter.get(event.key)
+        if pane is not None and self.is_active:
             # At once, because the next key of a burst is meant for the pane.
-            widgets = (chosen, *chosen.query("*"))
-            chosen.screen.set_focus(next(filter(attrgetter("focusable"), widgets), None))
-        self.dismiss(chosen)
+            focusable = (widget for widget in (pane, *pane.query("*")) if widget.focusable)
+            pane.screen.set_focus(next(focusable, None))
+        self.dismiss(pane)

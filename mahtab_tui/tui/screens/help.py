@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import on
@@ -19,48 +19,71 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.manual import TOPICS, filter_page, page
-from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
-from mahtab_tui.tui.rows.markdown import Markdown, parse
-from mahtab_tui.tui.screens.dialog import Dialog, dialog_box
+from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS, PaneCommand
+from mahtab_tui.tui.dialog import Dialog, dialog_box
+from mahtab_tui.tui.rows.markdown import MarkdownRenderer, parse
 from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.theme import Palette
 
 KEYS = "keys"
 """The topic that lists all keys."""
 
-_KEYS = 18
-_NARROWEST = 20
+KEYS_WIDTH = 18
+MIN_TEXT_WIDTH = 10
+MIN_TEXT_WIDTH = 20
 
 
-HelpRow = tuple[str, str, str]
+class HelpRow(NamedTuple):
+    """A line of the list of keys."""
+
+    group: str
+    keys: str
+    text: str
 
 
-def help_rows(keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
-    """List all keys, with the user's own. first: the group to list first."""
-    rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
-    for command in COMMANDS:
-        slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
-        names = "  ".join(filter(None, (_key_names(keymap.get(command.id, command.keys)), slash)))
-        rows.append((command.group, names or "palette", f"{command.title}: {command.help}"))
-    for each in PANE_COMMANDS:
-        keys = _key_names(("enter," if each.menu else "") + keymap.get(each.id, each.keys))
-        rows.append((each.group, keys, f"{each.title}: {each.help}"))
-    rows += [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group != "Editor"]
-    groups = [first, *dict.fromkeys(group for group, _, _ in rows)]
-    return sorted(rows, key=lambda row: groups.index(row[0]))
+def help_rows(
+    commands: Sequence[PaneCommand], keymap: Mapping[str, str], *, first_group: str = "Editor"
+) -> list[HelpRow]:
+    """List all keys.
+
+    Args:
+        commands: Those of the application.
+        keymap: The user's own keys, by the id of their command.
+        first_group: The group to list first.
+    """
+    rows = [HelpRow(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
+    for command in commands:
+        names = [_key_names(keymap.get(command.id, command.keys))]
+        if command.slash:
+            names.append(f"/{command.slash} {command.argument}".rstrip())
+        keys = "  ".join(name for name in names if name) or "palette"
+        rows.append(HelpRow(command.group, keys, f"{command.title}: {command.help}"))
+    for pane_command in PANE_COMMANDS:
+        keys = keymap.get(pane_command.id, pane_command.keys)
+        if pane_command.menu:
+            # Enter opens the menu.
+            keys = f"enter,{keys}"
+        text = f"{pane_command.title}: {pane_command.help}"
+        rows.append(HelpRow(pane_command.group, _key_names(keys), text))
+    for row in PANE_KEYS:
+        if row.group != "Editor":
+            rows.append(HelpRow(row.group, row.keys, row.help))
+    groups = [first_group, *dict.fromkeys(row.group for row in rows)]
+    return sorted(rows, key=lambda row: groups.index(row.group))
 
 
 def _key_names(keys: str) -> str:
     names = []
     for key in map(str.strip, keys.split(",")):
         character = key_to_character(REPLACED_KEYS.get(key, key)) or ""
-        visible = len(character) == 1 and character.isprintable() and not character.isspace()
-        names.append(character if visible else key)
+        is_visible = len(character) == 1 and character.isprintable() and not character.isspace()
+        names.append(character if is_visible else key)
     return ", ".join(names)
 
 
 class HelpScreen(Dialog[None]):
+    """Topics on the left, the text of one on the right, and a search over all."""
+
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,f1", "leave", "Close"),
@@ -90,18 +113,22 @@ class HelpScreen(Dialog[None]):
     @on(Mount)
     @on(Input.Changed)
     def _find(self) -> None:
-        wanted = self._query
-        has_key = any(wanted.lower() in " ".join(row).lower() for row in self._rows)
+        query = self._query
+        has_key = any(query.lower() in " ".join(row).lower() for row in self._rows)
 
         def matches(topic: str) -> bool:
-            return has_key if topic == KEYS else bool(filter_page(page(topic).text, wanted))
+            if not query:
+                return True
+            if topic == KEYS:
+                return has_key
+            return bool(filter_page(page(topic).text, query))
 
-        found = [topic for topic in TOPICS if not wanted or matches(topic)]
-        if found and self._topic not in found:
-            self._topic = found[0]
+        topics = [topic for topic in TOPICS if matches(topic)]
+        if topics and self._topic not in topics:
+            self._topic = topics[0]
         options = self.query_one(OptionList)
-        options.set_options([Option(topic, id=topic) for topic in found])
-        options.highlighted = found.index(self._topic) if found else None
+        options.set_options([Option(topic, id=topic) for topic in topics])
+        options.highlighted = topics.index(self._topic) if topics else None
         self._show()
 
     @on(Input.Submitted)
@@ -123,13 +150,14 @@ class HelpScreen(Dialog[None]):
         return self.query_one(Input).value.strip()
 
     def _show(self) -> None:
-        rows, wanted = self.query_one("#help-rows", Static), self._query
-        width = max(_NARROWEST, rows.size.width)
+        text = self.query_one("#help-rows", Static)
+        width = max(MIN_TEXT_WIDTH, text.size.width)
         if not self.query_one(OptionList).option_count:
-            rows.update("Nothing matches.")
+            text.update("Nothing matches.")
+        elif self._topic == KEYS:
+            text.update(self._keys(self._query, width))
         else:
-            draw = self._keys if self._topic == KEYS else self._page
-            rows.update(draw(wanted, width))
+            text.update(self._page(self._query, width))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)
@@ -140,30 +168,39 @@ class HelpScreen(Dialog[None]):
         view = self.query_one(VerticalScroll)
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
-    def _page(self, wanted: str, width: int) -> Text:
-        text = page(self._topic).text
+    def _page(self, query: str, width: int) -> Text:
+        source = page(self._topic).text
+        if query:
+            source = filter_page(source, query)
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
         # The dialog's background is a panel colour.
-        markdown = Markdown(replace(palette, panel=palette.surface))
-        shown = Text()
-        for block in parse(filter_page(text, wanted) if wanted else text):
+        markdown = MarkdownRenderer(replace(palette, panel=palette.surface))
+        text = Text()
+        for block in parse(source):
             for row in markdown.rows(block, width):
-                shown.append_text(Text.assemble(*row.spans, "\n"))
-            shown.append("\n")
-        return shown
+                text.append_text(Text.assemble(*row.spans, "\n"))
+            text.append("\n")
+        return text
 
-    def _keys(self, wanted: str, width: int) -> Content:
-        indent = " " * (_KEYS + 3)
+    def _keys(self, query: str, width: int) -> Content:
+        indent = " " * (KEYS_WIDTH + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""
-        for row_group, keys, text in self._rows:
-            if wanted.lower() not in f"{row_group} {keys} {text}".lower():
+        for row in self._rows:
+            if query.lower() not in " ".join(row).lower():
                 continue
-            if row_group != group:
-                group = row_group
-                parts.append((f"{chr(10) if parts else ''}{group}\n", "bold $primary"))
-            wider = " " * (len(keys) - _KEYS)
-            lines = textwrap.wrap(text, max(10, width - len(indent)), initial_indent=wider)
-            words = f"\n{indent}".join(lines).removeprefix(wider)
-            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"{words}\n")]
+            if row.group != group:
+                group = row.group
+                separator = "\n" if parts else ""
+                parts.append((f"{separator}{group}\n", "bold $primary"))
+            # Keys that are wider than their column make the first line of the text shorter.
+            excess = " " * (len(row.keys) - KEYS_WIDTH)
+            text_width = max(MIN_TEXT_WIDTH, width - len(indent))
+            if len(excess) + MIN_TEXT_WIDTH <= text_width:
+                lines = textwrap.wrap(row.text, text_width, initial_indent=excess)
+            else:
+                lines = [excess, *textwrap.wrap(row.text, text_width)]
+            text = f"\n{indent}".join(lines).removeprefix(excess)
+            parts.append((f"  {row.keys:<{KEYS_WIDTH}} ", "$accent"))
+            parts.append(Content(f"{text}\n"))
         return Content.assemble(*parts)

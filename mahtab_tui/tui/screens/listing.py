@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,30 +19,41 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import KernelError, KernelInfo
-from mahtab_tui.kernel.detached import waiting_kernels
-from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
-from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_models, server_models
-from mahtab_tui.session.kernel import check_address, waiting_remote_kernels
+from mahtab_tui.kernel.values import KernelInfo
+from mahtab_tui.llm.choices import ModelChoice, availability_problem, offered_models, server_models
 from mahtab_tui.store.database import History, HistoryEntry
-from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.command import Command
+from mahtab_tui.tui.commands.declarations import PaneCommand
+from mahtab_tui.tui.dialog import Dialog, dialog_box
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Dialog, ask, dialog_box
+from mahtab_tui.tui.kernel_choices import KernelChoice, current_kernel, other_kernels
 from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.commands.command import CommandContext
+    from mahtab_tui.tui.live_settings import LiveSettings
 
 Row = TypeVar("Row")
-CURRENT, OTHER = ("● ", "$moon"), ("  ", "")
+Results = TypeVar("Results")
+
+# The mark before a row, and its style.
+CURRENT = ("● ", "$moon")
+OTHER = ("  ", "")
+_TITLE_WIDTH = 20
+_KEYS_WIDTH = 16
+_MODEL_WIDTH = 26
+_KERNEL_WIDTH = 34
+SEARCH_DELAY_S = 0.05
+"""Seconds without another key after which a search starts."""
 
 
 class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
-    """A filterable list; Enter or a click acts on a row."""
+    """A filterable list; Enter or a click acts on a row.
+
+    A subclass says which rows match (`find_rows`), how they look (`line`), what stands below the
+    list (`describe`), and what Enter does (`choose`).
+    """
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,6 +79,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self.companion: Widget | None = None
+        """Beside the list, such as a preview."""
         self.below: Widget = Static(classes="listing-about", markup=False)
 
     def compose(self) -> ComposeResult:
@@ -113,19 +124,24 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return self._line.value.strip()
 
     def set_text(self, text: str) -> None:
-        self._line.value, self._line.cursor_position = text, len(text)
+        self._line.value = text
+        self._line.cursor_position = len(text)
 
     @property
     def chosen(self) -> Row | None:
-        return None if (row := self._options.highlighted) is None else self.rows[row]
+        index = self._options.highlighted
+        return None if index is None else self.rows[index]
 
     def fill(self, cursor: int | None = None) -> None:
         """Fill the list again. cursor: the row to move to; by default it stays on its line."""
-        chosen_row = self._options.highlighted if cursor is None else cursor
+        new_cursor = self._options.highlighted if cursor is None else cursor
         self.rows = self.find_rows(self.typed)
         width = max(1, self._options.scrollable_content_region.width)
         self._options.set_options([Option(self.line(row, width)) for row in self.rows])
-        self._options.highlighted = min(chosen_row or 0, len(self.rows) - 1) if self.rows else None
+        if self.rows:
+            self._options.highlighted = min(new_cursor or 0, len(self.rows) - 1)
+        else:
+            self._options.highlighted = None
         self._describe()
 
     def _describe(self) -> None:
@@ -161,10 +177,15 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._describe()
 
     def action_move(self, step: int) -> None:
-        if self.rows:
-            row = (self._options.highlighted or 0) + step
-            row = row % len(self.rows) if abs(step) == 1 else max(0, min(row, len(self.rows) - 1))
-            self._options.highlighted = row
+        if not self.rows:
+            return
+        index = (self._options.highlighted or 0) + step
+        # Single steps go around; a page stops at the ends.
+        if abs(step) == 1:
+            index %= len(self.rows)
+        else:
+            index = max(0, min(index, len(self.rows) - 1))
+        self._options.highlighted = index
 
 
 def matches_words(typed: str, text: str) -> bool:
@@ -172,17 +193,21 @@ def matches_words(typed: str, text: str) -> bool:
 
 
 class ChooseOne(ListScreen[str | None, str]):
+    """Lets the user choose one of several values."""
+
     hint = "Enter chooses · ↑ ↓ move · Esc cancels"
 
-    def __init__(self, title: str, values: Sequence[str], present: str) -> None:
+    def __init__(self, title: str, values: Sequence[str], current: str) -> None:
         super().__init__()
         self.heading_text = title
         self._values = values
-        self._current = present
+        self._current = current
 
     def on_mount(self) -> None:
-        current = self._values.index(self._current) if self._current in self._values else 0
-        self.call_after_refresh(self.fill, current)
+        cursor = 0
+        if self._current in self._values:
+            cursor = self._values.index(self._current)
+        self.call_after_refresh(self.fill, cursor)
 
     def find_rows(self, typed: str) -> Sequence[str]:
         return [value for value in self._values if typed.lower() in value.lower()]
@@ -192,13 +217,18 @@ class ChooseOne(ListScreen[str | None, str]):
 
 
 class ChooseTheme(ChooseOne):
-    def __init__(self, themes: Sequence[str], present: str) -> None:
-        super().__init__("Theme", themes, present)
+    """Lets the user choose a theme; the whole screen previews it."""
+
+    def __init__(self, themes: Sequence[str], current: str) -> None:
+        super().__init__("Theme", themes, current)
 
     def describe(self, row: str | None) -> Content:
-        if row is not None and row != self.app.theme:
+        if row is None:
+            return super().describe(row)
+        # The whole application is the preview.
+        if row != self.app.theme:
             self.app.theme = row
-        return Content("A preview of the theme.") if row else super().describe(row)
+        return Content("A preview of the theme.")
 
     def action_leave(self) -> None:
         self.app.theme = self._current
@@ -206,23 +236,32 @@ class ChooseTheme(ChooseOne):
 
 
 def short_path(path: str, project: Path) -> str:
-    for folder, short in ((project, "."), (Path.home(), "~")):
+    """Abbreviate a path below the project or the home folder."""
+    abbreviations = ((project, "."), (Path.home(), "~"))
+    for folder, abbreviation in abbreviations:
         if path.startswith(f"{folder}/"):
-            return f"{short}{path.removeprefix(str(folder))}"
+            return f"{abbreviation}{path.removeprefix(str(folder))}"
     return path
 
 
-_TITLE_WIDTH, _KEYS_WIDTH = 20, 16
+class CommandPalette(ListScreen[str | None, PaneCommand]):
+    """Lists commands."""
 
-
-class CommandPalette(ListScreen[str | None, Command]):
     heading_text = "Commands"
     hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
 
-    def find_rows(self, typed: str) -> Sequence[Command]:
-        return [each for each in COMMANDS if matches_words(typed, f"{each.title} {each.help}")]
+    def __init__(self, commands: Sequence[PaneCommand]) -> None:
+        super().__init__()
+        self._commands = commands
 
-    def line(self, row: Command, width: int) -> Content:
+    def find_rows(self, typed: str) -> Sequence[PaneCommand]:
+        return [
+            command
+            for command in self._commands
+            if matches_words(typed, f"{command.title} {command.help}")
+        ]
+
+    def line(self, row: PaneCommand, width: int) -> Content:
         keys = self.app._keymap.get(row.id, row.keys)
         return Content.assemble(
             f"{row.title:<{_TITLE_WIDTH}} ",
@@ -230,32 +269,34 @@ class CommandPalette(ListScreen[str | None, Command]):
             (row.help, "$muted"),
         )
 
-    def describe(self, row: Command | None) -> Content:
-        return Content(row.help) if row else super().describe(row)
+    def describe(self, row: PaneCommand | None) -> Content:
+        if row:
+            return Content(row.help)
+        return super().describe(row)
 
-    def choose(self, row: Command) -> None:
+    def choose(self, row: PaneCommand) -> None:
         self.dismiss(row.action)
 
 
-_MODEL_WIDTH = 26
-
-
 class ModelPicker(ListScreen[str | None, ModelChoice]):
+    """Lists models that can be used, and takes any other name."""
+
     heading_text = "Model"
     hint = "Enter chooses · any name can be typed · Esc cancels"
 
-    def __init__(
-        self,
-        present: str,
-        chosen: Sequence[tuple[str, str]],
-        used: Sequence[str],
-        access: Mapping[str, Any],
-    ) -> None:
-        """present: the current model, or empty. The others: arguments of `found_models`."""
+    def __init__(self, live: LiveSettings, current: str) -> None:
+        """current: the model that the setting has now, or empty."""
         super().__init__()
-        self._current = present
-        self._known = [*([(present, "chosen now")] if present else []), *chosen], used
-        self._access = access
+        self._session = live.session
+        self._current = current
+        settings = live.session.settings
+        self._configured = [(current, "chosen now")] if current else []
+        for key in ("sub_model", "reflection_model"):
+            spec = getattr(settings, key)
+            if spec:
+                self._configured.append((spec, f"set as {key}"))
+        self._used_names = live.used_models
+        self._access = settings.model_access()
         self._models: list[ModelChoice] = []
 
     def on_mount(self) -> None:
@@ -267,29 +308,49 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             self.show_count("asking servers on this machine…")
             self.fill()
             fetcher.ask("models", server_models, self._add_server_models)
+            # The model that answers can say more about itself.
+            if self._current and self._current == self._session.model:
+                describe = self._session.agent.describe_loop
+                fetcher.ask("current model", describe, self._add_to_current)
 
-        fetcher.ask("models", lambda: found_models(*self._known, self._access), show)
+        find = partial(offered_models, self._configured, self._used_names, self._access)
+        fetcher.ask("models", find, show)
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
-        known = {model.spec for model in self._models}
-        index = next(index for index, model in enumerate(self._models) if model.is_provider)
-        self._models[index:index] = [model for model in models if model.spec not in known]
+        """Insert the models of local servers before the providers, whose models are not listed."""
+        listed_specs = {model.spec for model in self._models}
+        new_models = [model for model in models if model.spec not in listed_specs]
+        provider_indexes = (i for i, model in enumerate(self._models) if model.is_provider)
+        index = next(provider_indexes, len(self._models))
+        self._models[index:index] = new_models
         self.show_count("")
         self.fill()
 
+    def _add_to_current(self, words: str) -> None:
+        """Show more words about the current model."""
+        for index, model in enumerate(self._models):
+            if words and model.spec == self._current:
+                self._models[index] = model._replace(about=f"{model.about} · {words}")
+        self.fill()
+
     def find_rows(self, typed: str) -> Sequence[ModelChoice]:
-
-        def matches(model: ModelChoice) -> bool:
-            return matches_words(typed, f"{model.spec} {model.about} {model.problem}")
-
-        found = list(filter(matches, self._models))
-        found.sort(key=lambda model: not model.spec.startswith(typed))
+        matches = []
+        for model in self._models:
+            if matches_words(typed, f"{model.spec} {model.about} {model.problem}"):
+                matches.append(model)
+        # Names that begin with the typed text come first; the sort keeps the order otherwise.
+        matches.sort(key=lambda model: not model.spec.startswith(typed))
         if typed and all(model.spec != typed for model in self._models):
-            found.append(ModelChoice(typed, "as typed"))
-        return found
+            matches.append(ModelChoice(typed, "as typed"))
+        return matches
 
     def line(self, row: ModelChoice, width: int) -> Content:
-        mark = CURRENT if row.spec == self._current else ("✗ ", "$bad") if row.problem else OTHER
+        if row.spec == self._current:
+            mark = CURRENT
+        elif row.problem:
+            mark = ("✗ ", "$bad")
+        else:
+            mark = OTHER
         name = plain(f"{row.spec}…" if row.is_provider else row.spec)
         return Content.assemble(
             mark,
@@ -305,49 +366,57 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     @work(exclusive=True)
     async def choose(self, row: ModelChoice) -> None:
         if row.is_provider and not row.problem:
+            # The name of the model is typed behind the provider's.
             self.set_text(row.spec)
             return
-        find = partial(availability_problem, row.spec, self._access)
-        if problem := row.problem or await asyncio.to_thread(find):
+        problem = row.problem
+        if not problem:
+            problem = await asyncio.to_thread(availability_problem, row.spec, self._access)
+        if problem:
             self.show_status(problem)
         elif self.is_current:
             self.dismiss(row.spec)
 
 
-_KERNEL_WIDTH = 34
-
-
-class KernelChoice(NamedTuple):
-    kind: str
-    """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
-    name: str
-    about: str
-
-
 class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
+    """Lists kernels, and takes an address."""
+
     heading_text = "Kernel"
     hint = "Enter switches · or type ssh://host · Esc cancels"
 
-    def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
+    def __init__(self, info: KernelInfo, recent: Sequence[str]) -> None:
+        """info: of the present kernel. recent: addresses that were used before."""
         super().__init__()
-        self._current = present
-        self._find_others = find
-        self._found: Sequence[KernelChoice] = (present,)
+        self._info = info
+        self._recent = recent
+        self._current = current_kernel(info)
+        self._choices: Sequence[KernelChoice] = (self._current,)
 
     def on_mount(self) -> None:
         self.show_count("looking…")
-        Fetcher(self).ask("kernels", self._find_others, self._show)
+        find = partial(other_kernels, self._info, self._recent)
+        Fetcher(self).ask("kernels", find, self._show)
 
-    def _show(self, found: Sequence[KernelChoice]) -> None:
-        self._found = [self._current, *(each for each in found if each[:2] != self._current[:2])]
+    def _show(self, choices: Iterable[KernelChoice]) -> None:
+        current = self._current
+        others = [
+            choice
+            for choice in choices
+            if (choice.kind, choice.name) != (current.kind, current.name)
+        ]
+        self._choices = [current, *others]
         self.show_count("")
         self.fill()
 
     def find_rows(self, typed: str) -> Sequence[KernelChoice]:
-        found = [each for each in self._found if matches_words(typed, f"{each.name} {each.about}")]
-        if typed and all(each.name != typed for each in self._found):
-            found.append(KernelChoice("address", typed, "as typed"))
-        return found
+        matches = [
+            choice
+            for choice in self._choices
+            if matches_words(typed, f"{choice.name} {choice.about}")
+        ]
+        if typed and all(choice.name != typed for choice in self._choices):
+            matches.append(KernelChoice("address", typed, "as typed"))
+        return matches
 
     def line(self, row: KernelChoice, width: int) -> Content:
         return Content.assemble(
@@ -366,85 +435,33 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
             self.dismiss(row)
 
 
-def choose_kernel(context: CommandContext, address: str) -> None:
-    """Switch to the kernel at an address; without one, let the user choose."""
-    control = context.session.kernel_control
-
-    def chosen(choice: KernelChoice) -> None:
-        match choice.kind:
-            case "python":
-                control.activate(choice.name)
-            case "session":
-                context.quit_flow.switch_to(choice.name)
-            case "here":
-                control.move("")
-            case _:
-                try:
-                    check_address(choice.name)
-                except KernelError as error:
-                    context.app.notify(str(error), "error")
-                    return
-                control.move(choice.name)
-                context.ui_state.remember_kernel(choice.name)
-
-    if address:
-        chosen(KernelChoice("here" if address == "here" else "address", address, ""))
-        return
-    info, recent = context.session.kernel.info(), context.ui_state.kernels
-    version = f"Python {info.python}" if info.python else str(info.state)
-    current = KernelChoice("here", "here", f"{version}, {info.executable}")
-    if info.host:
-        current = KernelChoice("address", info.host, version)
-    ask(context.app, KernelPicker(current, lambda: list(_other_kernels(info, recent))), chosen)
-
-
-def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> Iterator[KernelChoice]:
-    yield KernelChoice("here", "here", "this machine")
-    if not info.host:
-        for each in find_environments(Path(info.cwd), info.executable):
-            yield KernelChoice("python", each.path, "an environment of this machine")
-    for local in waiting_kernels():
-        if not local.has_host:
-            state = f"runs cell {local.cell}" if local.cell else "idle"
-            yield KernelChoice("session", local.session, f"{state}: opens its session")
-    for remote in waiting_remote_kernels():
-        about = f"on {remote.station.label}: opens its session"
-        yield KernelChoice("session", remote.session, about)
-    if find_spec("jupyter_client") is not None:
-        for name in find_kernelspecs():
-            yield KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine")
-    for address in recent:
-        yield KernelChoice("address", address, "used before")
-
-
-PAUSE = 0.05
-
-
-class SearchScreen(ListScreen[ScreenResultType, Row]):
+class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, Row, Results]):
     """Searched on a thread; a key waits for the results of the typed text, until another is
     typed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: Sequence[Row] = ()
+        self.hits: Sequence[Row] = ()
         self.fetcher = Fetcher(self, at_once=1)
         self._searching = False
-        self._waiting: list[Callable[[Row], object]] = []
+        self._waiting_actions: list[Callable[[Row], object]] = []
 
-    def search(self, typed: str) -> Any:
+    def search(self, query: str) -> Results:
+        """Called on a thread."""
         raise NotImplementedError
 
-    def show_found(self, found: Any, cursor: int | None) -> None:
-        self.found = found
-        self.fill(cursor)
+    def show_results(self, results: Results, cursor: int | None) -> None:
+        """Set `hits`, and fill the list."""
+        raise NotImplementedError
 
-    def find(self, cursor: int | None = 0, pause: float = PAUSE) -> None:
-        self._searching, self._waiting = True, []
+    def find(self, cursor: int | None = 0, pause: float = SEARCH_DELAY_S) -> None:
+        self._searching = True
+        self._waiting_actions = []
 
-        def show(found: Any) -> None:
+        def show(results: Results) -> None:
             self._searching = False
-            self.show_found(found, cursor)
-            for act in self._waiting:
+            self.show_results(results, cursor)
+            for act in self._waiting_actions:
                 self.act_on_chosen(act)
 
         def fail(sentence: str) -> None:
@@ -455,16 +472,18 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         self.fetcher.ask("rows", partial(self.search, self.typed), show, fail, pause=pause)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
-        return self.found
+        return self.hits
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
         if self._searching:
-            self._waiting.append(act)
+            self._waiting_actions.append(act)
         elif (row := self.chosen) is not None:
             act(row)
 
 
-class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
+class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry, Sequence[HistoryEntry]]):
+    """Searches the inputs of all sessions."""
+
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
 
     heading_text = "History"
@@ -481,22 +500,28 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
     def on_mount(self) -> None:
         self.find()
 
-    def search(self, typed: str) -> list[HistoryEntry]:
-        return self._history.search(typed)
+    def search(self, query: str) -> list[HistoryEntry]:
+        return self._history.search(query)
 
-    def show_found(self, found: Sequence[HistoryEntry], cursor: int | None) -> None:
-        super().show_found(found, cursor)
-        self.show_count(f"{len(found)} found" if found else "nothing found")
+    def show_results(self, results: Sequence[HistoryEntry], cursor: int | None) -> None:
+        self.hits = results
+        self.fill(cursor)
+        self.show_count(f"{len(results):,} found" if results else "nothing found")
 
     def line(self, row: HistoryEntry, width: int) -> Content:
+        """Show the first line of an input, with the query highlighted."""
         query = self.typed
-        first, *more = plain(row.text).expandtabs(4).split("\n")
-        text = Content(first)
-        position = first.lower().find(query.lower())
+        first_line, *other_lines = plain(row.text).expandtabs(4).split("\n")
+        text = Content(first_line)
+        position = first_line.lower().find(query.lower())
         if query and position >= 0:
             text = text.stylize("$moon bold", position, position + len(query))
+
         glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
-        count = f"  +{len(more)} line{'s' * (len(more) > 1)}" if more else ""
+        count = ""
+        if other_lines:
+            plural = "s" if len(other_lines) > 1 else ""
+            count = f"  +{len(other_lines):,} line{plural}"
         return Content.assemble(glyph, " ", text, (count, "$muted"))
 
     def describe(self, row: HistoryEntry | None) -> Content:

@@ -22,9 +22,9 @@ from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.database import Holder, locked_sessions
 from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
 from mahtab_tui.store.session_index import (
-    LONGEST_TITLE,
-    Found,
-    Hit,
+    MAX_TITLE_CHARS,
+    SessionHit,
+    SessionHits,
     catch_up,
     day,
     find_sessions,
@@ -34,7 +34,7 @@ from mahtab_tui.store.session_index import (
 )
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
-from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
+from mahtab_tui.tui.screens.listing import CURRENT, OTHER, SEARCH_DELAY_S, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.transcript.view import TranscriptView
@@ -43,7 +43,15 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 
+MAX_SESSIONS = 100
+"""In the list."""
+INDEXING_TIMEOUT_S = 0.2
+"""How long a search may index new records, so that results come while much is still to read."""
+
+
 class PreviewTranscript(TranscriptView):
+    """A transcript in which the arrow keys move the mark, as there is no editor."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "walk(-1)"),
         ("down", "walk(1)"),
@@ -55,28 +63,30 @@ class PreviewTranscript(TranscriptView):
 
 
 class Preview(Container):
+    """Shows the end of a session, or its part around a hit."""
+
     def __init__(self) -> None:
         super().__init__(id="session-preview")
         self.transcript: PreviewTranscript | None = None
 
     def show(self, records: Sequence[Record]) -> None:
-        focused = self.transcript is not None and self.transcript.has_focus
+        had_focus = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = transcript = PreviewTranscript()
         self.mount(transcript)
-        if focused:
+        if had_focus:
             transcript.focus()
         transcript.fold(records)
 
 
-MAX_SESSIONS = 100
-_CATCH_UP_S = 0.2
-
-
 class ListResult(NamedTuple):
-    found: Found
-    open_now: Mapping[str, Holder]
-    waiting: Mapping[str, str]
+    """Sessions, and where they are open."""
+
+    listing: SessionHits
+    holders: Mapping[str, Holder]
+    """The processes that have a session open, by its id."""
+    detached: Mapping[str, str]
+    """What the kernels that wait in the background do, by the id of their session."""
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
@@ -85,11 +95,13 @@ def sessions_screen(session: Session) -> SessionsScreen:
     except SettingsError:
         project = ""
     saved = session.saved_id
-    why = "" if saved else "This session is not saved, so leave it first:"
-    return SessionsScreen(database(), saved, project, switch_problem=why)
+    problem = "" if saved else "This session is not saved, so leave it first:"
+    return SessionsScreen(database(), saved, project, switch_problem=problem)
 
 
-class SessionsScreen(SearchScreen[str | None, Hit]):
+class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
+    """Lists saved sessions, searches in them, and acts on the chosen one."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f2", "act('rename')", "Rename"),
         ("f5", "act('fork')", "Copy"),
@@ -112,38 +124,44 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._current = current
         self._project = project
         self._switch_problem = switch_problem
-        self._all = False
+        self._all_projects = False
         self._result: ListResult
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
-        self._shown: tuple[str, int] | None = None
+        """Records that the search does not cover yet; at first unknown, but not 0."""
+        self._previewed: tuple[str, int] | None = None
         """The session and the record in the preview."""
 
     def on_mount(self) -> None:
         self.show_count("looking…")
         self.find(None, pause=0)
 
-    def search(self, typed: str) -> ListResult:
-        path, project = self._database, None if self._all else self._project
+    def search(self, query: str) -> ListResult:
+        path = self._database
+        project = None if self._all_projects else self._project
         if self._unindexed:
-            self._unindexed = catch_up(path, _CATCH_UP_S)
+            self._unindexed = catch_up(path, INDEXING_TIMEOUT_S)
             self._detached = summarize_detached_kernels()
-        if wanted_words(typed):
-            found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
+        if wanted_words(query):
+            listing = find_sessions(path, query, project, limit=MAX_SESSIONS)
         else:
             rows = list_sessions(path, project, limit=MAX_SESSIONS + 1)
-            hits = [Hit(row, "") for row in rows[:MAX_SESSIONS]]
-            found = Found(hits, len(rows) > MAX_SESSIONS)
-        return ListResult(found, locked_sessions(), self._detached)
+            hits = [SessionHit(row, "") for row in rows[:MAX_SESSIONS]]
+            listing = SessionHits(hits, len(rows) > MAX_SESSIONS)
+        return ListResult(listing, locked_sessions(), self._detached)
 
-    def show_found(self, found: ListResult, cursor: int | None) -> None:
-        if cursor is None:  # stay at the session
-            wanted = self._current if self.chosen is None else self.chosen.session.id
-            ids = [hit.session.id for hit in found.found.hits]
-            cursor = ids.index(wanted) if wanted in ids else None
-        self._result = found
-        super().show_found(found.found.hits, cursor)
-        self.show_count(self._count(found.found))
+    def show_results(self, results: ListResult, cursor: int | None) -> None:
+        hits = results.listing.hits
+        if cursor is None:
+            # Keep the cursor at the same session, wherever it is now.
+            session_id = self._current if self.chosen is None else self.chosen.session.id
+            ids = [hit.session.id for hit in hits]
+            if session_id in ids:
+                cursor = ids.index(session_id)
+        self._result = results
+        self.hits = hits
+        self.fill(cursor)
+        self.show_count(self._count(results.listing))
         if self._unindexed:
             self.call_later(self._index_more)
 
@@ -151,66 +169,85 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         if not self._searching:
             self.find(None)
 
-    def _count(self, found: Found) -> str:
-        shown = f"{len(found.hits):,}"
+    def _count(self, listing: SessionHits) -> str:
+        count = f"{len(listing.hits):,}"
         if self._unindexed:
-            return f"{shown} found · {self._unindexed:,} still being read"
-        newest = "the newest " if found.more else ""
-        searched = " found" if wanted_words(self.typed) else ""
-        return f"{newest}{shown}{searched} {'in all folders' if self._all else 'in this folder'}"
+            return f"{count} found · {self._unindexed:,} still being read"
+        if wanted_words(self.typed):
+            count += " found"
+        if listing.more:
+            count = f"the newest {count}"
+        scope = "in all folders" if self._all_projects else "in this folder"
+        return f"{count} {scope}"
 
-    def line(self, row: Hit, width: int) -> Content:
-        session, when = row.session, day(row.session)
+    def line(self, row: SessionHit, width: int) -> Content:
+        session = row.session
+        date = day(session)
         if session.id == self._current:
             mark = CURRENT
-        elif session.id in self._result.open_now:
+        elif session.id in self._result.holders:
             mark = ("◌ ", "$warning")
+        elif session.id in self._result.detached:
+            mark = ("○ ", "$good")
         else:
-            mark = ("○ ", "$good") if session.id in self._result.waiting else OTHER
-        title = plain(one_line(session.heading)) or "(nothing was entered)"
-        titled = session.title and session.first != session.title
-        first = plain(one_line(session.first)) if titled else ""
-        end = f"{session.records:,} records"
-        if self._all:
-            end = f"{Path(session.project).name}  {end}"
-        room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
-        text = Content.assemble(title, (f"  {first}", "$muted"))
-        text = text.truncate(room, ellipsis=True, pad=True)
-        return Content.assemble(mark, (f"{when}  ", "$muted"), text, (f"  {end}", "$muted"))
+            mark = OTHER
 
-    def describe(self, row: Hit | None) -> Content:
+        # A session with a title of its own shows its first input, too.
+        title = plain(one_line(session.heading)) or "(nothing was entered)"
+        first_input = ""
+        if session.title and session.first != session.title:
+            first_input = plain(one_line(session.first))
+        size = f"{session.records:,} records"
+        if self._all_projects:
+            size = f"{Path(session.project).name}  {size}"
+
+        fixed_width = cell_len(f"{mark[0]}{date}  {size}  ") + 1
+        text = Content.assemble(title, (f"  {first_input}", "$muted"))
+        text = text.truncate(max(1, width - fixed_width), ellipsis=True, pad=True)
+        return Content.assemble(mark, (f"{date}  ", "$muted"), text, (f"  {size}", "$muted"))
+
+    def describe(self, row: SessionHit | None) -> Content:
         if row is None:
-            self._shown = None
+            self._previewed = None
             self.fetcher.forget("preview")
             self._preview.show([])
-            waits = self._searching or self._unindexed  # also after a failure
-            return Content("" if waits else self._empty_text())
+            is_pending = self._searching or self._unindexed  # also after a failure
+            return Content("" if is_pending else self._empty_text())
+
         session = row.session
-        if self._shown != (session.id, row.record):
-            self._shown = session.id, row.record
+        if self._previewed != (session.id, row.record):
+            self._previewed = (session.id, row.record)
             read = partial(preview, self._database, session.id, row.record)
-            self.fetcher.ask("preview", read, self._preview.show, self.show_status, pause=PAUSE)
-        here = "this session" if session.id == self._current else ""
-        if not here and (holder := self._holder(row)) is not None:
-            here = f"open: {holder.sentence_part()}"
-        facts = self._result.waiting.get(session.id, "")
-        kernel = f"its kernel: {facts} (F7 stops it)" if facts else ""
-        parts = (here, kernel, session.id, session.project)
-        about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
-        return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
+            self.fetcher.ask(
+                "preview", read, self._preview.show, self.show_status, pause=SEARCH_DELAY_S
+            )
+
+        facts = []
+        holder = self._holder(row)
+        if session.id == self._current:
+            facts.append("this session")
+        elif holder is not None:
+            facts.append(f"open: {holder.sentence_part()}")
+        kernel_activity = self._result.detached.get(session.id, "")
+        if kernel_activity:
+            facts.append(f"its kernel: {kernel_activity} (F7 stops it)")
+        facts += [session.id, session.project]
+        about = " · ".join(plain(one_line(fact)) for fact in facts if fact not in ("", "–"))
+        excerpt = f"\n{plain(row.excerpt)}" if row.excerpt else ""
+        return Content.assemble((about, "$muted"), excerpt)
 
     def _empty_text(self) -> str:
-        what = "Nothing was found" if self.typed else "There are no saved sessions"
-        if self._all:
-            return f"{what}."
-        return f"{what} in this folder. Ctrl+T shows all folders."
+        sentence = "Nothing was found" if self.typed else "There are no saved sessions"
+        if self._all_projects:
+            return f"{sentence}."
+        return f"{sentence} in this folder. Ctrl+T shows all folders."
 
     def action_scope(self) -> None:
-        self._all = not self._all
+        self._all_projects = not self._all_projects
         self.show_count("looking…")
         self.find(pause=0)
 
-    def choose(self, row: Hit) -> None:
+    def choose(self, row: SessionHit) -> None:
         holder = self._holder(row)
         if row.session.id == self._current:
             self.show_status("You are in this session.")
@@ -220,34 +257,36 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             self._go_to(row.session.id)
 
-    def rename(self, hit: Hit) -> None:
-        def named(title: str) -> None:
-            masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
-            self._do(partial(rename_session, self._database, hit.session.id, masked))
+    def rename(self, hit: SessionHit) -> None:
+        def set_title(title: str) -> None:
+            if isinstance(self.app, TerminalApp):
+                title = self.app.mask(title)
+            self._do(partial(rename_session, self._database, hit.session.id, title))
 
-        ask(self.app, Prompt("Title of the session", hit.session.heading), named)
+        ask(self.app, Prompt("Title of the session", hit.session.heading), set_title)
 
-    def delete(self, hit: Hit) -> None:
+    def delete(self, hit: SessionHit) -> None:
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
-        title = one_line(hit.session.heading)[:LONGEST_TITLE]
+        title = one_line(hit.session.heading)[:MAX_TITLE_CHARS]
         question = f'Delete the session "{title}" and its variables for good?'
         remove = partial(self._do, partial(remove_session, hit.session), "Deleted.")
         confirm(self.app, question, remove, yes="Delete", no="Keep")
 
-    def stop_kernel(self, hit: Hit) -> None:
-        if hit.session.id not in self._result.waiting:
+    def stop_kernel(self, hit: SessionHit) -> None:
+        if hit.session.id not in self._result.detached:
             self.show_status("This session has no kernel in the background.")
             return
         question = "Stop the kernel of this session, with the cell that it runs?"
         stop = partial(self._do, partial(stop_detached_kernel, hit.session.id))
         confirm(self.app, question, stop, yes="Stop", no="Keep")
 
-    def fork(self, hit: Hit) -> None:
+    def fork(self, hit: SessionHit) -> None:
         """Copy the session; with the focus in the preview, only the part before the marked
         entry."""
-        transcript, entry = self._preview.transcript, ""
+        transcript = self._preview.transcript
+        entry = ""
         if transcript is not None and transcript.has_focus:
             marked = transcript.marker.marked
             if marked is None:
@@ -261,8 +300,8 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
         self._do(copy)
 
-    def _holder(self, hit: Hit) -> Holder | None:
-        return self._result.open_now.get(hit.session.id)
+    def _holder(self, hit: SessionHit) -> Holder | None:
+        return self._result.holders.get(hit.session.id)
 
     def _go_to(self, session: str) -> None:
         if self._switch_problem:
@@ -274,17 +313,19 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         """Work on a thread, and report its outcome: what it returns, or the given one."""
 
         def act() -> None:
-            sentence, style = outcome, "$good"
+            style = "$good"
             try:
                 sentence = work() or outcome
             except (StoreError, SessionNotFound) as error:
-                sentence, style = str(error), "$bad"
+                sentence = str(error)
+                style = "$bad"
             self.call_later(self._done, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()
 
     def _done(self, outcome: str, style: str) -> None:
         if not is_being_removed(self):
-            self._shown, self._unindexed = None, 1
+            self._previewed = None
+            self._unindexed = 1
             self.show_status(outcome, style)
             self.find(None, pause=0)

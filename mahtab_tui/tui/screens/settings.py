@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -14,10 +13,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import full_name, split_spec
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
 from mahtab_tui.settings.sources import ValueOrigin, project_folder
 from mahtab_tui.settings.values import (
@@ -32,10 +28,9 @@ from mahtab_tui.settings.values import (
     unset,
     validate_value,
 )
-from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.panes import PANE_COMMANDS
+from mahtab_tui.tui.dialog import Dialog, dialog_box
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.dialog import Dialog, ask, dialog_box
+from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import (
     ChooseOne,
     ListScreen,
@@ -43,51 +38,17 @@ from mahtab_tui.tui.screens.listing import (
     matches_words,
     short_path,
 )
+from mahtab_tui.tui.setting_check import is_model, theme_names
 from mahtab_tui.tui.textual_fixes import is_being_removed
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.session_port import LiveSettings
+    from mahtab_tui.tui.live_settings import LiveSettings
 
 
-def check(key: str, text: str, provider: str | None = None) -> None:
-    """Raise `SettingsError` if a value would be rejected or ignored. provider: of a model named
-    without one."""
-    try:
-        if is_model(key):
-            split_spec(full_name(text, provider))
-        elif key == "python":
-            find_interpreter(text)
-    except (ModelError, KernelError) as error:
-        raise SettingsError(f"{key}: {error}") from None
-    if key == "theme":
-        _require_known(key, text, theme_names(), "theme")
-    elif key == "keymap":
-        for pair in text.split():
-            _require_known(key, pair.partition("=")[0], _commands(), "command")
-    elif key.startswith("keymap."):
-        _require_known("keymap", key.partition(".")[2], _commands(), "command")
-
-
-def is_model(key: str) -> bool:
-    return key == "model" or (key.endswith("_model") and key != "embedding_model")
-
-
-def theme_names() -> list[str]:
-    from textual.theme import BUILTIN_THEMES
-
-    return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
-
-
-def _commands() -> list[str]:
-    return [command.id for command in (*COMMANDS, *PANE_COMMANDS)]
-
-
-def _require_known(key: str, name: str, names: Collection[str], what: str) -> None:
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
-        raise SettingsError(f"{key}: there is no {what} {name!r}. {hint}")
+# Widths of the columns, in terminal cells.
+KEY_WIDTH = 20
+MAX_VALUE_WIDTH = 44
+ORIGIN_WIDTH = 16
 
 
 class EditSetting(Dialog[str | None]):
@@ -95,8 +56,12 @@ class EditSetting(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
-    def __init__(self, entry: SettingEntry, value: str, *, secret: bool) -> None:
+    def __init__(
+        self, live: LiveSettings, entry: SettingEntry, value: str, *, secret: bool
+    ) -> None:
+        """secret: whether the value is never shown."""
         super().__init__()
+        self._live = live
         self._entry = entry
         self._value = value
         self._secret = secret
@@ -120,7 +85,7 @@ class EditSetting(Dialog[str | None]):
         try:
             if text:
                 await asyncio.to_thread(parse_value, self._entry.key, text)
-                await asyncio.to_thread(check, self._entry.key, text)
+                await asyncio.to_thread(self._live.check, self._entry.key, text)
             if self.is_current:
                 self.dismiss(text)
         except SettingsError as error:
@@ -130,10 +95,9 @@ class EditSetting(Dialog[str | None]):
         self.query_one(".setting-wrong", Static).update(Content.styled(text, "$bad"))
 
 
-_KEY, _VALUE, _ORIGIN = 20, 44, 16
-
-
 class SettingsScreen(ListScreen[None, SettingEntry]):
+    """Lists all settings with their values and where these come from; Enter changes one."""
+
     heading_text = "Settings"
     hint = "Enter changes it · Esc leaves"
 
@@ -153,124 +117,156 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
 
     async def _load(self) -> None:
         try:
-            found = await asyncio.to_thread(list_settings, self._settings)
+            entries = await asyncio.to_thread(list_settings, self._settings)
         except SettingsError as error:
-            found = [
+            # If a file is broken, the settings are listed without their values.
+            entries = [
                 SettingEntry(key, "", ValueOrigin("not known"), field.description or "")
                 for key, field in Settings.model_fields.items()
             ]
             if not is_being_removed(self):
                 self.show_status(str(error))
-        present = {"model": self._live.session.model, "theme": self.app.theme}
+
+        current_values = {"model": self._live.session.model, "theme": self.app.theme}
         self._entries = []
-        for entry, following in zip(found, [*found[1:], None], strict=True):
-            table, dot, _ = entry.key.partition(".")
-            if entry.value == NOT_SET and entry.key in present:
-                entry = entry._replace(value=present[entry.key])
+        for index, entry in enumerate(entries):
+            if entry.value == NOT_SET and entry.key in current_values:
+                entry = entry._replace(value=current_values[entry.key])
             self._entries.append(entry)
-            if dot and (following is None or not following.key.startswith(f"{table}.")):
-                adds = ValueOrigin("name=value adds")
-                self._entries.append(SettingEntry(table, "", adds, entry.description))
+            # After the last entry of a table, a row adds another one.
+            table, dot, _ = entry.key.partition(".")
+            next_key = entries[index + 1].key if index + 1 < len(entries) else ""
+            if dot and not next_key.startswith(f"{table}."):
+                origin = ValueOrigin("name=value adds")
+                self._entries.append(SettingEntry(table, "", origin, entry.description))
         if not is_being_removed(self):
             self.fill()
 
     def find_rows(self, typed: str) -> Sequence[SettingEntry]:
-        def matches(entry: SettingEntry) -> bool:
-            return matches_words(typed, f"{entry.key} {entry.value} {entry.description}")
-
-        found = filter(matches, self._entries)
-        return sorted(found, key=lambda each: not each.key.startswith(typed.lower()))
+        matches = []
+        for entry in self._entries:
+            if matches_words(typed, f"{entry.key} {entry.value} {entry.description}"):
+                matches.append(entry)
+        # Keys that begin with the typed text come first.
+        return sorted(matches, key=lambda entry: not entry.key.startswith(typed.lower()))
 
     def line(self, row: SettingEntry, width: int) -> Content:
-        room = min(max(width - _KEY - _ORIGIN - 2, 8), _VALUE)
-        value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
-        style = "$moon" if row.origin.text != "default" else ""
+        value_width = min(max(width - KEY_WIDTH - ORIGIN_WIDTH - 2, 8), MAX_VALUE_WIDTH)
+        value = Content(plain(row.value)).truncate(value_width, ellipsis=True, pad=True)
         if row.value == NOT_SET:
             style = "$muted"
+        elif row.origin.text != "default":
+            style = "$moon"
+        else:
+            style = ""
         origin = row.origin.text
         if row.origin.file is not None:
             origin = "your file" if row.origin.file == self._file else "the project's"
-        key = f"{row.key:<{_KEY}} "
+        key = f"{row.key:<{KEY_WIDTH}} "
         return Content.assemble(key, value.stylize(style), " ", (origin, "$muted"))
 
     def describe(self, row: SettingEntry | None) -> Content:
         if row is None:
             return Content("No setting matches." if self._entries else "")
+        description = row.description
         values = choices(row.key) if "." not in row.key else ()
-        allowed = f" ({', '.join(values)})" if values else ""
+        if values:
+            description += f" ({', '.join(values)})"
         origin = plain(f"From: {short_path(row.origin.text, self._project)}")
-        return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
+        return Content.assemble(f"{description}.\n", (origin, "$muted"))
 
     def choose(self, row: SettingEntry) -> None:
-        key, present = row.key, "" if row.value == NOT_SET else row.value
+        key = row.key
+        current_value = "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
         if values == ("true", "false"):
-            self._save(key, "false" if getattr(self._settings, key) else "true")
+            is_on = getattr(self._settings, key)
+            self._save(key, "false" if is_on else "true")
             return
         dialog: ChooseOne | ModelPicker | EditSetting
         if values:
             dialog = ChooseOne(key, values, row.value)
         elif is_model(key):
-            dialog = self._live.model_picker(present)
+            dialog = ModelPicker(self._live, current_value)
         else:
-            secret = is_secret(key)
-            dialog = EditSetting(row, "" if secret else present, secret=secret)
+            # A secret is never shown, so its field begins empty.
+            is_hidden = is_secret(key)
+            visible_value = "" if is_hidden else current_value
+            dialog = EditSetting(self._live, row, visible_value, secret=is_hidden)
         ask(self.app, dialog, lambda text: self._save(key, text))
 
     def _save(self, key: str, text: str) -> None:
-        self.app.run_worker(self._report(key, text))
+        self.app.run_worker(self._save_and_report(key, text))
 
-    async def _report(self, key: str, text: str) -> None:
+    async def _save_and_report(self, key: str, text: str) -> None:
         async with self._saving:
             try:
-                outcome = await (self._set(key, text) if text else self._unset(key))
-                style = "$good"
+                if text:
+                    outcome = await self._set(key, text)
+                else:
+                    outcome = await self._unset(key)
+                has_failed = False
             except (SettingsError, ModelError) as error:
-                outcome, style = str(error), "$bad"
+                outcome = str(error)
+                has_failed = True
             if not is_being_removed(self):
                 await self._load()
-            if is_being_removed(self):  # the screen may be closed while the sources are read
-                self.app.notify(outcome, severity="information" if style == "$good" else "error")
+            # The screen may be closed while the sources are read.
+            if is_being_removed(self):
+                self.app.notify(outcome, severity="error" if has_failed else "information")
             else:
-                self.show_status(outcome, style)
+                self.show_status(outcome, "$bad" if has_failed else "$good")
 
     async def _set(self, key: str, text: str) -> str:
-        """Write a setting; returns the outcome. Raises `SettingsError` and `ModelError`."""
+        """Write a setting, and return the outcome. Raises `SettingsError` and `ModelError`."""
+        parsed_value = parse_value(key, text)
+        await asyncio.to_thread(self._live.check, key, text, self._settings.provider)
+        value = await asyncio.to_thread(validate_value, key, parsed_value)
+
+        # The entries of a table are added to those that it has.
         table, dot, name = key.partition(".")
-        before, new = getattr(self._settings, table), parse_value(key, text)
-        await asyncio.to_thread(check, key, text, self._settings.provider)
-        value = await asyncio.to_thread(validate_value, key, new)
-        if dot or is_table(table):
-            value = {**before, name: value} if dot else {**before, **value}
-        at_once = self._live.change(table, value)
-        # New entries of a table are added to those in the file.
-        rows = {key: new}
-        if isinstance(new, dict):
-            rows = {f"{key}.{name}": each for name, each in new.items()}
+        old_value = getattr(self._settings, table)
+        if dot:
+            value = {**old_value, name: value}
+        elif is_table(table):
+            value = {**old_value, **value}
+        is_immediate = self._live.change(table, value)
+
+        lines = {key: parsed_value}
+        if isinstance(parsed_value, dict):
+            lines = {f"{key}.{name}": entry for name, entry in parsed_value.items()}
         try:
-            for row in rows.items():
-                await asyncio.to_thread(set_value, self._file, *row)
+            for line_key, line_value in lines.items():
+                await asyncio.to_thread(set_value, self._file, line_key, line_value)
         except SettingsError as error:
-            if not at_once:
-                self._live.change(table, before)
+            if not is_immediate:
+                self._live.change(table, old_value)
                 raise
             problem = f"Changed for this session only; it was not saved. {error}"
             raise SettingsError(problem) from None
+        return self._saved_sentence(next(iter(lines)), is_immediate)
+
+    def _saved_sentence(self, key: str, is_immediate: bool) -> str:
+        sentence = f"Saved. {_effect_sentence(is_immediate)}"
         try:
-            origin = self._settings.origin(next(iter(rows)))
-        except SettingsError as error:  # another file is broken
-            return f"Saved. {_effect_time(at_once)} But {error}"
-        winner = f" But {origin.text} overrides it from the next start."
-        return f"Saved. {_effect_time(at_once)}{'' if origin.file == self._file else winner}"
+            origin = self._settings.origin(key)
+        except SettingsError as error:
+            # Another file is broken.
+            return f"{sentence} But {error}"
+        if origin.file != self._file:
+            sentence += f" But {origin.text} overrides it from the next start."
+        return sentence
 
     async def _unset(self, key: str) -> str:
         if not await asyncio.to_thread(unset, self._file, key):
             raise SettingsError(f"{self._file} does not set {key}.")
         table = key.partition(".")[0]
         sources = await asyncio.to_thread(self._settings.reloaded)
-        at_once = self._live.change(table, getattr(sources, table))
-        return f"Removed {key} from the file. {_effect_time(at_once)}"
+        is_immediate = self._live.change(table, getattr(sources, table))
+        return f"Removed {key} from the file. {_effect_sentence(is_immediate)}"
 
 
-def _effect_time(at_once: bool) -> str:
-    return "It takes effect at once." if at_once else "It takes effect at the next start."
+def _effect_sentence(is_immediate: bool) -> str:
+    if is_immediate:
+        return "It takes effect at once."
+    return "It takes effect at the next start."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,24 +19,33 @@ from mahtab_tui.knowledge.library import (
 )
 from mahtab_tui.knowledge.skills import Skill, instructions_text, skill_texts, trust_texts
 from mahtab_tui.settings.model import SettingsError, resource_folder
-from mahtab_tui.tui.rows.markdown import Markdown
+from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
 from mahtab_tui.tui.screens.dialog import confirm
 from mahtab_tui.tui.screens.listing import OTHER, SearchScreen, short_path
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
-LONGEST = 20_000
+MAX_PREVIEW_CHARS = 20_000
+MAX_SKILLS = 500
+MAX_NAME_WIDTH = 24
+CHARS_PER_TOKEN = 4
 
 
 class MarkdownRows(list[Row]):
+    """The rows of a Markdown text."""
+
     source = ""
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        self[:] = Markdown(palette).document(plain(self.source), max(8, width - EDGE - RIGHT))
+        self[:] = MarkdownRenderer(palette).document(
+            plain(self.source), max(8, width - EDGE - RIGHT)
+        )
 
 
 class MarkdownPreview(RowsView, can_focus=True):
+    """Shows the beginning of a Markdown text."""
+
     bars = True
 
     def __init__(self) -> None:
@@ -43,29 +53,39 @@ class MarkdownPreview(RowsView, can_focus=True):
         super().__init__(self.rows, id="skill-preview")
 
     def show(self, source: str) -> None:
-        if (more := len(source) - LONGEST) > 0:
-            source = f"{source[:LONGEST]}\n\n*… {more:,} characters more.*"
+        hidden_chars = len(source) - MAX_PREVIEW_CHARS
+        if hidden_chars > 0:
+            source = f"{source[:MAX_PREVIEW_CHARS]}\n\n*… {hidden_chars:,} characters more.*"
         if source != self.rows.source:
             self.rows.source = source
             self.scroll_to(y=0, animate=False, force=True)
             self.reload()
 
 
-MAX_FOUND = 500
-_NAME = 24
-_TOKEN_CHARACTERS = 4
-
-
 class SkillRow(NamedTuple):
+    """A line of the list: a skill, or a file that is broken."""
+
     name: str
     description: str
+    """If the file is broken, the sentence that says so."""
     file: Path | None
     content: str = ""
     broken: bool = False
     untrusted: Skill | None = None
+    """The skill, if it is held back until the user trusts it."""
 
 
-class SkillsScreen(SearchScreen[None, SkillRow]):
+class SkillHits(NamedTuple):
+    """The skills to list."""
+
+    rows: list[SkillRow]
+    total: int
+    """How many skills there are; during a search, how many were found."""
+
+
+class SkillsScreen(SearchScreen[None, SkillRow, SkillHits]):
+    """Lists skills, shows the chosen one, and loads it for the model."""
+
     heading_text = "Skills"
     hint = "Enter loads, unloads · Tab reads · Esc leaves"
     placeholder = "type to search"
@@ -76,76 +96,101 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._library = library
         self._loaded = loaded
         self._project = project
-        self._count: int | None = None
-        self._names = 0
-        self._marked: frozenset[str] = frozenset()
+        self._total: int | None = None
+        """None until the skills have been read."""
+        self._name_width = 0
+        self._loaded_names: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
         self.find(pause=0)
 
-    def show_found(self, found: tuple[list[SkillRow], int], cursor: int | None) -> None:
-        self.found, self._count = found
-        self._names = min(_NAME, max((len(row.name) for row in self.found), default=0))
+    def show_results(self, hits: SkillHits, cursor: int | None) -> None:
+        self.hits = hits.rows
+        self._total = hits.total
+        self._name_width = min(MAX_NAME_WIDTH, max((len(row.name) for row in self.hits), default=0))
         self._fill(cursor)
 
-    def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        index, skills = self._library.index(), self._library.skills()
-        if wanted:
-            names = [hit.name for hit in index.search(wanted, MAX_FOUND)]
+    def search(self, query: str) -> SkillHits:
+        index = self._library.index()
+        skills = self._library.skills()
+        if query:
+            names = [hit.name for hit in index.search(query, MAX_SKILLS)]
+            total = len(names)
         else:
-            names = sorted(skills)[:MAX_FOUND]
-        found = [
-            SkillRow(name, skill.description, skill.file, skill.content)
-            for name in names
-            if (skill := skills.get(name)) is not None
-        ]
-        found += [
-            SkillRow(each.name, each.description, each.file, each.content, untrusted=each)
-            for each in self._library.untrusted
-            if wanted.lower() in f"{each.name} {each.description}".lower()
-        ]
-        for sentence, file in self._library.broken.items():
-            if wanted.lower() in sentence.lower():
-                name = "?"
-                if file is not None:
-                    sentence = sentence.replace(str(file), _display_path(file, self._project), 1)
-                    name = file.parent.name if file.stem == "SKILL" else file.stem
-                found.append(SkillRow(name, sentence, file, broken=True))
-        return found, len(names) if wanted else len(skills)
+            names = sorted(skills)[:MAX_SKILLS]
+            total = len(skills)
+
+        rows = []
+        for name in names:
+            skill = skills.get(name)
+            if skill is not None:
+                rows.append(SkillRow(name, skill.description, skill.file, skill.content))
+        rows += self._untrusted_rows(query.lower())
+        rows += self._broken_rows(query.lower())
+        return SkillHits(rows, total)
+
+    def _untrusted_rows(self, query: str) -> Iterator[SkillRow]:
+        for skill in self._library.untrusted:
+            if query in f"{skill.name} {skill.description}".lower():
+                yield SkillRow(
+                    skill.name, skill.description, skill.file, skill.content, untrusted=skill
+                )
+
+    def _broken_rows(self, query: str) -> Iterator[SkillRow]:
+        for problem, file in self._library.broken.items():
+            if query not in problem.lower():
+                continue
+            name = "?"
+            if file is not None:
+                problem = problem.replace(str(file), _display_path(file, self._project), 1)
+                name = file.parent.name if file.stem == "SKILL" else file.stem
+            yield SkillRow(name, problem, file, broken=True)
 
     def _fill(self, cursor: int | None = None) -> None:
-        self._marked = frozenset(self._loaded.names)
+        self._loaded_names = frozenset(self._loaded.names)
         self.fill(cursor)
         self._show_count()
 
     def _show_count(self) -> None:
-        used, budget = self._loaded.used
-        count = f"{len(self._marked)} loaded: {used:,} of {budget:,} characters (about {used // _TOKEN_CHARACTERS:,} tokens)"
-        if (self._count or 0) > MAX_FOUND:
-            count = f"the first {MAX_FOUND:,} of {self._count:,} · {count}"
+        used_chars, max_chars = self._loaded.used
+        tokens = used_chars // CHARS_PER_TOKEN
+        size = f"{used_chars:,} of {max_chars:,} characters (about {tokens:,} tokens)"
+        count = f"{len(self._loaded_names):,} loaded: {size}"
+        if (self._total or 0) > MAX_SKILLS:
+            count = f"the first {MAX_SKILLS:,} of {self._total:,} · {count}"
         self.show_count(count)
 
     def line(self, row: SkillRow, width: int) -> Content:
-        mark, state = ("● ", "$good") if row.name in self._marked else OTHER, ""
+        state = ""
         if row.untrusted is not None:
-            mark, state = ("○ ", "$warning"), "held back · "
+            mark = ("○ ", "$warning")
+            state = "held back · "
         elif row.broken:
             mark = ("✗ ", "$bad")
-        name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
-        name = f"{name:<{self._names}}  "
+        elif row.name in self._loaded_names:
+            mark = ("● ", "$good")
+        else:
+            mark = OTHER
+        name = plain(row.name).replace("\n", " ")
+        description = plain(row.description).replace("\n", " ")
+        name = f"{name:<{self._name_width}}  "
         return Content.assemble(mark, name, (state, "$warning"), (description, "$muted"))
 
     def describe(self, row: SkillRow | None) -> Content:
         if row is None:
             self._preview.show("")
-            if self._count is None:
+            if self._total is None:
                 return Content("Reading the skills …")
-            nothing = "There are no skills. mahtab-tui skills new NAME creates one."
-            return Content("No skill matches." if self.typed else nothing)
-        content = "" if row.broken else f"\n\n---\n\n{row.content}"
-        self._preview.show(f"{row.description}{content}")
-        size = "" if row.broken else f"{len(row.content):,} characters · "
-        return Content.styled(plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
+            if self.typed:
+                return Content("No skill matches.")
+            return Content("There are no skills. mahtab-tui skills new NAME creates one.")
+
+        path = _display_path(row.file, self._project)
+        if row.broken:
+            self._preview.show(row.description)
+            return Content.styled(plain(path), "$muted")
+        self._preview.show(f"{row.description}\n\n---\n\n{row.content}")
+        return Content.styled(plain(f"{len(row.content):,} characters · {path}"), "$muted")
 
     @work
     async def choose(self, row: SkillRow) -> None:
@@ -155,21 +200,26 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         if row.untrusted is not None:
             await self._offer_trust(row.untrusted)
             return
-        change, how = self._loaded.load, "is loaded: the model gets it with every question"
         if row.name in self._loaded.names:
-            change, how = self._loaded.unload, "is no longer loaded"
-        outcome, style = f"{row.name} {how}.", "$good"
+            change = self._loaded.unload
+            outcome = f"{row.name} is no longer loaded."
+        else:
+            change = self._loaded.load
+            outcome = f"{row.name} is loaded: the model gets it with every question."
+        style = "$good"
         try:
             await asyncio.to_thread(change, row.name)
         except (SkillNotFound, SkillsBudgetExceeded) as error:
-            outcome, style = str(error), "$bad"
+            outcome = str(error)
+            style = "$bad"
         if not is_being_removed(self):
             self._fill()
             self.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
-        others = await asyncio.to_thread(skill_texts, skill)
-        texts = {**others, skill.file: instructions_text(skill)}
+        # All files are trusted as they are now, even if they change while the dialog is open.
+        other_texts = await asyncio.to_thread(skill_texts, skill)
+        texts = {**other_texts, skill.file: instructions_text(skill)}
 
         def trust() -> None:
             try:
@@ -179,8 +229,13 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._library.invalidate()
             self.find(None, pause=0)
 
-        more = len(texts) - 1
-        files = f" and its {more} other files" if more > 1 else " and its other file" * more
+        other_count = len(texts) - 1
+        if other_count > 1:
+            files = f" and its {other_count:,} other files"
+        elif other_count == 1:
+            files = " and its other file"
+        else:
+            files = ""
         question = f"This project's skill {skill.name}{files}: let models use it as it is now?"
         confirm(self.app, question, trust, yes="Trust", no="Hold back")
 
@@ -188,5 +243,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
 def _display_path(file: Path | None, project: Path) -> str:
     if file is None:
         return ""
-    bundled = file.is_relative_to(resource_folder("skills"))
-    return "bundled with the program" if bundled else short_path(str(file), project)
+    if file.is_relative_to(resource_folder("skills")):
+        return "bundled with the program"
+    return short_path(str(file), project)

@@ -22,9 +22,10 @@ from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.tree import SearchControl, SearchNode, Turn
+from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import CodeRows
-from mahtab_tui.tui.rows.markdown import Markdown
+from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import (
     CURSOR_KEYS,
     EDGE,
@@ -41,43 +42,44 @@ from mahtab_tui.tui.rows.text_window import (
     LongTextView,
     PagedText,
     StyledPart,
-    Text,
     TextRow,
+    TextSource,
 )
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.search.pane import (
+from mahtab_tui.tui.search.call_lines import (
     MARKS,
-    NODE_MENU,
-    CallSelection,
-    NodeActions,
     format_count,
-    glyph,
+    node_mark,
     one_line,
     short_cost,
     short_time,
 )
+from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
 from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.widgets.bars import KeyLine, short_number
 
-LONGEST_POSITION = 60
+MAX_EVIDENCE_SPANS = 60
 
-_TRACEBACK = "Traceback (most recent call last):"
+TRACEBACK_HEADING = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
 """A line end within a paragraph; preserved, because code assembles most answers."""
-_ENDINGS = {
+_FAILURES = {
     "timed out": "was stopped: it ran too long",
     "killed": "was killed; its variables are lost",
     "died": "ended its Python; its variables are lost",
 }
+SIDE_BY_SIDE_MIN_WIDTH = 130
+"""From this width of the screen, the text is shown next to the call."""
 
 
 class CallRow(NamedTuple):
+    """A row, and where it leads."""
+
     row: Row
     span: TextSpan | None = None
     child: SearchNode | None = None
     """Its row is drawn when it becomes visible."""
-    head: bool = False
+    is_answer_heading: bool = False
 
     @property
     def is_link(self) -> bool:
@@ -85,14 +87,18 @@ class CallRow(NamedTuple):
 
 
 class CallRows:
+    """The rows of a call: its turns, answer, evidence and sub-calls."""
+
     def __init__(self, node: SearchNode) -> None:
         self.rows: list[CallRow] = []
         self._node = node
         self._turns: dict[int, tuple[int, list[CallRow]]] = {}
+        """The version of each turn that was drawn, and its rows."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        self._width, self._palette = max(8, width - EDGE - RIGHT), palette
-        self._markdown = Markdown(palette)
+        self._width = max(8, width - EDGE - RIGHT)
+        self._palette = palette
+        self._markdown = MarkdownRenderer(palette)
         self._turns.clear()
         self.update()
 
@@ -100,101 +106,128 @@ class CallRows:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Row:
-        row, _, child, _ = self.rows[index]
+        child = self.rows[index].child
         if child is None:
-            return row
-        mark, role = MARKS[child.state]
-        words = f" {one_line(child.query)}  {one_line(child.answer)}"
-        text = fit_text(words, self._width - 1), self._palette.text
-        return Row([(mark, getattr(self._palette, role)), text])
+            return self.rows[index].row
+        mark = MARKS[child.state]
+        text = f" {one_line(child.query)}  {one_line(child.answer)}"
+        fitted = fit_text(text, self._width - 1)
+        mark_style = getattr(self._palette, mark.role)
+        return Row([(mark.sign, mark_style), (fitted, self._palette.text)])
 
     def update(self) -> None:
-        node, rows = self._node, list[CallRow]()
+        node = self._node
+        rows: list[CallRow] = []
         for turn in node.turns:
-            version, drawn = self._turns.get(turn.number, (-1, []))
+            version, turn_rows = self._turns.get(turn.number, (-1, []))
             if version != turn.version:
-                drawn = [CallRow(row) for row in self._turn(turn)]
-                self._turns[turn.number] = turn.version, drawn
-            rows += drawn
+                turn_rows = [CallRow(row) for row in self._turn(turn)]
+                self._turns[turn.number] = (turn.version, turn_rows)
+            rows += turn_rows
         if not node.turns and not node.finished:
             rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
         if node.finished:
             rows += self._answer(node)
-        if calls := len(node.children):
-            rows.append(CallRow(Row([(format_count(calls, "call"), self._palette.text + BOLD)])))
+        if node.children:
+            count = format_count(len(node.children), "call")
+            rows.append(CallRow(Row([(count, self._palette.text + BOLD)])))
             rows += [CallRow(Row(), child=child) for child in node.children]
         self.rows = rows
 
     def _turn(self, turn: Turn) -> Iterator[Row]:
-        palette, node, width = self._palette, self._node, self._width
-        plain_call = node.kind == "llm"
-        if not plain_call:
-            head = node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
-            used = [
-                f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "",
-                short_cost(turn.used) if turn.used.calls else "",
-                "" if turn.duration is None else short_time(turn.duration),
-            ]
-            usage = ("  ".join(filter(None, used)), palette.muted)
-            yield Row([(head.capitalize(), palette.model + BOLD)], palette.model, right=[usage])
-        if not plain_call or not node.finished:  # The words of a plain call are its answer.
+        palette = self._palette
+        node = self._node
+        width = self._width
+        is_plain_call = node.kind == "llm"
+        if not is_plain_call:
+            yield self._turn_heading(turn)
+        # The text of a finished plain call is its answer, which stands below.
+        if not is_plain_call or not node.finished:
             yield from self._markdown.document(plain(_prose(turn)), width, palette.model)
         if turn.code is not None:
             code = CodeRows(width, palette, palette.model)
             code.update(turn.code.strip("\n"))
             yield from code
         if turn.cut:
-            dropped = "Text after its code was dropped: it had not seen the output."
-            yield from paragraph([(dropped, palette.muted)], width, palette.model)
+            note = "Text after its code was dropped: it had not seen the output."
+            yield from paragraph([(note, palette.muted)], width, palette.model)
         yield from self._output_rows(turn)
         yield Row()
+
+    def _turn_heading(self, turn: Turn) -> Row:
+        palette = self._palette
+        label = self._node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
+        usage = []
+        if turn.used.tokens:
+            usage.append(f"{short_number(turn.used.tokens)} tok")
+        cost = short_cost(turn.used) if turn.used.calls else ""
+        if cost:
+            usage.append(cost)
+        if turn.duration is not None:
+            usage.append(short_time(turn.duration))
+        usage_span = ("  ".join(usage), palette.muted)
+        label_span = (label.capitalize(), palette.model + BOLD)
+        return Row([label_span], palette.model, right=[usage_span])
 
     def _output_rows(self, turn: Turn) -> Iterator[Row]:
         if turn.output is None:
             return
-        palette, text = self._palette, turn.output
+        palette = self._palette
+        text = turn.output
         if text.strip():
-            printed, mark, traceback = text, "", ""
+            printed = text
+            traceback = ""
             if turn.status == "error":
-                printed, mark, traceback = text.partition(_TRACEBACK)
+                printed, heading, frames = text.partition(TRACEBACK_HEADING)
+                traceback = heading + frames
             output = OutputBuffer()
             output.feed("stdout", printed)
-            output.feed("traceback", mark + traceback)
-            drawn = OutputRows(output, self._width, palette)
-            drawn.update()
-            yield from (drawn[number] for number in range(len(drawn)))
+            output.feed("traceback", traceback)
+            rows = OutputRows(output, self._width, palette)
+            rows.update()
+            for index in range(len(rows)):
+                yield rows[index]
         if turn.chars > len(text):
-            printed = f"{turn.chars:,} characters were printed"
-            yield Row([(printed, palette.muted)], palette.hairline)
-        if ending := _ENDINGS.get(turn.status):
-            yield Row([(f"■ The code {ending}.", palette.bad)], palette.hairline)
+            count = f"{turn.chars:,} characters were printed"
+            yield Row([(count, palette.muted)], palette.hairline)
+        failure = _FAILURES.get(turn.status)
+        if failure:
+            yield Row([(f"■ The code {failure}.", palette.bad)], palette.hairline)
 
     def _answer(self, node: SearchNode) -> Iterator[CallRow]:
         palette = self._palette
-        name, style = {
+        headings = {
             "partial": ("Answer, as far as it got", palette.moon),
             "error": ("It failed", palette.bad),
             "stopped": ("It was stopped", palette.muted),
-        }.get(node.state, ("Answer", palette.good))
-        yield CallRow(Row([(name, style + BOLD)], style), head=True)
+        }
+        heading, style = headings.get(node.state, ("Answer", palette.good))
+        yield CallRow(Row([(heading, style + BOLD)], style), is_answer_heading=True)
         answer = _LINE_END.sub("  \n", plain(node.answer))
-        yield from map(CallRow, self._markdown.document(answer, self._width, style))
+        for row in self._markdown.document(answer, self._width, style):
+            yield CallRow(row)
+
         if node.rests_on:
-            grounds = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
-            yield CallRow(Row([(grounds, palette.muted)], style))
-        for start, end in node.rests_on[:LONGEST_POSITION]:
-            span, size = f"{start:,}–{end:,}", f"   {end - start:,} characters"
-            words = [("  → ", palette.moon), (span, palette.text), (size, palette.muted)]
-            yield CallRow(Row(words, style), span=(start, end))
+            places = format_count(len(node.rests_on), "place")
+            yield CallRow(Row([(f"rests on {places} of the text", palette.muted)], style))
+        for start, end in node.rests_on[:MAX_EVIDENCE_SPANS]:
+            position = (f"{start:,}–{end:,}", palette.text)
+            size = (f"   {end - start:,} characters", palette.muted)
+            yield CallRow(Row([("  → ", palette.moon), position, size], style), span=(start, end))
         yield CallRow(Row())
 
 
 def _prose(turn: Turn) -> str:
+    """Return what the model wrote before its code."""
     if turn.code is None:
         return turn.words
-    before, fence, _ = turn.words.partition("```")
+    text, fence, _ = turn.words.partition("```")
+    if fence:
+        return text
     code = turn.code.strip()
-    return before if fence or not code else turn.words.partition(code)[0]
+    if code:
+        return turn.words.partition(code)[0]
+    return text
 
 
 class CallPane(RowsView, can_focus=True):
@@ -218,7 +251,7 @@ class CallPane(RowsView, can_focus=True):
     def __init__(self, node: SearchNode) -> None:
         self._rows = CallRows(node)
         super().__init__(self._rows, id="node-story")
-        self._placed = False
+        self._has_scrolled_to_answer = False
 
     @property
     def marked_row(self) -> int:
@@ -234,26 +267,35 @@ class CallPane(RowsView, can_focus=True):
             self.cursor = -1
         if at_end:
             self._scroll_to_row(max(0, len(rows) - self.size.height))
-        if not self._placed and self._laid_out is not None:
-            self._placed = True
+        if not self._has_scrolled_to_answer and self._laid_out is not None:
+            self._has_scrolled_to_answer = True
             # The user most likely looks for the answer.
-            if (head := next((y for y, row in enumerate(rows) if row.head), None)) is not None:
-                self.call_after_refresh(self._scroll_to_row, head - self.size.height // 4)
+            for index, row in enumerate(rows):
+                if row.is_answer_heading:
+                    target = index - self.size.height // 4
+                    self.call_after_refresh(self._scroll_to_row, target)
+                    break
 
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, force=True)
 
     def action_next_link(self, step: int) -> None:
         """Go to the next (1) or previous (-1) link, or focus the next widget."""
-        rows, start = self._rows.rows, self.cursor
+        rows = self._rows.rows
+        start = self.cursor
         if start < 0:
-            start = self.scroll_offset.y + (-1 if step > 0 else self.size.height)
-        rows_ahead = range(min(start, len(rows)) + step, len(rows) if step > 0 else -1, step)
-        self.cursor = next((row for row in rows_ahead if rows[row].is_link), -1)
-        if self.cursor < 0:
-            self.screen.focus_next() if step > 0 else self.screen.focus_previous()
-        else:
+            # Begin at the visible rows.
+            top = self.scroll_offset.y
+            start = top - 1 if step > 0 else top + self.size.height
+        end = len(rows) if step > 0 else -1
+        rows_ahead = range(min(start, len(rows)) + step, end, step)
+        self.cursor = next((index for index in rows_ahead if rows[index].is_link), -1)
+        if self.cursor >= 0:
             self.show_row(self.cursor)
+        elif step > 0:
+            self.screen.focus_next()
+        else:
+            self.screen.focus_previous()
         self.refresh()
 
     def open_link(self) -> bool:
@@ -273,43 +315,53 @@ class CallPane(RowsView, can_focus=True):
             self.open_link()
 
 
-def crumbs(node: SearchNode, now: float) -> Content:
-    mark, role = glyph(node, now)
-    state = "failed" if node.state == "error" else node.state
-    call = ("call " + node.id.replace(".", " › "), "$muted")
-    shown = (f"{mark} {state}{', cut off' * node.cut}", f"${role}")
-    return Content.assemble(("◐ ", "$moon"), call, "   ", shown)
+def heading(node: SearchNode, now: float) -> Content:
+    mark = node_mark(node, now)
+    state: str = "failed" if node.state == "error" else node.state
+    if node.cut:
+        state += ", cut off"
+    call = "call " + node.id.replace(".", " › ")
+    return Content.assemble(
+        ("◐ ", "$moon"), (call, "$muted"), "   ", (f"{mark.sign} {state}", f"${mark.role}")
+    )
 
 
-def figures(node: SearchNode, now: float, width: int) -> str:
-    """Show what a call and its descendants used; the first figures go if there is no room."""
-    used, turn = node.used, ""
+def usage_text(node: SearchNode, now: float, max_width: int) -> str:
+    """Show what a call and its descendants used; the first facts go if the width is too small."""
+    usage = node.used
+    turn = ""
     if node.turns and node.kind != "llm":
         turn = node.turn_label(node.turns[-1].number, "turn {} of {}")
-    tokens = f"{short_number(used.tokens)} tok"
-    words = [one_line(node.model), turn, format_count(used.calls, "call"), tokens, short_cost(used)]
-    words = [*filter(None, words), short_time(node.elapsed(now))]
-    while len(words) > 1 and len(" · ".join(words)) > width:
-        del words[0]
-    return " · ".join(words)
+    calls = format_count(usage.calls, "call")
+    tokens = f"{short_number(usage.tokens)} tok"
+    facts = [one_line(node.model), turn, calls, tokens, short_cost(usage)]
+    facts = [fact for fact in facts if fact]
+    facts.append(short_time(node.elapsed(now)))
+    while len(facts) > 1 and len(" · ".join(facts)) > max_width:
+        del facts[0]
+    return " · ".join(facts)
 
 
 class TextRows(LongTextView, can_focus=True):
+    """The searched text, with the spans of a call and those that its answer rests on."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
         ("n", "next(False)"),
         ("N,shift+n", "next(True)"),
     ]
 
-    def __init__(self, source: Text, spans: Sequence[TextSpan]) -> None:
+    def __init__(self, source: TextSource, spans: Sequence[TextSpan]) -> None:
         super().__init__(source)
         self.span: TextSpan | None = None
-        self.top = spans[0][0] if spans else 0
+        """The span that the user opened."""
+        if spans:
+            self.top = spans[0][0]
         self._spans = spans
-        self._marks: Sequence[TextSpan] = ()
+        self._evidence: Sequence[TextSpan] = ()
 
-    def mark(self, spans: Sequence[TextSpan]) -> None:
-        self._marks = spans
+    def mark(self, evidence: Sequence[TextSpan]) -> None:
+        self._evidence = evidence
         self.refresh_view()
 
     @property
@@ -318,17 +370,24 @@ class TextRows(LongTextView, can_focus=True):
 
     @property
     def _gutter(self) -> int:
-        return len(f"{max(1, self.source.size // 40):,}") + 4
+        # The number of lines is not known, but lines have about 40 characters.
+        line_count = max(1, self.source.size // 40)
+        return len(f"{line_count:,}") + 4
 
     @property
     def text_width(self) -> int:
         return max(10, self.size.width - self._gutter - 2)
 
     def row_prefix(self, row: TextRow) -> list[Span]:
-        palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
-        bar = ("▌" if self._contains(row) else " ", palette.person)
-        if any(start < row.end and row.start < end for start, end in self._marks):
+        palette = get_palette(self.app)
+        number = f"{row.number:,}" if row.number is not None else ""
+        is_evidence = any(start < row.end and row.start < end for start, end in self._evidence)
+        if is_evidence:
             bar = ("█", palette.moon)
+        elif self._contains(row):
+            bar = ("▌", palette.person)
+        else:
+            bar = (" ", palette.person)
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
 
     def _contains(self, row: TextRow) -> bool:
@@ -342,44 +401,48 @@ class TextRows(LongTextView, can_focus=True):
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
-        span = [] if self.span is None else [(*self.span, palette.panel)]
-        inside = palette.text if self._contains(row) else palette.muted
-        return [
-            (row.start, row.end, inside),
-            *((start, end, palette.moon) for start, end in self._marks),
-            *span,
-            *super().part_styles(row),
-        ]
+        # Later styles are drawn over earlier ones.
+        styles = [(row.start, row.end, palette.text if self._contains(row) else palette.muted)]
+        for start, end in self._evidence:
+            styles.append((start, end, palette.moon))
+        if self.span is not None:
+            styles.append((*self.span, palette.panel))
+        return [*styles, *super().part_styles(row)]
 
 
 class TextPane(Vertical):
+    """The searched text with a search line, or why there is none."""
+
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", key_display="/")]
 
-    def __init__(self, source: Text | None, spans: Sequence[TextSpan]) -> None:
+    def __init__(self, source: TextSource | None, spans: Sequence[TextSpan]) -> None:
         """source: None if the text is no longer in memory."""
         super().__init__(id="node-side")
-        self.shown = source is not None and bool(spans)
+        self.has_text = source is not None and bool(spans)
         self.rows = TextRows(source or LocalText(""), spans)
         self._line = LineInput(placeholder="search the text", compact=True, id="find")
         self._line.display = False
         self._spans = spans
 
     def compose(self) -> ComposeResult:
-        if self.shown:
+        if self.has_text:
             yield self.rows
             yield self._line
         else:
-            lost = "The text is no longer kept."
-            made = "Code made this call's text: it is not part of the searched text."
-            yield Static(lost if self._spans else made, classes="quiet-words", markup=False)
+            if self._spans:
+                reason = "The text is no longer kept."
+            else:
+                reason = "Code made this call's text: it is not part of the searched text."
+            yield Static(reason, classes="quiet-words", markup=False)
 
     def show(self, span: TextSpan) -> None:
-        if self.shown:
-            self.rows.span, self.rows.found = span, None
+        if self.has_text:
+            self.rows.span = span
+            self.rows.hit = None
             self.rows.go_to(span[0])
 
     def action_search(self) -> None:
-        if self.shown:
+        if self.has_text:
             self._line.display = True
             self._line.focus()
 
@@ -397,11 +460,9 @@ class TextPane(Vertical):
         return True
 
 
-SIDE_BY_SIDE = 130
-"""Width from which the text is shown next to the call."""
-
-
 class NodeScreen(Dialog[None], NodeActions):
+    """The screen of one call, which follows it while it runs."""
+
     asks: ClassVar[bool] = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -414,7 +475,9 @@ class NodeScreen(Dialog[None], NodeActions):
     ) -> None:
         super().__init__()
         self.control = control
-        self._tree, self._node = tree, node = chosen
+        tree, node = chosen
+        self._tree = tree
+        self._node = node
         source = None
 
         def read(start: int, end: int) -> str:
@@ -425,7 +488,8 @@ class NodeScreen(Dialog[None], NodeActions):
         self._call_pane = CallPane(node)
         self._text = TextPane(source, node.spans)
         self._clock = clock
-        self._shown_versions = (-1, -1)
+        self._drawn_versions = (-1, -1)
+        """The versions of the node and of the tree's structure."""
 
     @property
     def chosen(self) -> CallSelection:
@@ -450,26 +514,29 @@ class NodeScreen(Dialog[None], NodeActions):
 
     def on_resize(self, event: Resize) -> None:
         self._arrange(event.size.width)
-        self._shown_versions = (-1, -1)
+        self._drawn_versions = (-1, -1)
         self._refresh_changed()
 
     def _arrange(self, width: int) -> None:
-        side_by_side = width >= SIDE_BY_SIDE
+        side_by_side = width >= SIDE_BY_SIDE_MIN_WIDTH
         self.set_class(side_by_side, "-beside")
         self._call_pane.display = self._call_pane.display or side_by_side
         self._text.display = side_by_side or not self._call_pane.display
 
     def _refresh_changed(self) -> None:
-        node, now = self._node, self._clock()
-        seen = (node.version, self._tree.structure)
-        if seen != self._shown_versions or not node.finished or node.alive:
-            where = crumbs(node, now)
-            self.query_one("#node-crumbs", Static).update(where)
-            room = self.app.size.width - where.cell_length - 5
-            used = Content.styled(figures(node, now, room), "$muted")
-            self.query_one("#node-figures", Static).update(used)
-        if seen != self._shown_versions:
-            self._shown_versions = seen
+        node = self._node
+        now = self._clock()
+        versions = (node.version, self._tree.structure)
+        has_changed = versions != self._drawn_versions
+        # Times go on while the call or one of its sub-calls runs.
+        if has_changed or not node.finished or node.alive:
+            title = heading(node, now)
+            self.query_one("#node-crumbs", Static).update(title)
+            available_width = self.app.size.width - title.cell_length - 5
+            usage = Content.styled(usage_text(node, now, available_width), "$muted")
+            self.query_one("#node-figures", Static).update(usage)
+        if has_changed:
+            self._drawn_versions = versions
             self._call_pane.refresh_view()
             self._text.rows.mark(node.rests_on)
 
@@ -480,8 +547,9 @@ class NodeScreen(Dialog[None], NodeActions):
     def action_text(self) -> None:
         to_text = not self._text.has_focus_within
         if not self.has_class("-beside"):
-            self._text.display, self._call_pane.display = to_text, not to_text
-        if to_text and self._text.shown:
+            self._text.display = to_text
+            self._call_pane.display = not to_text
+        if to_text and self._text.has_text:
             self._text.rows.focus()
         else:
             self._call_pane.focus()
@@ -497,7 +565,7 @@ class NodeScreen(Dialog[None], NodeActions):
 
     @on(CallPane.SpanOpened)
     def _span_opened(self, message: CallPane.SpanOpened) -> None:
-        if self._text.shown:
+        if self._text.has_text:
             if not self._text.has_focus_within:
                 self.action_text()
             self.call_after_refresh(self._text.show, message.span)

@@ -22,50 +22,57 @@ from mahtab_tui.bus.conversation import (
     answer_step,
     code_blocks,
 )
-from mahtab_tui.bus.output import RICH_DISPLAYS, OutputBuffer
+from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, OutputBuffer
+from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+
+MAX_LONG_OUTPUTS_CHARS = 32_000_000
+"""Kept of all long outputs and pictures."""
+LONG_OUTPUT_CHARS = 100_000
+"""From this size on, an output is long."""
+KEPT_END_LINES = 20
+"""Lines at each end that are kept of a long output when there are too many."""
+# By the state in a record: what the transcript says of the author, and the short form in the header.
+_ACTIVITIES = {
+    "thinking": ("is thinking", "thinking"),
+    "reflecting": ("is checking the result", "checking"),
+    "summarising": ("is summarising the conversation", "summarising"),
+    "max-turns": ("is summing up", "summing up"),
+}
+_WAITING_BRIEF = "waiting for you"
+MAX_NOTEBOOK_TEXT_CHARS = 20_000
+_BACKTICKS = re.compile("`+")
 
 
 @dataclass(kw_only=True, eq=False)
 class NotebookWords(Words):
+    """A text cell of a notebook."""
+
     cell_number: int
 
 
 def ends_with_bar(entry: Entry) -> bool:
+    """Return whether the last row of an entry has the bar of the model."""
     if isinstance(entry, Cell):
         return not (entry.person or len(entry.output) or entry.changes)
     return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
 
 
 def output_text(cell: Cell) -> str:
-    return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
+    """Return the printed text of a cell, also what it printed after it had ended."""
+    return "\n".join(_plain_text(output) for output in (cell.output, cell.late_output) if output)
 
 
-def _text(output: OutputBuffer) -> str:
+def _plain_text(output: OutputBuffer) -> str:
     lines = [line.text for line in output]
     if output.omitted:
         lines.insert(len(output.head), f"… {output.omitted:,} lines left out …")
     text = "\n".join(lines)
     # Most output is plain text already.
-    return text if plain(text) is text else "\n".join(map(plain, lines))
-
-
-BUDGET = 32_000_000
-"""Characters of long outputs and pictures."""
-LONG = 100_000
-"""Characters from which an output is long."""
-ENDS = 20
-
-_STATES = {
-    "thinking": ("is thinking", "thinking"),
-    "reflecting": ("is checking the result", "checking"),
-    "summarising": ("is summarising the conversation", "summarising"),
-    "max-turns": ("is summing up", "summing up"),
-}
-
-
-_WAITS = "waiting for you"
+    if plain(text) is text:
+        return text
+    return "\n".join(map(plain, lines))
 
 
 def step_suffix(step: int | None) -> str:
@@ -75,14 +82,19 @@ def step_suffix(step: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
+    """What a model or an agent is doing."""
+
     author: str
     doing: str
+    """As in ``is thinking``."""
     brief: str
+    """As in ``thinking``."""
     since: float
+    """Seconds since the epoch."""
 
     @property
     def waits_for_person(self) -> bool:
-        return self.brief == _WAITS
+        return self.brief == _WAITING_BRIEF
 
 
 class Activities:
@@ -93,20 +105,34 @@ class Activities:
         """None between two steps and while code runs."""
         self.turn_running = False
         self._since = since
+        self._plan_turn: int | None = None
+        """The question that has a plan carried out. Its steps are counted, not the replies."""
 
     def fold(self, record: Record) -> None:
         match record:
+            case records.UserChat(turn=turn):
+                if requested_steps(record.text):
+                    self._plan_turn = turn
+                elif turn == self._plan_turn:
+                    self._plan_turn = None
             case records.Agent(state=state):
-                doing, brief = _STATES.get(state, ("", ""))
+                doing, brief = _ACTIVITIES.get(state, ("", ""))
                 self.turn_running = bool(doing) and record.time >= self._since
                 self._change(record, doing, brief, bool(doing))
+            case records.AssistantReading(share=share) if self.current is not None:
+                is_reading = share < 1
+                self.current = replace(
+                    self.current,
+                    doing=f"is reading, {share:.0%} done" if is_reading else "is thinking",
+                    brief=f"reading {share:.0%}" if is_reading else "thinking",
+                )
             case records.AssistantChatStream() if self.current is not None:
                 self.current = replace(self.current, doing="is writing", brief="writing")
             case records.AssistantTool(state=state):
                 doing = f"waits for {record.name}"
                 self._change(record, doing, "using a tool", state == "running")
             case records.Approval(guest=None, state=state) | records.Review(state=state):
-                self._change(record, "waits for you", _WAITS, state == "waiting")
+                self._change(record, "waits for you", _WAITING_BRIEF, state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.current = None
 
@@ -120,26 +146,33 @@ class Activities:
         self.current = None
         if begins and record.time >= self._since:
             if isinstance(record, records.Agent):
-                doing += step_suffix(record.step)
-                brief += step_suffix(record.step)
+                carries_out_plan = self._plan_turn is not None and record.turn == self._plan_turn
+                suffix = "" if carries_out_plan else step_suffix(record.step)
+                doing += suffix
+                brief += suffix
             self.current = Activity(record.party or "model", doing, brief, record.time)
 
 
 class PendingRequests:
+    """Since when the user is asked something."""
+
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
 
     def fold(self, record: Record) -> None:
+        key: tuple[str, ...]
         match record:
-            case records.SearchFinal():  # a stopped call no longer waits for an answer
-                call = record.tree, record.node
-                for key in [key for key in self._since if key[1:3] == call]:
-                    del self._since[key]
+            case records.SearchFinal():
+                # A stopped call no longer waits for an answer.
+                call = (record.tree, record.node)
+                for request_key in list(self._since):
+                    if request_key[1:3] == call:
+                        del self._since[request_key]
                 return
             case records.SearchFanOut():
-                key = record.tag, record.tree, record.node, record.request
+                key = (record.tag, record.tree, record.node, record.request)
             case records.Approval() | records.Review() | records.Input():
-                key = record.tag, record.request
+                key = (record.tag, record.request)
             case _:
                 return
         if record.state == "waiting":
@@ -152,12 +185,9 @@ class PendingRequests:
         return min(self._since.values(), default=None)
 
 
-WORDS = 20_000
-
-_TICKS = re.compile("`+")
-
-
 class Transcript(Conversation):
+    """The entries that are drawn, and which of them have changed."""
+
     def __init__(self, since: float) -> None:
         """since: the session's start; nothing in older records runs."""
         super().__init__()
@@ -165,15 +195,17 @@ class Transcript(Conversation):
         self._since = since
         self.positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
+        """Positions of the entries that changed since `pop_changed`."""
         self.codes: dict[int, str] = {}
+        """The code of each cell that ran, by its number."""
         self.running: dict[int, Cell] = {}
         self.opened: Entry | None = None
         """The first entry of a notebook, where the view starts until something happens."""
         self._cells_by_number: dict[int, Cell] = {}
-        self._long_cells: deque[tuple[Cell, int]] = deque()
+        self._long_outputs: deque[tuple[Cell, int]] = deque()
         self._long_chars = 0
-        self._thoughts: dict[Step, Words] = {}
-        self._waiting: dict[str | None, Cell] = {}
+        self._thought_texts: dict[Step, Words] = {}
+        self._waiting_cells: dict[str | None, Cell] = {}
         self._folds |= {
             records.UserReplOutStream: self._output_piece,
             records.AssistantReplOutStream: self._output_piece,
@@ -192,7 +224,8 @@ class Transcript(Conversation):
     def fold(self, new_records: Iterable[Record]) -> None:
         for record in new_records:
             self._activities.fold(record)
-            if fold := self._folds.get(type(record)):
+            fold = self._folds.get(type(record))
+            if fold:
                 fold(record)
 
     def cell(self, number: int) -> Cell | None:
@@ -204,27 +237,47 @@ class Transcript(Conversation):
         return self._activities.current
 
     def copy_running(self) -> Transcript:
+        """Return an empty transcript that goes on with the running cells."""
         fresh = Transcript(self._since)
-        fresh._activities, fresh._hidden = self._activities, self._hidden
+        fresh._activities = self._activities
+        fresh._hidden = self._hidden
         fresh.codes = self.codes
         fresh._cells_by_number = self._cells_by_number
         for number, cell in self.running.items():
             fresh.append(cell)
-            fresh.running[number] = fresh._cells[number] = fresh._last_cell = cell
+            fresh.running[number] = cell
+            fresh._cells[number] = cell
+            fresh._last_cell = cell
         return fresh
+
+    @property
+    def last_answer(self) -> str:
+        """The model's words since the last question."""
+        texts: list[str] = []
+        for entry in reversed(self.entries):
+            if isinstance(entry, Question):
+                break
+            if isinstance(entry, Words) and not (entry.thought or entry.hidden or entry.removed):
+                texts.append(entry.source)
+        return "\n\n".join(reversed(texts))
 
     @property
     def last_error(self) -> Cell | None:
         """The newest failed cell of the model's conversation."""
-        cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell))
-        errors = (cell for cell in cells if cell.status == "error" and not cell.removed)
-        return next((cell for cell in errors if cell.number is not None), None)
+        for entry in reversed(self.entries):
+            if not isinstance(entry, Cell) or entry.number is None:
+                continue
+            if entry.status == "error" and not entry.removed:
+                return entry
+        return None
 
     @property
     def failed_cell(self) -> Cell | None:
         """The newest entry, if it is a failed cell of the user."""
         cell = self._last_cell
-        return cell if cell is not None and cell.offers_explanation else None
+        if cell is None or not cell.offers_explanation:
+            return None
+        return cell
 
     def pop_changed(self) -> list[int]:
         changed = sorted(self._changed)
@@ -232,21 +285,26 @@ class Transcript(Conversation):
         return changed
 
     def append(self, entry: Entry) -> None:
-        if not (isinstance(entry, Note) or entry.key.startswith("place ")):
+        is_unrun_cell = records.number_of_entry(entry.key) is not None
+        if not isinstance(entry, Note) and not is_unrun_cell:
             self.opened = None
-        last = self.entries[-1] if self.entries else None
-        entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
-        entry.joined = entry.joined and last is not None and ends_with_bar(last)
+        previous = self.entries[-1] if self.entries else None
+        are_notes = isinstance(entry, Note) and isinstance(previous, Note)
+        entry.gap = previous is not None and not are_notes
+        entry.joined = entry.joined and previous is not None and ends_with_bar(previous)
         self.positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
         super().append(entry)
 
     def touch(self, entry: Entry) -> None:
-        if (position := self.positions.get(entry)) is not None:
+        """Note that an entry must be drawn again."""
+        position = self.positions.get(entry)
+        if position is not None:
             entry.version += 1
             self._changed.add(position)
 
     def touch_output(self, cell: Cell) -> None:
+        """Note that a cell has output, so that an entry below it is no longer joined to its bar."""
         self.touch(cell)
         index = self.positions[cell] + 1
         below = self.entries[index] if index < len(self.entries) else None
@@ -259,10 +317,10 @@ class Transcript(Conversation):
             self._last_cell.offers_explanation = False
             self.touch(self._last_cell)
         super()._start(cell, record)
-        stored = self._cells_by_number.get(record.position or 0)
-        if stored is not None:
-            stored.ran_as = record.cell
-            self.touch(stored)
+        notebook_cell = self._cells_by_number.get(record.position or 0)
+        if notebook_cell is not None:
+            notebook_cell.ran_as = record.cell
+            self.touch(notebook_cell)
         if record.cell is not None:
             self.codes[record.cell] = record.text
             if record.time >= self._since:
@@ -283,8 +341,8 @@ class Transcript(Conversation):
         super()._display(record)
         cell = self._find_cell(record.cell)
         # As in the output, displays in the middle become plain text.
-        if cell is not None and len(cell.displays) > RICH_DISPLAYS:
-            middle = -RICH_DISPLAYS // 2 - 1
+        if cell is not None and len(cell.displays) > MAX_RICH_DISPLAYS:
+            middle = -MAX_RICH_DISPLAYS // 2 - 1
             cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
@@ -301,52 +359,57 @@ class Transcript(Conversation):
         self._limit_memory(cell)
 
     def _limit_memory(self, cell: Cell) -> None:
+        """Cut the oldest long outputs if all of them are too long."""
         size = cell.output.size
-        if len(cell.output) <= 2 * ENDS and size < LONG:
+        if len(cell.output) <= 2 * KEPT_END_LINES and size < LONG_OUTPUT_CHARS:
             return
-        self._long_cells.append((cell, size))
+        self._long_outputs.append((cell, size))
         self._long_chars += size
-        while self._long_chars > BUDGET and len(self._long_cells) > 1:
-            oldest, size = self._long_cells.popleft()
-            oldest.output.shrink(ENDS)
-            self._long_chars -= size
-            self.touch(oldest)
+        while self._long_chars > MAX_LONG_OUTPUTS_CHARS and len(self._long_outputs) > 1:
+            oldest_cell, oldest_size = self._long_outputs.popleft()
+            oldest_cell.output.shrink(KEPT_END_LINES)
+            self._long_chars -= oldest_size
+            self.touch(oldest_cell)
 
     def _question(self, record: records.UserChat) -> None:
-        self._thoughts.clear()
+        self._thought_texts.clear()
         super()._question(record)
 
     def _token(self, record: records.AssistantChatStream) -> None:
         step = answer_step(record)
         pieces = self._pieces.setdefault(step, [])
+        # The answer begins anew, after a failed attempt.
         if record.fresh:
             for piece in pieces:
                 self._drop(piece)
             pieces.clear()
-            if (thought := self._thoughts.pop(step, None)) is not None:
+            thought = self._thought_texts.pop(step, None)
+            if thought is not None:
                 self._drop(thought)
             return
-        last = pieces[-1] if pieces else None
+
+        last_piece = pieces[-1] if pieces else None
         if record.kind == "code":
-            if isinstance(last, Cell) and last.block == record.block:
-                last.code += record.text
-                self.touch(last)
+            if isinstance(last_piece, Cell) and last_piece.block == record.block:
+                last_piece.code += record.text
+                self.touch(last_piece)
             else:
                 self._begin_piece(pieces, record, record.text, code=True, block=record.block)
-        elif isinstance(last, Words):
-            last.source += record.text
-            self.touch(last)
+        elif isinstance(last_piece, Words):
+            last_piece.source += record.text
+            self.touch(last_piece)
         elif record.text.strip():
             self._begin_piece(pieces, record, record.text, code=False)
 
     def _thought(self, record: records.AssistantThought | records.AssistantThoughtStream) -> None:
-        step, is_whole = answer_step(record), isinstance(record, records.AssistantThought)
-        entry = self._thoughts.get(step)
+        step = answer_step(record)
+        is_whole = isinstance(record, records.AssistantThought)
+        entry = self._thought_texts.get(step)
         if entry is None:
             if not (is_whole or record.text.strip()):
                 return
             entry = Words(author=answer_author(record), source="", thought=True)
-            self._thoughts[step] = entry
+            self._thought_texts[step] = entry
             self.append(entry)
         if is_whole:
             entry.collapsed = True
@@ -367,55 +430,65 @@ class Transcript(Conversation):
         cell = self._block(record)
         if cell is None:
             return
-        shown = ("waiting", "not run", "skipped", "stopped", "refused")
-        cell.approval = record.state if record.state in shown else ""
+        visible_states = ("waiting", "not run", "skipped", "stopped", "refused")
+        if record.state in visible_states:
+            cell.approval = record.state
+        else:
+            cell.approval = ""
         if record.state == "waiting" and (record.blocks or 0) > 1:
             for number, block in enumerate(code_blocks(self._pieces[answer_step(record)]), 1):
                 block.part = f"{number}/{record.blocks}"
                 self.touch(block)
         self._apply_answer(cell, record)
+        self.touch_plan(cell)
 
     def _apply_answer(self, cell: Cell, record: records.Approval) -> None:
         cell.reason = record.reason
         if record.state == "edited" and record.text:
-            cell.code, cell.edited = record.text, True
+            cell.code = record.text
+            cell.edited = True
         self.touch(cell)
 
     def _agent_approval(self, record: records.Approval) -> None:
-        call, state = record.call, record.state
-        cell = self._waiting.get(call)
+        call = record.call
+        state = record.state
+        cell = self._waiting_cells.get(call)
         if cell is None:
             if state == "waiting":
-                self._waiting[call] = cell = super()._agent_cell(record)
+                cell = super()._agent_cell(record)
+                self._waiting_cells[call] = cell
                 cell.approval = state
                 self._number_waiting()
             return
         cell.approval = state if state in ("skipped", "stopped") else ""
         if cell.approval:
-            del self._waiting[call]
+            del self._waiting_cells[call]
             self._number_waiting()
         self._apply_answer(cell, record)
 
     def _number_waiting(self) -> None:
-        for number, cell in enumerate(self._waiting.values(), 1):
-            cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
+        count = len(self._waiting_cells)
+        for number, cell in enumerate(self._waiting_cells.values(), 1):
+            cell.part = f"{number}/{count}" if count > 1 else ""
             self.touch(cell)
 
     def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
-        cell = self._waiting.pop(record.call, None)
+        cell = self._waiting_cells.pop(record.call, None)
         self._number_waiting()
-        return super()._agent_cell(record) if cell is None else cell
+        if cell is None:
+            return super()._agent_cell(record)
+        return cell
 
     def _review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
         if cell is not None:
-            waits = record.state == "waiting" and record.time >= self._since
-            cell.approval = "waiting" if waits else ""
+            is_waiting = record.state == "waiting" and record.time >= self._since
+            cell.approval = "waiting" if is_waiting else ""
             self.touch(cell)
 
     def _tool(self, record: records.AssistantTool) -> None:
-        cut = record.state == "running" and record.time < self._since
-        super()._tool(record.changed(state="cut off") if cut else record)
+        is_cut_off = record.state == "running" and record.time < self._since
+        super()._tool(record.changed(state="cut off") if is_cut_off else record)
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
@@ -432,18 +505,23 @@ class Transcript(Conversation):
         """Say after which cells a question was stopped."""
         names = [f"In {cell.number}" for cell in self._cells_of_question(record.turn)]
         if names:
-            listed = ", ".join(names)
-            self.append(Note(level="quiet", text=f"stopped; until then, {listed} ran"))
+            text = f"stopped; until then, {', '.join(names)} ran"
+            self.append(Note(level="quiet", text=text))
         elif record.turn not in self._marked:
             self.append(Note(level="quiet", text="stopped"))
 
     def _fold_steps(self, turn: int | None) -> None:
-        """Collapse the cells of a question that took several, except those that failed or drew."""
+        """Collapse the cells of a question that took several, except those that failed or drew.
+
+        The last one also stays open if it shows more than a line, because the answer below may
+        speak of "the table above".
+        """
         cells = self._cells_of_question(turn)
         if len(cells) == 1:
             return
         for cell in cells:
-            if cell.status == "ok" and not cell.has_picture:
+            is_spoken_of = cell is cells[-1] and cell.has_table
+            if cell.status == "ok" and not cell.pictures and not is_spoken_of:
                 cell.collapsed = True
                 self.touch(cell)
 
@@ -453,6 +531,7 @@ class Transcript(Conversation):
             if cell.number is None and not cell.approval:
                 cell.approval = "not run"
                 self.touch(cell)
+                self.touch_plan(cell)
 
     def _cells_of_question(self, turn: int | None) -> list[Cell]:
         """Return the model's cells of a question that have run, in order."""
@@ -460,30 +539,28 @@ class Transcript(Conversation):
         for entry in reversed(self.entries):
             if isinstance(entry, Question) and entry.turn not in (None, turn):
                 break
-            if not isinstance(entry, Cell) or entry.turn != turn or entry.number is None:
-                continue
-            if not entry.person and entry.agent_index is None:
+            if isinstance(entry, Cell) and entry.turn == turn and entry.ran_for_question:
                 cells.append(entry)
         return cells[::-1]
 
     def _kernel(self, record: records.Kernel) -> None:
         cell = self._find_cell(record.cell)
-        if (
-            cell is not None
-            and cell.number is not None
-            and cell.started is None
-            and not cell.status
-            and record.since
-            and record.time >= self._since
-        ):
-            cell.started = record.since  # an earlier screen left it running
-            self.running[cell.number] = cell
-            self.touch(cell)
+        if cell is not None and record.since and record.time >= self._since:
+            self._continue_cell(cell, record.since)
         self._note(record)
+
+    def _continue_cell(self, cell: Cell, since: float) -> None:
+        """Note that a cell runs which an earlier screen left running."""
+        if cell.number is None or cell.started is not None or cell.status:
+            return
+        cell.started = since
+        self.running[cell.number] = cell
+        self.touch(cell)
 
     def _notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:
-            if entry.key.startswith("place ") and not entry.removed:
+            is_unrun_cell = records.number_of_entry(entry.key) is not None
+            if is_unrun_cell and not entry.removed:
                 entry.removed = "replaced"
                 self.touch(entry)
         note = Note(level="info", text=record.text)
@@ -491,7 +568,8 @@ class Transcript(Conversation):
         self.opened = note
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        key, number = record.entry_name, record.position
+        key = record.entry_name
+        number = record.position
         if record.kind == "code":
             cell = Cell(
                 author="notebook", person=True, code=record.text, cell_number=number, key=key
@@ -499,12 +577,15 @@ class Transcript(Conversation):
             self._cells_by_number[number] = cell
             self.append(cell)
             return
-        text = record.text[:WORDS]
+        text = record.text[:MAX_NOTEBOOK_TEXT_CHARS]
         if record.kind != "markdown":
-            fence = "`" * max([3, *(len(run) + 1 for run in _TICKS.findall(text))])
+            # A fence must be longer than any run of backticks in the text.
+            longest_run = max(map(len, _BACKTICKS.findall(text)), default=0)
+            fence = "`" * max(3, longest_run + 1)
             text = f"{fence}\n{text}\n{fence}"
-        if (omitted := len(record.text) - WORDS) > 0:
-            text += f"\n\n… {omitted:,} characters left out"
+        omitted_chars = len(record.text) - MAX_NOTEBOOK_TEXT_CHARS
+        if omitted_chars > 0:
+            text += f"\n\n… {omitted_chars:,} characters left out"
         self.append(NotebookWords(author="", named=False, source=text, cell_number=number, key=key))
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:

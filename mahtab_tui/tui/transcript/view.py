@@ -17,8 +17,8 @@ from textual.strip import Strip
 from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
-from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
-from mahtab_tui.tui.rows.markdown import FIGURE
+from mahtab_tui.tui.pictures import HalfBlockCache, PicturePart, PictureWidget, SizedPicture
+from mahtab_tui.tui.rows.markdown import FIGURE_KEY
 from mahtab_tui.tui.rows.row import (
     EDGE,
     Row,
@@ -30,11 +30,11 @@ from mahtab_tui.tui.rows.row import (
     title_strip,
     to_strip,
 )
-from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
+from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
-from mahtab_tui.tui.transcript.output import MIN_CHART_ROWS, PictureSpace, mark_unreadable
-from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
+from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
+from mahtab_tui.tui.transcript.viewport import EntryWindow, RowPosition, Viewport
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -43,39 +43,44 @@ if TYPE_CHECKING:
 ROWS_BESIDE_PICTURE = 13
 """Rows of the screen for the header, a cell's code and changes, the editor and the footer."""
 
-_SHIFT = 32
+_ENTRY_SHIFT_BITS = 32
 
 
 def position_to_number(position: RowPosition) -> int:
-    return position.entry << _SHIFT | position.row
+    """Return a position as one number, which Textual uses as the row of a selection."""
+    return position.entry << _ENTRY_SHIFT_BITS | position.row
 
 
 def number_to_position(number: int) -> RowPosition:
-    return RowPosition(number >> _SHIFT, number & (1 << _SHIFT) - 1)
+    return RowPosition(number >> _ENTRY_SHIFT_BITS, number & (1 << _ENTRY_SHIFT_BITS) - 1)
 
 
-def selected_text(window: Window, entries: int, selection: Selection) -> str:
+def selected_text(window: EntryWindow, entry_count: int, selection: Selection) -> str:
+    """Return a selected text; lines that were wrapped are joined again."""
     start = RowPosition(0, 0)
-    end = RowPosition(entries - 1, 1 << _SHIFT)
+    end = RowPosition(entry_count - 1, 1 << _ENTRY_SHIFT_BITS)
     if selection.start is not None:
         start = number_to_position(max(0, selection.start.y))
     if selection.end is not None:
         end = number_to_position(max(0, selection.end.y))
+
     parts: list[str] = []
-    for entry in range(start.entry, min(end.entry + 1, entries)):
+    for entry in range(start.entry, min(end.entry + 1, entry_count)):
         rows = window.rows(entry)
-        begin = start.row if entry == start.entry else 0
-        stop = min(end.row + 1, len(rows)) if entry == end.entry else len(rows)
-        for number in range(begin, stop):
-            span = selection.get_span(position_to_number(RowPosition(entry, number)))
-            if span is not None:
-                row = rows[number]
-                first, last = span
-                if row.soft:
-                    first = max(first, row.indent)
-                elif parts:
-                    parts.append("\n")
-                parts.append(row.text[first : None if last == -1 else last])
+        first_row = start.row if entry == start.entry else 0
+        end_row = min(end.row + 1, len(rows)) if entry == end.entry else len(rows)
+        for index in range(first_row, end_row):
+            span = selection.get_span(position_to_number(RowPosition(entry, index)))
+            if span is None:
+                continue
+            row = rows[index]
+            span_start, span_end = span
+            if row.soft:
+                span_start = max(span_start, row.indent)
+            elif parts:
+                parts.append("\n")
+            # -1 stands for the end of the row.
+            parts.append(row.text[span_start:] if span_end == -1 else row.text[span_start:span_end])
     return "".join(parts)
 
 
@@ -84,25 +89,32 @@ def can_be_marked(entry: Entry) -> bool:
 
 
 class Marker:
+    """Which entry is marked, and moves the mark."""
+
     def __init__(self, viewport: Viewport) -> None:
         self._viewport = viewport
         self.entry: Entry | None = None
 
     @property
     def marked(self) -> Entry | None:
+        """The marked entry; if there is none, the last visible one becomes it."""
         if self.entry is None:
-            seen = reversed(self._viewport.entries())
-            self.entry = next(filter(can_be_marked, seen), None)
+            for entry in reversed(self._viewport.entries()):
+                if can_be_marked(entry):
+                    self.entry = entry
+                    break
         return self.entry
 
     def keep_visible(self) -> bool:
         """Move the mark after scrolling; return whether it moved."""
-        seen = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
-        if self.entry is None or self.entry in seen or not seen:
+        visible = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
+        if self.entry is None or self.entry in visible or not visible:
             return False
-        above = self._position(self.entry) < self._position(seen[0])
-        first = not self._viewport.following and (above or self._viewport.top == RowPosition(0, 0))
-        self.entry = seen[0] if first else seen[-1]
+        # Scrolling down moves the mark to the first visible entry, scrolling up to the last one.
+        is_above = self._position(self.entry) < self._position(visible[0])
+        is_at_start = self._viewport.top == RowPosition(0, 0)
+        takes_first = not self._viewport.following and (is_above or is_at_start)
+        self.entry = visible[0] if takes_first else visible[-1]
         return True
 
     def next(self, entry: Entry, step: int) -> Entry | None:
@@ -110,34 +122,52 @@ class Marker:
         index = self._position(entry) + step
         while 0 <= index < len(entries) and not can_be_marked(entries[index]):
             index += step
-        return entries[index] if 0 <= index < len(entries) else None
+        if 0 <= index < len(entries):
+            return entries[index]
+        return None
 
     def scrolls_within(self, entry: Entry, step: int) -> bool:
+        """Return whether an entry is higher than the view, and goes on in the direction of `step`."""
         top, end = self._viewport.span(entry)
-        first = self._viewport.first
-        page = self._viewport.page
-        return end - top > page and (end > first + page if step > 0 else top < first)
+        view_top = self._viewport.first
+        view_height = self._viewport.page
+        if end - top <= view_height:
+            return False
+        if step > 0:
+            return end > view_top + view_height
+        return top < view_top
 
     def mark(self, entry: Entry) -> int | None:
-        down = self.entry is None or self._position(entry) > self._position(self.entry)
+        """Mark an entry; return the row to scroll to, None if all of the entry is visible."""
+        moves_down = self.entry is None or self._position(entry) > self._position(self.entry)
         self.entry = entry
         top, end = self._viewport.span(entry)
-        first = self._viewport.first
-        page = self._viewport.page
-        if first <= top and end <= first + page:
+        view_top = self._viewport.first
+        view_height = self._viewport.page
+        if view_top <= top and end <= view_top + view_height:
             return None
-        return end - page if (end - top <= page) == down else top
+        # An entry that fits is shown at the side from which it comes; a higher one from the side at
+        # which reading it begins.
+        fits = end - top <= view_height
+        if fits == moves_down:
+            return end - view_height
+        return top
 
     def _position(self, entry: Entry) -> int:
         return self._viewport.transcript.positions[entry]
 
 
 class SearchMatch(NamedTuple):
+    """A match in an entry."""
+
     entry: int
     number: int
+    """Which match of the entry, from 0."""
 
 
-def match_position(match: SearchMatch, window: Window, pattern: re.Pattern[str]) -> RowPosition:
+def match_position(
+    match: SearchMatch, window: EntryWindow, pattern: re.Pattern[str]
+) -> RowPosition:
     """Return the row of a match; that of the last drawn match if it is not drawn itself."""
     rows = window.rows(match.entry)
     matches_above = 0
@@ -153,11 +183,13 @@ def match_position(match: SearchMatch, window: Window, pattern: re.Pattern[str])
 
 
 class TranscriptSearch:
+    """Finds a text in all entries, also where it is not drawn."""
+
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}
-        self.found: SearchMatch | None = None
+        self.match: SearchMatch | None = None
         self.open = False
         self.pattern: re.Pattern[str] | None = None
 
@@ -174,6 +206,7 @@ class TranscriptSearch:
         if not pattern or window is None:
             return "", None
         find_all = re.compile(pattern).findall
+        # The number of matches in each entry.
         counts = [len(find_all(self._text(entry))) for entry in entries]
         self.pattern = re.compile(pattern, re.IGNORECASE)
         ends = list(accumulate(counts))
@@ -182,7 +215,7 @@ class TranscriptSearch:
             return "nothing found", None
         # Start with the newest match.
         index = total - 1
-        match = self.found
+        match = self.match
         if match is not None:
             if match.number < counts[match.entry]:
                 index = ends[match.entry] - counts[match.entry] + match.number
@@ -190,7 +223,7 @@ class TranscriptSearch:
 
         position = bisect_right(ends, index)
         match = SearchMatch(position, index - ends[position] + counts[position])
-        self.found = match
+        self.match = match
         if can_be_marked(entries[position]):
             self._marker.entry = entries[position]
         row = window.row_number(match_position(match, window, self.pattern))
@@ -205,15 +238,19 @@ class TranscriptSearch:
             if isinstance(entry, Cell):
                 text = f"{text}\n{output_text(entry)}"
             text = text.lower()
-            self._texts[entry] = entry.version, text
+            self._texts[entry] = (entry.version, text)
         return text
 
 
 class TranscriptView(RowsView, PictureWidget, can_focus=True):
+    """A transcript that can be scrolled, marked, selected and searched."""
+
     ALLOW_SELECT = True
 
     height_of_all: var[int] = var(0)
-    room: var[tuple[int, int]] = var((0, 0))
+    """The number of rows with the title."""
+    visible_size: var[tuple[int, int]] = var((0, 0))
+    """Columns and rows for output."""
     greeting: var[GreetingLines] = var(())
     search_progress: var[SearchProgress | None] = var(None)
     """Searches that no other pane shows."""
@@ -224,6 +261,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.marker = Marker(self.viewport)
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
+        self._waits_to_draw = False
         self._visited_count = 0
         """Number of entries when the view last had the focus."""
         self._drawn_hint = ""
@@ -265,7 +303,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.viewport.height = self.size.height
         self.lay_out()
         assert self.viewport.window is not None
-        self.room = (self.viewport.window.width, self.viewport.page)
+        self.visible_size = (self.viewport.window.width, self.viewport.page)
         self._update_scroll()
 
     def _update_scroll(self) -> None:
@@ -274,16 +312,26 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return
         viewport.set_picture_space(self._picture_space())
         self._placing = True
-        greeting = viewport.greeting_rows
+        old_greeting = viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head + len(viewport)
         self.set_row_count(self.height_of_all)
         self.scroll_target_y = self.scroll_y = viewport.first
         self._placing = False
-        if self.marker.keep_visible() | (viewport.greeting_rows != greeting):
+        has_moved_mark = self.marker.keep_visible()
+        if has_moved_mark or viewport.greeting_rows != old_greeting:
             self.refresh()
         self.refresh_changed()
         self._drawings.draw_next()
+        if not self._waits_to_draw and viewport.unfinished_entry() is not None:
+            self._waits_to_draw = True
+            self.set_timer(FRAME_S, self._draw_more)
+
+    def _draw_more(self) -> None:
+        self._waits_to_draw = False
+        entry = self.viewport.unfinished_entry()
+        if entry is not None:
+            self.redraw_entry(entry)
 
     def _picture_space(self) -> PictureSpace:
         """Return what pictures may fill; a terminal with graphics draws figures as they are."""
@@ -309,7 +357,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         entries = self.viewport.transcript.entries
         # A new entry is what the user comes to see.
         if len(entries) > self._visited_count > 0:
-            self.marker.entry = next(filter(can_be_marked, reversed(entries)), None)
+            markable = (entry for entry in reversed(entries) if can_be_marked(entry))
+            self.marker.entry = next(markable, None)
             self.action_scroll_end()
         self.marker.marked  # noqa: B018 (marks an entry)
 
@@ -319,71 +368,88 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.width
         base = self.visual_style.rich_style
+        # The widget is drawn before it knows its size.
         if self._laid_out is None:
-            self.refresh_view()  # the widget is drawn before it knows its size
+            self.refresh_view()
         if self._laid_out is None:
             return Strip.blank(width, base)
-        palette = self._laid_out[1]
+        _, palette = self._laid_out
         if y < TITLE_HEIGHT:
             style = palette.text + BOLD if self.has_focus else palette.muted
             return title_strip(TITLE, base + style, base, width)
         if y < self.head:
             return to_strip(self.viewport.greeting_rows[y - TITLE_HEIGHT], None, width, base)
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
-        if y == self.size.height - 1 and (hint := self.viewport.hint):
+        hint = self.viewport.hint
+        if hint and y == self.size.height - 1:
             return overlay_hint(strip, hint, base + palette.moon, width)
         return strip
 
-    def _strip(self, row: int, width: int, base: Style, palette: Palette) -> Strip:
+    def _strip(self, index: int, width: int, base: Style, palette: Palette) -> Strip:
         assert self.viewport.window is not None
-        drawn = self.viewport[row]
-        position = self.viewport.window.position_at(row)
+        row = self.viewport[index]
+        position = self.viewport.window.position_at(index)
         number = position_to_number(position)
+        # Below the entries are the rows of what runs now.
         if position.entry >= len(self.viewport.transcript.entries):
-            return to_strip(drawn, number, width, base)
+            return to_strip(row, number, width, base)
+
         if self.search.pattern is not None and (self.has_focus or self.search.open):
-            drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
-        entry = self.viewport.transcript.entries[position.entry]
-        marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
+            row = highlight_matches(row, self.search.pattern, palette.moon + REVERSE)
         selection = self.text_selection
-        if selection is not None and (span := selection.get_span(number)) is not None:
+        span = selection.get_span(number) if selection is not None else None
+        if span is not None:
             start, end = span
+            if end == -1:
+                end = len(row.text)
             # The selection style's own text colour is transparent, so keep the text's.
-            ground = self.screen.get_component_rich_style("screen--selection").bgcolor
-            chosen = Style(color=base.color, bgcolor=ground)
-            end = len(drawn.text) if end == -1 else end
-            drawn = drawn._replace(spans=style_range(drawn.spans, start, end, chosen))
-        strip = to_strip(drawn, number, width, base, self._picture_strip(drawn))
-        return mark_strip(strip, base + palette.moon) if marked else strip
+            background = self.screen.get_component_rich_style("screen--selection").bgcolor
+            selected = Style(color=base.color, bgcolor=background)
+            row = row._replace(spans=style_range(row.spans, start, end, selected))
+        strip = to_strip(row, number, width, base, self._picture_strip(row))
+
+        entry = self.viewport.transcript.entries[position.entry]
+        is_marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
+        if is_marked:
+            return mark_strip(strip, base + palette.moon)
+        return strip
 
     def pictures(self) -> Iterator[PicturePart]:
+        # A hint covers the last row, and graphics would cover a selection.
         rows = self._drawn_rows[:-1] if self._drawn_hint else self._drawn_rows
         if self.text_selection is not None:
             rows = []
-        picture_rows = ((y, *row.picture) for y, row in enumerate(rows) if row.picture is not None)
+        picture_rows = []
+        for y, row in enumerate(rows):
+            if row.picture is not None:
+                picture, number = row.picture
+                picture_rows.append((y, picture, number))
+
         # Rows of one picture have the same distance from its first row.
         for _, part in groupby(picture_rows, key=lambda row: (row[1], row[0] - row[2])):
-            (y, picture, top), *others = part
+            (y, picture, top), *other_rows = part
             if self._drawings.get(picture):
-                yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
+                yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(other_rows))
 
-    def _visible_pictures(self) -> Iterable[Picture]:
+    def _visible_pictures(self) -> Iterable[SizedPicture]:
         return dict.fromkeys(row.picture[0] for row in self._drawn_rows if row.picture)
 
     def _picture_strip(self, row: Row) -> Strip | None:
         if row.picture is None:
             return None
         picture, number = row.picture
-        if drawn := self._drawings.get(picture):
-            return drawn[number]
+        strips = self._drawings.get(picture)
+        if strips:
+            return strips[number]
         return Strip.blank(picture.columns, get_palette(self.app).surface)
 
-    def _redraw_picture(self, picture: Picture) -> None:
+    def _redraw_picture(self, picture: SizedPicture) -> None:
         for y, row in enumerate(self._drawn_rows):
-            if row.picture is not None and row.picture[0] == picture:
+            row_picture = row.picture[0] if row.picture is not None else None
+            if row_picture == picture:
                 self.refresh_line(self.scroll_offset.y + self.head + y)
 
-    def _show_picture_text(self, picture: Picture) -> None:
+    def _show_picture_text(self, picture: SizedPicture) -> None:
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
                 self.redraw_entry(entry)
@@ -433,23 +499,25 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.action_scroll_end()
 
     def mark_and_show(self, entry: Entry) -> None:
-        if (row := self.marker.mark(entry)) is not None:
+        row = self.marker.mark(entry)
+        if row is not None:
             self._scroll(row)
         self.refresh()
 
     def action_go_to_cell(self, number: int) -> None:
-        if (cell := self.viewport.transcript.cell(number)) is not None:
+        cell = self.viewport.transcript.cell(number)
+        if cell is not None:
             self.mark_and_show(cell)
         else:
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
     def begin_find(self) -> None:
-        self.search.found = None
+        self.search.match = None
         self.search.open = True
 
-    def find(self, words: str, step: int) -> str:
+    def find(self, query: str, step: int) -> str:
         self.refresh()
-        message, row = self.search.find(re.escape(words.lower()), step)
+        message, row = self.search.find(re.escape(query.lower()), step)
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
         return message
@@ -459,17 +527,20 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.focus()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        if (window := self.viewport.window) is None:
+        window = self.viewport.window
+        if window is None:
             return None
-        return selected_text(window, len(self.viewport.transcript.entries), selection), "\n"
+        entry_count = len(self.viewport.transcript.entries)
+        return selected_text(window, entry_count, selection), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        if event.chain > 1:  # Textual would select everything
+        # Textual would select everything.
+        if event.chain > 1:
             event.prevent_default()
         elif event.button == RIGHT_BUTTON or self.text_selection:
             return
-        elif FIGURE in event.style.meta:
-            self.action_go_to_cell(event.style.meta[FIGURE])
+        elif FIGURE_KEY in event.style.meta:
+            self.action_go_to_cell(event.style.meta[FIGURE_KEY])

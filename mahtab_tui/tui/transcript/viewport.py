@@ -16,13 +16,20 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
-from mahtab_tui.tui.transcript.output import DEFAULT_SPACE, PictureSpace
+from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
 if TYPE_CHECKING:
     from mahtab_tui.search.tree import SearchProgress
 
 
+MAX_CACHED_ENTRIES = 64
+EXACT_PAGES = 4
+"""Over up to this number of pages, rows are counted exactly when the user scrolls."""
+
+
 class Heights:
+    """The heights of all entries in rows, with sums that are computed when they are needed."""
+
     def __init__(self) -> None:
         self._heights: list[int] = []
         self._ends: list[int] = []
@@ -44,10 +51,14 @@ class Heights:
             del self._ends[index:]
 
     def rows_before(self, index: int) -> int:
+        """Return the number of rows above an entry."""
         ends = self._ends
         if len(ends) < index:
-            new = islice(self._heights, len(ends), None)
-            ends += islice(accumulate(new, initial=ends[-1] if ends else 0), 1, None)
+            last_end = ends[-1] if ends else 0
+            added_heights = islice(self._heights, len(ends), None)
+            # The first sum is `last_end`, which is already there.
+            sums = accumulate(added_heights, initial=last_end)
+            ends += islice(sums, 1, None)
         return ends[index - 1] if index else 0
 
     def find(self, row: int) -> tuple[int, int]:
@@ -56,15 +67,16 @@ class Heights:
         return index, row - self.rows_before(index)
 
 
-CACHED = 64
-
-
 class RowPosition(NamedTuple):
+    """A row of an entry, both counted from 0."""
+
     entry: int
     row: int
 
 
-class Window:
+class EntryWindow:
+    """Lays out entries in one width; those that were not laid out have estimated heights."""
+
     def __init__(
         self,
         entries: Sequence[Entry],
@@ -77,7 +89,7 @@ class Window:
         self.width = width
         self.palette = palette
         self._heights = Heights()
-        self._drawn: dict[int, EntryRows] = {}
+        self._cached_rows: dict[int, EntryRows] = {}
 
     @property
     def total(self) -> int:
@@ -96,7 +108,7 @@ class Window:
         self.width = width
         self.palette = palette
         self.space = space
-        self._drawn.clear()
+        self._cached_rows.clear()
 
     def redraw_from(
         self, top: RowPosition, width: int, palette: Palette, space: PictureSpace
@@ -115,15 +127,21 @@ class Window:
 
     def rows(self, position: int) -> EntryRows:
         """Lay out an entry, which makes its height exact."""
-        drawn = self._drawn.pop(position, None)
-        if drawn is None:
-            drawn = EntryRows(self._entries[position], self.width, self.palette, self.space)
-            if len(self._drawn) >= CACHED:
-                del self._drawn[next(iter(self._drawn))]
-        self._drawn[position] = drawn
-        drawn.update()
-        self._heights.set(position, len(drawn))
-        return drawn
+        rows = self._cached_rows.pop(position, None)
+        if rows is None:
+            rows = EntryRows(self._entries[position], self.width, self.palette, self.space)
+            if len(self._cached_rows) >= MAX_CACHED_ENTRIES:
+                least_recent = next(iter(self._cached_rows))
+                del self._cached_rows[least_recent]
+        self._cached_rows[position] = rows
+        rows.update()
+        self._heights.set(position, len(rows))
+        return rows
+
+    def is_complete(self, position: int) -> bool:
+        """Return whether an entry is drawn completely, if it is laid out."""
+        rows = self._cached_rows.get(position)
+        return rows is None or rows.is_complete
 
     def row_number(self, position: RowPosition) -> int:
         return self._heights.rows_before(position.entry) + position.row
@@ -133,7 +151,7 @@ class Window:
         return RowPosition(*self._heights.find(max(0, row)))
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
-        """Return the position so many rows above, laying out what lies between."""
+        """Return the position a number of rows above, laying out what lies between."""
         entry = position.entry
         row = position.row - rows
         while row < 0 and entry > 0:
@@ -143,7 +161,9 @@ class Window:
 
     def row(self, position: RowPosition) -> Row:
         rows = self.rows(position.entry)
-        return rows[position.row] if position.row < len(rows) else Row()
+        if position.row < len(rows):
+            return rows[position.row]
+        return Row()
 
     def measure(self, positions: range, height: int) -> None:
         """Lay out entries up to a height."""
@@ -158,10 +178,6 @@ class Window:
         return [number for number in range(len(rows)) if not rows[number].soft]
 
 
-EXACT_PAGES = 4
-"""Pages up to which rows are counted exactly."""
-
-
 class Viewport:
     """Computes the visible rows. Call `lay_out` before accessing rows, and `settle` after
     changes."""
@@ -173,21 +189,23 @@ class Viewport:
         self.loads = 0
         """Cells that load files at the start."""
         self.search_progress: SearchProgress | None = None
-        self.window: Window | None = None
+        self.window: EntryWindow | None = None
         self.top = RowPosition(0, 0)
         self.following = True
         self.greeting_rows: list[Row] = []
         self.height = 0
         self.picture_space = DEFAULT_SPACE
         self._read_entry: Entry | None = None
-        self._seen = 0
-        """Entries when the user scrolled up."""
+        self._seen_entry_count = 0
+        """The number of entries when the user scrolled up."""
 
     def fold(self, records: Sequence[Record]) -> bool:
-        doing = self.transcript.activity
+        """Return whether something is drawn differently now."""
+        old_activity = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.pop_changed()
-        if self.window is None or not (changed or self.transcript.activity is not doing):
+        has_changed = bool(changed) or self.transcript.activity is not old_activity
+        if self.window is None or not has_changed:
             return False
         self.window.update_heights(changed)
         return True
@@ -203,7 +221,7 @@ class Viewport:
         """Lay out, keeping the top line."""
         columns = text_columns(width)
         if self.window is None:
-            self.window = Window(self.transcript.entries, columns, palette, self.picture_space)
+            self.window = EntryWindow(self.transcript.entries, columns, palette, self.picture_space)
             self.transcript.pop_changed()
             self.window.update_heights(range(len(self.transcript.entries)))
         elif (columns, palette) != (self.window.width, self.window.palette):
@@ -215,7 +233,7 @@ class Viewport:
         if self.window is not None and self.window.space != space:
             self._redraw(self.window, self.window.width, self.window.palette)
 
-    def _redraw(self, window: Window, columns: int, palette: Palette) -> None:
+    def _redraw(self, window: EntryWindow, columns: int, palette: Palette) -> None:
         if self.following:
             window.redraw(columns, palette, self.picture_space)
         else:
@@ -223,17 +241,23 @@ class Viewport:
 
     @property
     def head(self) -> int:
+        """The number of rows above the entries."""
         return TITLE_HEIGHT + len(self.greeting_rows)
 
     @property
     def page(self) -> int:
+        """The number of rows for entries."""
         return max(1, self.height - self.head)
 
     @property
     def first(self) -> int:
-        return 0 if self.window is None else self.window.row_number(self.top)
+        """The number of the first visible row."""
+        if self.window is None:
+            return 0
+        return self.window.row_number(self.top)
 
     def settle(self) -> None:
+        """Lay out what is visible, after which the position of the top row is exact."""
         window = self.window
         assert window is not None
         self.greeting_rows = self._greeting_rows(window)
@@ -241,11 +265,12 @@ class Viewport:
         if self.following:
             window.measure(range(count - 1, -1, -1), self.page)
             self.top = window.position_at(len(self) - self.page)
-            if (beginning := self._reading_position(window)) is not None:
-                self.top = min(self.top, beginning)
+            reading_position = self._reading_position(window)
+            if reading_position is not None:
+                self.top = min(self.top, reading_position)
         window.measure(range(self.top.entry, count), self.top.row + self.page)
 
-    def _greeting_rows(self, window: Window) -> list[Row]:
+    def _greeting_rows(self, window: EntryWindow) -> list[Row]:
         entries = self.transcript.entries
 
         def is_early(entry: Entry) -> bool:
@@ -261,37 +286,44 @@ class Viewport:
         if entries:
             rows.append(Row())
             available_rows = max(available_rows // 2, available_rows - window.total)
-        if len(rows) > available_rows:  # the blank row above goes first
+        # If they do not fit, the blank row above goes first.
+        if len(rows) > available_rows:
             rows = [*rows[1:available_rows], Row()] if entries else rows[1:]
         return rows[:available_rows]
 
-    def _reading_position(self, window: Window) -> RowPosition | None:
+    def _reading_position(self, window: EntryWindow) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
-        last = len(self.transcript.entries) - 1
+        last_index = len(self.transcript.entries) - 1
         if self._last_entry in (None, self._read_entry):
             return None
         if self.transcript.opened is not None:
             return RowPosition(self.transcript.positions[self.transcript.opened], 0)
-        if (row := window.rows(last).reading_start) is None:
+        row = window.rows(last_index).reading_start
+        if row is None:
             return None
-        return RowPosition(last, row if row > self.page // 2 else 0)
+        # If it is near the beginning of the entry, this is shown, too.
+        return RowPosition(last_index, row if row > self.page // 2 else 0)
 
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Distant rows are estimated."""
+        """Make a row the first visible one. Distant rows are estimated."""
         window = self.window
         assert window is not None
-        up = window.row_number(self.top) - row
-        if 0 < up <= EXACT_PAGES * self.page:
-            position = window.up(self.top, up)
-        elif (position := window.position_at(row)).entry < len(self.transcript.entries):
-            below = window.row_number(RowPosition(position.entry + 1, 0)) - row
-            inner = max(0, len(window.rows(position.entry)) - below)
-            position = RowPosition(position.entry, inner)
+        rows_up = window.row_number(self.top) - row
+        if 0 < rows_up <= EXACT_PAGES * self.page:
+            position = window.up(self.top, rows_up)
+        else:
+            position = window.position_at(row)
+            if position.entry < len(self.transcript.entries):
+                # Laying the entry out may change its height; its end stays where it was.
+                entry_end = window.row_number(RowPosition(position.entry + 1, 0))
+                rows_to_end = entry_end - row
+                entry_row = max(0, len(window.rows(position.entry)) - rows_to_end)
+                position = RowPosition(position.entry, entry_row)
         self.go(position, following=at_end)
 
     def go(self, position: RowPosition, *, following: bool) -> None:
         if self.following and not following:
-            self._seen = len(self.transcript.entries)
+            self._seen_entry_count = len(self.transcript.entries)
         self.top = position
         self.following = following
         self.transcript.opened = None
@@ -299,10 +331,14 @@ class Viewport:
 
     @property
     def _last_entry(self) -> Entry | None:
-        return self.transcript.entries[-1] if self.transcript.entries else None
+        if self.transcript.entries:
+            return self.transcript.entries[-1]
+        return None
 
     def __len__(self) -> int:
-        return 0 if self.window is None else self.window.total + len(self._tail())
+        if self.window is None:
+            return 0
+        return self.window.total + len(self._tail())
 
     def __getitem__(self, row: int) -> Row:
         assert self.window is not None
@@ -310,30 +346,46 @@ class Viewport:
         if position.entry < len(self.transcript.entries):
             return self.window.row(position)
         tail = self._tail()
-        return tail[position.row] if position.row < len(tail) else Row()
+        if position.row < len(tail):
+            return tail[position.row]
+        return Row()
 
     def _tail(self) -> list[Row]:
+        """Return the rows below the entries: what runs now."""
         assert self.window is not None
         palette = self.window.palette
         rows = []
         if self.search_progress is not None:
             rows += search_rows(self.search_progress, self.window.width, palette)
-        if (activity := self.transcript.activity) is not None:
+        activity = self.transcript.activity
+        if activity is not None:
             rows += activity_rows(activity, palette)
         return rows
 
     def entries(self) -> list[Entry]:
+        """Return the visible entries."""
         if self.window is None:
             return []
-        first = self.window.position_at(self.first).entry
-        last = self.window.position_at(self.first + self.page - 1).entry
-        return self.transcript.entries[first : last + 1]
+        first_entry = self.window.position_at(self.first).entry
+        last_entry = self.window.position_at(self.first + self.page - 1).entry
+        return self.transcript.entries[first_entry : last_entry + 1]
+
+    def unfinished_entry(self) -> Entry | None:
+        """Return a visible entry of which some is not drawn yet; None if there is none."""
+        for entry in self.entries():
+            position = self.transcript.positions[entry]
+            if self.window is not None and not self.window.is_complete(position):
+                return entry
+        return None
 
     def entry_at(self, y: int) -> Entry | None:
         if self.window is None or y < self.head:
             return None
         index = self.window.position_at(self.first + y - self.head).entry
-        return next(iter(self.transcript.entries[index : index + 1]), None)
+        entries = self.transcript.entries
+        if index < len(entries):
+            return entries[index]
+        return None
 
     def span(self, entry: Entry) -> tuple[int, int]:
         """Return the first row without the gap, and the row after the last."""
@@ -345,20 +397,28 @@ class Viewport:
 
     @property
     def is_running(self) -> bool:
-        waits = self.transcript.activity is not None or self.search_progress is not None
-        return waits or bool(self.transcript.running)
+        """Whether something is drawn that changes with time."""
+        if self.transcript.activity is not None or self.search_progress is not None:
+            return True
+        return bool(self.transcript.running)
 
     def shows(self, code: str) -> bool:
+        """Return whether all of the waiting code is visible."""
         if self.window is None or not is_drawn_whole(code):
             return False
-        cells = (entry for entry in reversed(self.transcript.entries) if isinstance(entry, Cell))
-        for entry in cells:
-            if entry.approval == "waiting" and entry.code.strip("\n") == code.strip("\n"):
+        for entry in reversed(self.transcript.entries):
+            if not isinstance(entry, Cell) or entry.approval != "waiting":
+                continue
+            if entry.code.strip("\n") == code.strip("\n"):
                 top, end = self.span(entry)
                 return self.first <= top - entry.gap and end <= self.first + self.page
         return False
 
     @property
     def hint(self) -> str:
-        has_new = self.following or len(self.transcript.entries) > self._seen
-        return " ↓ more " if has_new and len(self) > self.first + self.page else ""
+        """Tells that there is something new below what is visible."""
+        has_new = self.following or len(self.transcript.entries) > self._seen_entry_count
+        has_rows_below = len(self) > self.first + self.page
+        if has_new and has_rows_below:
+            return " ↓ more "
+        return ""

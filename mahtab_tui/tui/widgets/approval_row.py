@@ -26,17 +26,43 @@ from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
 from mahtab_tui.tui.theme import GUESTS, Palette
-from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART, Chip, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART_CLASS, Chip, PromptRow
 
 RESERVED_LINES = 9
 """Rows besides the code: header, question, answers, input and keys."""
-LONGEST, MOST_LINES = 100_000, 2_000
-"""Characters of code to show, parse or edit, and lines to edit."""
+MAX_CODE_CHARS = 100_000
+"""Longer code is shown cut, and can be neither parsed nor edited."""
+MAX_EDITED_LINES = 2_000
+_SEARCH_FUNCTIONS = frozenset(("rlm", "arlm", "Searcher"))
+_MAX_TOOLS_CHARS = 80
+_TITLE_CHARS = 40
+_CHIPS = (
+    Chip("run", "y", "bold $background on $good", " y run "),
+    Chip("edit", "e", "$background on $person", " e edit "),
+    Chip("skip", "n", "$background on $moon", " n skip "),
+    Chip("all", "a", "$foreground on $panel", " a run all from now on ", " a all "),
+    Chip("rules", "r", "$foreground on $panel", " r rule "),
+    Chip("stop", "escape", "$foreground on $panel", " esc stop ", " esc "),
+)
+_CODE_ONLY = ("edit", "all", "rules")
+_RULE_HINTS = {
+    True: "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks",
+    False: "runs exactly this call with these arguments without asking, whatever it does",
+}
+"""By whether the rule allows read-only code."""
+_HINTS = {
+    "reason": "say why, or nothing · Enter skips · Esc back",
+    "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
+    "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
+}
 
 
 class WaitingCodeRows(list[Row]):
+    """The rows of highlighted code."""
+
     code = ""
     lines: Sequence[int] = ()
+    """The number of each row's line, from 1; rows of a wrapped line have the same."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         from mahtab_tui.tui.rows.code import PYTHON, code_rows
@@ -57,13 +83,14 @@ class WaitingCode(RowsView):
         self._code = WaitingCodeRows()
         super().__init__(self._code, id="waiting")
         self.end_seen = False
-        self._count = 0
+        self._line_count = 0
         self._is_cut = False
 
     def show(self, code: str) -> None:
-        self._count = code.count("\n") + 1
-        self._code.code = code[:LONGEST]
-        self._is_cut, self.end_seen = len(code) > LONGEST, False
+        self._line_count = code.count("\n") + 1
+        self._code.code = code[:MAX_CODE_CHARS]
+        self._is_cut = len(code) > MAX_CODE_CHARS
+        self.end_seen = False
         self.scroll_to(y=0, animate=False, immediate=True)
         self.reload()
         self.refresh(layout=True)
@@ -74,20 +101,24 @@ class WaitingCode(RowsView):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """At most half of the screen, so that the answers stay visible."""
-        most = max(1, min(viewport.height // 2, viewport.height - RESERVED_LINES))
-        beginning = self._code.code[: most * max(1, width)].split("\n", most)
-        return max(1, min(sum(1 + len(line) // max(1, width) for line in beginning), most))
+        max_height = max(1, min(viewport.height // 2, viewport.height - RESERVED_LINES))
+        # Only the beginning is counted: more cannot be visible.
+        max_chars = max_height * max(1, width)
+        lines = self._code.code[:max_chars].split("\n", max_height)
+        height = sum(1 + len(line) // max(1, width) for line in lines)
+        return max(1, min(height, max_height))
 
     @property
     def visible_lines(self) -> str:
         """Such as ``lines 1–14 of 60``."""
-        lines, first = self._code.lines, self.scroll_offset.y
-        last = min(first + self.size.height, len(lines))
-        if first >= last:
+        lines = self._code.lines
+        first_row = self.scroll_offset.y
+        end_row = min(first_row + self.size.height, len(lines))
+        if first_row >= end_row:
             return ""
-        visible = f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}"
+        visible = f"lines {lines[first_row]:,}–{lines[end_row - 1]:,} of {self._line_count:,}"
         if self._is_cut:
-            visible += f", too long: only the first {LONGEST:,} characters are shown"
+            visible += f", too long: only the first {MAX_CODE_CHARS:,} characters are shown"
         return visible
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -101,52 +132,38 @@ class WaitingCode(RowsView):
             self.post_message(self.Scrolled())
 
 
-_SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
-_MAX_SHOWN = 80
-
-
 def find_search_tools(code: str) -> str:
+    """Return the names of the functions that a search in the code may call."""
     if "tools" not in code:  # avoids loading the parser
         return ""
-    if len(code) > LONGEST:
+    if len(code) > MAX_CODE_CHARS:
         return "all of its tools="
-    tree, found = parse_plain_python(code), list[str]()
-    for node in ast.walk(tree) if tree is not None else ():
-        match node:
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=given) if (
-                name in _SEARCHES
-            ):
-                found += [ast.unparse(each.value) for each in given if each.arg in ("tools", None)]
-    names = ", ".join(dict.fromkeys(found))
-    return names if len(names) <= _MAX_SHOWN else names[:_MAX_SHOWN] + "…"
+    tree = parse_plain_python(code)
+    if tree is None:
+        return ""
+
+    expressions: list[str] = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in _SEARCH_FUNCTIONS:
+                for keyword in node.keywords:
+                    # The keyword of **options has no name, and may contain tools.
+                    if keyword.arg in ("tools", None):
+                        expressions.append(ast.unparse(keyword.value))
+    names = ", ".join(dict.fromkeys(expressions))
+    if len(names) > _MAX_TOOLS_CHARS:
+        return names[:_MAX_TOOLS_CHARS] + "…"
+    return names
 
 
 Action = Literal["run", "skip", "all", "stop"]
 
-_BEGINNING = 40
-_CHIPS = (
-    Chip("run", "y", "bold $background on $good", " y run "),
-    Chip("edit", "e", "$background on $person", " e edit "),
-    Chip("skip", "n", "$background on $moon", " n skip "),
-    Chip("all", "a", "$foreground on $panel", " a run all from now on ", " a all "),
-    Chip("rules", "r", "$foreground on $panel", " r rule "),
-    Chip("stop", "escape", "$foreground on $panel", " esc stop ", " esc "),
-)
-_CODE_ONLY = ("edit", "all", "rules")
-
-_RULE_HINTS = {
-    True: "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks",
-    False: "runs exactly this call with these arguments without asking, whatever it does",
-}
-"""By whether the rule allows read-only code."""
-_HINTS = {
-    "reason": "say why, or nothing · Enter skips · Esc back",
-    "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
-    "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
-}
-
 
 class EditedCode(CodeArea):
+    """The editor of waiting code."""
+
     def may_run(self) -> bool:
         """Let Enter at the end run a block, which was complete before."""
         return super().may_run() or (
@@ -155,6 +172,8 @@ class EditedCode(CodeArea):
 
 
 class RulesToWrite(Static, can_focus=True):
+    """Shows rules; Enter confirms that they are written."""
+
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "write", show=False)]
 
     rules: tuple[str, ...] = ()
@@ -169,6 +188,9 @@ class RulesToWrite(Static, can_focus=True):
 
 
 class ApprovalRow(PromptRow[Approval]):
+    """Asks whether code may run. Its parts are the chips, a reason to skip the code, an editor, and
+    the rules that would let it run."""
+
     record_type = Approval
     answer_chips = _CHIPS
 
@@ -180,43 +202,38 @@ class ApprovalRow(PromptRow[Approval]):
         reason: str = ""
         rules: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        editor_is_empty: Callable[[], bool],
-        is_code_visible: Callable[[str], bool],
-        clock: Callable[[], float] = time.monotonic,
-        rules_for: Callable[[str], tuple[str, ...]] = lambda code: (),
-    ) -> None:
-        """is_code_visible: whether the transcript shows all of the code; else the row does.
-        rules_for: rules that would let code like this run."""
-        super().__init__(editor_is_empty, clock)
+    @dataclass
+    class RulesWanted(Message):
+        """The user wants rules that would let code like this run; `show_rules` shows them."""
+
+        row: ApprovalRow
+        request: str
+        code: str
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: in seconds."""
+        super().__init__(clock)
         self._clock = clock
-        self._keys_from = 0.0
-        """When Enter counts in the part that was opened."""
-        self._is_code_visible = is_code_visible
-        self._rules_for = rules_for
-        self._refused = ""
-        self._loaded = False
-        self._hidden: list[str] = []
+        self._accept_enter_from = 0.0
+        """The time, on the clock, from which Enter counts in the part that was opened."""
+        self._refusal = ""
+        """Why the code cannot be edited, or no rule can be written for it."""
+        self._is_code_loaded = False
+        """Whether the editor has the code."""
+        self._hidden_characters: list[str] = []
         self._code = WaitingCode()
         self._has_code = False
         self._tools = ""
-        self._unread: Action | None = None
+        """The names of functions that a search in the code may call."""
+        self._unconfirmed: Action | None = None
         """An answer given before the end was visible; it counts when repeated."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
         yield self._code
         yield self._chips
-        yield LineInput(id="reason", classes=PART, compact=True, placeholder="why not?")
-        yield EditedCode(id="edited").add_class(PART)
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        # The transcript gets its size only after the layout.
-        self.screen.screen_layout_refresh_signal.subscribe(
-            self, lambda _: self.call_after_refresh(self._update_code_display)
-        )
+        yield LineInput(id="reason", classes=PART_CLASS, compact=True, placeholder="why not?")
+        yield EditedCode(id="edited").add_class(PART_CLASS)
 
     def show(self, record: Approval) -> None:
         self.query_one("#reason", LineInput).value = ""
@@ -224,55 +241,79 @@ class ApprovalRow(PromptRow[Approval]):
             self.set_class(role == _role(record), role)
         is_code = record.is_code is not False
         self._chips.offer([chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY])
-        self._has_code, self._unread, self._loaded, self._refused = False, None, False, ""
-        self._hidden = sorted(symbols(record.text))[:3]
+        self._has_code = False
+        self._unconfirmed = None
+        self._is_code_loaded = False
+        self._refusal = ""
+        self._hidden_characters = sorted(symbols(record.text))[:3]
         self._tools = find_search_tools(record.text)
         self._code.show(record.text.strip("\n"))
         self.show_part("chips")
 
-    def _update_code_display(self) -> None:
-        """Show the code once it is not visible above, then until it is answered: nothing jumps."""
-        if self.display and self._shown and self._part == "chips" and not self._has_code:
-            self._has_code = self._code.display = not self._is_code_visible(
-                self._requests[self._shown].text
-            )
+    @property
+    def code_to_show(self) -> str:
+        """The code that waits, unless the row shows it already or an answer is being typed."""
+        if self._has_code or not (self.display and self._current and self._part == "chips"):
+            return ""
+        return self._requests[self._current].text
+
+    def show_code(self) -> None:
+        """Show the code, because nothing above does, until it is answered: nothing jumps."""
+        self._has_code = True
+        self._code.display = True
 
     @on(WaitingCode.Scrolled)
     def _scrolled(self) -> None:
-        self.focus_moved()
+        if self._requests:
+            self.refresh_question()
 
     @property
     def scrolled(self) -> Widget | None:
-        return self._code if self._code.display and self._part == "chips" else None
+        if self._code.display and self._part == "chips":
+            return self._code
+        return None
 
-    def action_scroll_content(self, how: str) -> None:
-        self._unread = None
-        super().action_scroll_content(how)
+    def action_scroll_content(self, direction: str) -> None:
+        self._unconfirmed = None
+        super().action_scroll_content(direction)
 
     def show_part(self, part: str) -> None:
         self._code.display = self._has_code and part != "edited"
         super().show_part(part)
 
     def refresh_question(self) -> None:
-        record, count = self._requests[self._shown], len(self._requests)
-        role, end_seen = _role(record), self._code.end_seen
-        part = f"1/{count}" if count > 1 else ""
+        record = self._requests[self._current]
+        role = _role(record)
+        author = clean(record.party or "") if role else ""
+
+        # One of several blocks of an answer, or else of several requests.
+        count = len(self._requests)
+        position = f"1/{count}" if count > 1 else ""
         if record.block is not None and (record.blocks or 0) > 1:
-            part = f"{record.block + 1}/{record.blocks}"
-        seen = self._code.visible_lines if self._code.display else ""
-        more, style = "" if end_seen else "PgDn shows more", "$muted"
-        if self._unread is not None:
-            more, style = "press it again to answer without reading the rest", "$bad"
-        why = clean(record.why or "") if self._part == "chips" else ""
-        tools, hidden = clean(self._tools), " ".join(self._hidden)
+            position = f"{record.block + 1}/{record.blocks}"
+        title = ""
+        if position:
+            title = f"{position}  {one_line(record.text.strip())[:_TITLE_CHARS]}"
+
+        end_seen = self._code.end_seen
+        visible_lines = self._code.visible_lines if self._code.display else ""
+        scroll_hint = "" if end_seen else "PgDn shows more"
+        scroll_style = "$muted"
+        if self._unconfirmed is not None:
+            scroll_hint = "press it again to answer without reading the rest"
+            scroll_style = "$bad"
+
+        reason = clean(record.why or "") if self._part == "chips" else ""
+        tools = clean(self._tools)
+        hidden = " ".join(self._hidden_characters)
         self._show(
-            (clean(record.party or "") if role else "", f"${role}"),
-            (part and f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"),
-            (seen, "$muted" if end_seen else "$moon"),
-            (seen and more, style),
+            (author, f"${role}"),
+            (title, "$moon"),
+            (visible_lines, "$muted" if end_seen else "$moon"),
+            (visible_lines and scroll_hint, scroll_style),
             (_HINTS.get(self._part, ""), "$muted"),
-            (self._refused, "$moon"),
-            (why and f"asks before it runs: {why}", "$muted"),
+            (self._refusal, "$moon"),
+            (reason and f"asks before it runs: {reason}", "$muted"),
             (tools and f"the search may call {tools} without asking again", "$moon"),
             (hidden and f"contains hidden characters: {hidden}", "$bad"),
         )
@@ -292,18 +333,21 @@ class ApprovalRow(PromptRow[Approval]):
                 self._edit(self._requests[request].text)
             case "rules":
                 code = self._requests[request].text
-                self._show_rules(self._rules_for(code) if len(code) <= LONGEST else ())
+                if len(code) <= MAX_CODE_CHARS:
+                    self.post_message(self.RulesWanted(self, request, code))
+                else:
+                    self.show_rules(request, ())
             case "run" | "all" | "stop" as action:
                 self._decide(action)
 
     def _edit(self, code: str) -> None:
         """Load the code once, unless that would take seconds."""
-        if len(code) > LONGEST or code.count("\n") > MOST_LINES:
-            self._refused = f"too long to be edited here: at most {MOST_LINES:,} lines"
+        if len(code) > MAX_CODE_CHARS or code.count("\n") > MAX_EDITED_LINES:
+            self._refusal = f"too long to be edited here: at most {MAX_EDITED_LINES:,} lines"
             self.refresh_question()
             return
-        if not self._loaded:
-            self._loaded = True
+        if not self._is_code_loaded:
+            self._is_code_loaded = True
             edited = self.query_one("#edited", CodeArea)
             edited.load_text(clean(code))
             edited.move_cursor(edited.document.end)
@@ -313,19 +357,19 @@ class ApprovalRow(PromptRow[Approval]):
         self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()
     ) -> None:
         """Ignored if nothing waits any more."""
-        shown = self._code.display and code is None and action in ("run", "all")
-        if shown and not self._code.end_seen and self._unread != action:
-            self._unread = action
+        runs_shown_code = self._code.display and code is None and action in ("run", "all")
+        if runs_shown_code and not self._code.end_seen and self._unconfirmed != action:
+            self._unconfirmed = action
             # Otherwise the same key, pressed again too early, would go to the editor.
             self._focused_by_user = True
             self.refresh_question()
             return
-        if request := self._shown:
+        if request := self._current:
             self.post_message(self.Decided(request, action, code, reason, rules))
             self.forget(request)
 
     def go_to(self, part: str) -> None:
-        self._keys_from = self._clock() + IGNORE_KEYS_S
+        self._accept_enter_from = self._clock() + IGNORE_KEYS_S
         super().go_to(part)
 
     @on(Input.Submitted)
@@ -333,32 +377,50 @@ class ApprovalRow(PromptRow[Approval]):
         event.stop()
         self._decide("skip", reason=event.value.strip())
 
-    def _show_rules(self, rules: tuple[str, ...]) -> None:
-        self._refused = "" if rules else "no rule can let this code run without asking"
+    def show_rules(self, request: str, rules: tuple[str, ...]) -> None:
+        """Show rules that would let code run, for the user to confirm.
+
+        Args:
+            request: The question for which they were made; ignored if it is answered.
+            rules: Empty if no rule can be made.
+        """
+        if request != self._current:
+            return
+        if rules:
+            self._refusal = ""
+        else:
+            self._refusal = "no rule can let this code run without asking"
         if rules and not self.query("#rules"):
-            self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
-        for shown in self.query(RulesToWrite):
-            shown.rules = rules
-            hints = [_RULE_HINTS[rule.endswith(READ_ONLY)] for rule in rules]
-            lines = map("  {}\n  {}".format, rules, hints)
-            shown.update("\n".join(lines))
+            self.mount(RulesToWrite(id="rules", classes=PART_CLASS, markup=False))
+        for part in self.query(RulesToWrite):
+            part.rules = rules
+            lines = []
+            for rule in rules:
+                hint = _RULE_HINTS[rule.endswith(READ_ONLY)]
+                lines.append(f"  {rule}\n  {hint}")
+            part.update("\n".join(lines))
         self.go_to("rules" if rules else "chips")
 
     @on(RulesToWrite.Confirmed)
     def _rules_confirmed(self, event: RulesToWrite.Confirmed) -> None:
         event.stop()
-        if self._part == "rules" and self._clock() >= self._keys_from:
+        if self._part == "rules" and self._clock() >= self._accept_enter_from:
             self._decide("run", rules=event.rules)
 
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:
         event.stop()
-        if self._clock() < self._keys_from:  # the key that opened the editor was pressed twice
+        if self._clock() < self._accept_enter_from:
+            # The key that opened the editor was pressed twice.
             return
-        # If not, the key was pressed twice, and other code is waiting now.
-        if self._part == "edited" and (code := event.text.rstrip()):
+        # If another part is open, Enter was pressed twice, and other code is waiting now.
+        code = event.text.rstrip()
+        if self._part == "edited" and code:
             self._decide("run", code=code)
 
 
 def _role(record: Approval) -> str:
-    return "" if record.guest is None else GUESTS[record.guest % len(GUESTS)]
+    """Return the colour of the agent that wants to run the code; empty for the model."""
+    if record.guest is None:
+        return ""
+    return GUESTS[record.guest % len(GUESTS)]

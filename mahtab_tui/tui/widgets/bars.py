@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -27,11 +26,14 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Window
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
-NARROW = 100
+NARROW_HEADER_WIDTH = 100
+"""In a narrower header, the session's name and details are left out."""
+HELP_ID = "help"
+"""Of the command whose key is always shown."""
 TRANSCRIPT_TAB_TEXT = "transcript    "
 
-FULL = 0.8
-"""Share of the model's window from which to warn."""
+WINDOW_WARNING_SHARE = 0.8
+"""From this share of the model's window, the header warns."""
 
 _STATES = {
     "starting": ("◌", "$moon"),
@@ -39,7 +41,7 @@ _STATES = {
     "busy": ("●", "$moon"),
     "dead": ("✗", "$bad"),
 }
-_APPROVAL = {
+_APPROVAL_TEXTS = {
     "ask": "ask first",
     "review": "review changes",
     "auto": "auto-run",
@@ -50,25 +52,40 @@ _APPROVAL = {
 def short_number(number: float) -> str:
     """Format ``980``, ``12.4k``, ``3.1M``."""
     if number >= 999_950:
-        return f"{number / 1e6:.1f}M"
-    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
+        return f"{number / 1e6:,.1f}M"
+    if number >= 1_000:
+        return f"{number / 1e3:.1f}k"
+    return str(int(number))
 
 
 def environment_name(executable: str) -> str:
+    """Return the name of a Python's virtual environment; empty if it seems to have none."""
     folder = PurePath(executable).parent
     name = folder.parent.name
-    return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
+    is_environment = folder.name == "bin" and (name.startswith(".") or "venv" in name)
+    return name if is_environment else ""
 
 
-def _shorten(names: Sequence[Content], by: int) -> list[Content]:
+def _shorten(names: Sequence[Content], excess_cells: int) -> list[Content]:
     """Shorten the longest names, so that approval and costs stay visible."""
-    lengths = [name.cell_length for name in names]
-    room = max(0, sum(lengths) - by)
-    most = max(room // len(names), room - sum(lengths) + max(lengths))
-    return [name.truncate(most, ellipsis=True) for name in names]
+    widths = [name.cell_length for name in names]
+    available_cells = max(0, sum(widths) - excess_cells)
+    # If shortening the longest one is enough, the others keep their widths.
+    shortened_longest = max(widths) - sum(widths) + available_cells
+    max_width = max(available_cells // len(names), shortened_longest)
+    return [name.truncate(max_width, ellipsis=True) for name in names]
+
+
+class HeaderFolds(NamedTuple):
+    """What the header knows from records, besides its own fields."""
+
+    activities: Activities
+    pending: PendingRequests
 
 
 class HeaderBar(Widget):
+    """Shows the model, approval, costs, and what the kernel and the model do."""
+
     session_name: reactive[str] = reactive("")
     model: reactive[str] = reactive("")
     approval: reactive[str] = reactive("ask")
@@ -76,139 +93,173 @@ class HeaderBar(Widget):
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
     window: reactive[Window | None] = reactive(None)
-    """The use of the model's window; None if unknown."""
+    """How full the model's window is; None if unknown."""
     waits: reactive[bool] = reactive(False)
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
 
     def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
-        """langsmith: the variable that sends everything there."""
+        """langsmith: the environment variable that sends everything there, or empty."""
         super().__init__(id=id)
         self._langsmith = langsmith
         self._busy_since = 0.0
-        self._since = time.time()
-        self._following: tuple[Activities, PendingRequests] | None = None
+        self._created = time.time()
+        self._folds: HeaderFolds | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
-        from mahtab_tui.bus.records import Kernel, Session, Usage, Window
-
-        before = self._activity()
-        if self._following is None:
+        old_activity = self._activity()
+        if self._folds is None:
             from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
-            self._following = Activities(self._since), PendingRequests()
-        activities, waiting = self._following
+            self._folds = HeaderFolds(Activities(self._created), PendingRequests())
         for record in records:
-            activities.fold(record)
-            waiting.fold(record)
-            if isinstance(record, Session):
-                if one_line(record.model) != self.model:  # another model has another window
-                    self.window = None
-                texts = record.name, record.model, record.approval
-                self.session_name, self.model, self.approval = map(one_line, texts)
-            elif isinstance(record, Usage):
-                self.tokens += record.input_tokens + record.output_tokens
-                if record.cost is None:
-                    self.unpriced = True
-                else:
-                    self.cost = (self.cost or 0.0) + record.cost
-            elif isinstance(record, Window):
-                self.window = record if record.size > 0 else None
-            elif isinstance(record, Kernel):
-                if record.state == "busy" and self._state != "busy":
-                    self._busy_since = record.since or record.time
-                self.kernel = record
-        self.waits = waiting.since is not None
-        if self._activity() != before:
+            self._folds.activities.fold(record)
+            self._folds.pending.fold(record)
+            self._fold_record(record)
+        self.waits = self._folds.pending.since is not None
+
+        activity = self._activity()
+        if activity != old_activity:
             self.refresh()
-        is_trying = self.kernel is not None and self.kernel.next_try is not None
-        interval = 0.1 if is_trying or self._activity()[1] is not None else None
+        # While a time is shown, it goes on.
+        _, since = activity
+        is_retrying = self.kernel is not None and self.kernel.next_try is not None
+        interval = 0.1 if is_retrying or since is not None else None
         if interval != self.auto_refresh:
             self.auto_refresh = interval
 
+    def _fold_record(self, record: Record) -> None:
+        from mahtab_tui.bus.records import Kernel, Session, Usage, Window
+
+        if isinstance(record, Session):
+            model = one_line(record.model)
+            if model != self.model:
+                # Another model has another window.
+                self.window = None
+            self.session_name = one_line(record.name)
+            self.model = model
+            self.approval = one_line(record.approval)
+        elif isinstance(record, Usage):
+            self.tokens += record.input_tokens + record.output_tokens
+            if record.cost is None:
+                self.unpriced = True
+            else:
+                self.cost = (self.cost or 0.0) + record.cost
+        elif isinstance(record, Window):
+            self.window = record if record.size > 0 else None
+        elif isinstance(record, Kernel):
+            if record.state == "busy" and self._state != "busy":
+                self._busy_since = record.since or record.time
+            self.kernel = record
+
     @property
     def _state(self) -> str:
-        return "starting" if self.kernel is None else self.kernel.state or "starting"
+        if self.kernel is None:
+            return "starting"
+        return self.kernel.state or "starting"
 
     def _activity(self) -> tuple[str, float | None]:
         """Return what is most urgent, and since when, if that is shown."""
-        if self._following is None:
+        if self._folds is None:
             return "starting", None
-        activities, waiting = self._following
-        state, activity = self._state, activities.current
+        activities, pending = self._folds
+        state = self._state
         if state == "dead":
             return state, None
-        if (since := waiting.since) is not None:
-            return "waiting for you", since
+        if pending.since is not None:
+            return "waiting for you", pending.since
         if state == "busy":
             return state, self._busy_since
+        activity = activities.current
         if activity is not None:
             return activity.brief, activity.since
-        return ("thinking" if activities.turn_running else state), None
+        if activities.turn_running:
+            return "thinking", None
+        return state, None
 
     def render(self) -> Content:
-        narrow = self.size.width < NARROW
-        names = [] if narrow else [Content(self.session_name)]
+        is_narrow = self.size.width < NARROW_HEADER_WIDTH
+        names = [] if is_narrow else [Content(self.session_name)]
         names.append(Content(self.model).stylize("$model"))
-        right = self._kernel(narrow)
-        width = self.size.width - right.cell_length
-        left = self._left(narrow, names)
-        if left.cell_length + 1 > width:
-            left = self._left(narrow, _shorten(names, left.cell_length + 1 - width))
-            left = left.truncate(max(0, width - 1), ellipsis=True)
-        return Content.assemble(left, " " * max(1, width - left.cell_length), right)
+        right = self._right_side(is_narrow)
+        left_width = self.size.width - right.cell_length
+        left = self._left_side(is_narrow, names)
+        # One cell stays free between both sides.
+        excess_cells = left.cell_length + 1 - left_width
+        if excess_cells > 0:
+            left = self._left_side(is_narrow, _shorten(names, excess_cells))
+            left = left.truncate(max(0, left_width - 1), ellipsis=True)
+        return Content.assemble(left, " " * max(1, left_width - left.cell_length), right)
 
-    def _left(self, narrow: bool, names: Sequence[Content]) -> Content:
-        approval_style = "$good" if self.approval == "ask" else "$moon"
-        parts: list[Content | tuple[str, str]] = [("◐ mahtab", "bold $moon"), *names]
-        parts.append((_APPROVAL.get(self.approval, self.approval), approval_style))
+    def _left_side(self, is_narrow: bool, names: Sequence[Content]) -> Content:
+        parts = [Content.styled("◐ mahtab", "bold $moon"), *names]
+        approval = _APPROVAL_TEXTS.get(self.approval, self.approval)
+        parts.append(Content.styled(approval, "$good" if self.approval == "ask" else "$moon"))
         if self._langsmith:
-            parts.append(("to LangSmith", "$moon"))
-        if (window := self.window) is not None:
-            share = window.tokens / window.size
-            text = f"{share:.0%}" if narrow else f"window {share:.0%}"
-            parts.append((text, "$bad" if share >= FULL else "$muted"))
-        spent = [f"{short_number(self.tokens)} tok"] if self.tokens and not narrow else []
-        if self.cost is not None:
-            spent.append(f"${self.cost:.2f}{'+' if self.unpriced and self.cost else ''}")
-        if spent:
-            parts.append(("  ".join(spent), "$muted"))
-        return Content("  ").join(
-            part if isinstance(part, Content) else Content.styled(*part) for part in parts
-        )
+            parts.append(Content.styled("to LangSmith", "$moon"))
+        if self.window is not None:
+            share = self.window.tokens / self.window.size
+            text = f"{share:.0%}" if is_narrow else f"window {share:.0%}"
+            style = "$bad" if share >= WINDOW_WARNING_SHARE else "$muted"
+            parts.append(Content.styled(text, style))
 
-    def _kernel(self, narrow: bool) -> Content:
-        state, kernel = self._state, self.kernel
+        usage = []
+        if self.tokens and not is_narrow:
+            usage.append(f"{short_number(self.tokens)} tok")
+        if self.cost is not None:
+            is_incomplete = self.unpriced and self.cost
+            usage.append(f"${self.cost:,.2f}{'+' if is_incomplete else ''}")
+        if usage:
+            parts.append(Content.styled("  ".join(usage), "$muted"))
+        return Content("  ").join(parts)
+
+    def _right_side(self, is_narrow: bool) -> Content:
+        """Show the kernel, and the most urgent activity."""
+        state = self._state
+        kernel = self.kernel
         glyph, colour = _STATES.get(state, ("?", "$muted"))
         name = f"{glyph} kernel"
         if kernel is not None:
-            words: list[str] = []
-            if kernel.python and not narrow:
-                words = [".".join(kernel.python.split(".")[:2])]
-                words.append(environment_name(kernel.executable or ""))
+            details: list[str] = []
+            if kernel.python and not is_narrow:
+                major_and_minor = kernel.python.split(".")[:2]
+                details.append(".".join(major_and_minor))
+                details.append(environment_name(kernel.executable or ""))
             if kernel.host:
-                words.append(f"on {kernel.host}")
-            name = " ".join([name, *(one_line(word) for word in words if word)])
+                details.append(f"on {kernel.host}")
+            name = " ".join([name, *(one_line(detail) for detail in details if detail)])
             if kernel.next_try is not None:
-                left = max(0, round(kernel.next_try - time.time()))
-                again = f" ({left} s)" if left else ""
-                return Content.styled(f"{name}  disconnected, trying again{again}", "$bad")
+                wait_s = max(0, round(kernel.next_try - time.time()))
+                countdown = f" ({wait_s} s)" if wait_s else ""
+                return Content.styled(f"{name}  disconnected, trying again{countdown}", "$bad")
+
         activity, since = self._activity()
         if since is not None:
-            elapsed = max(0.0, time.time() - since)
-            activity += f" {elapsed:6.1f} s" if state == "busy" else f" {int(elapsed):4} s"
+            elapsed_s = max(0.0, time.time() - since)
+            if state == "busy":
+                activity += f" {elapsed_s:6.1f} s"
+            else:
+                activity += f" {int(elapsed_s):4} s"
             colour = "$moon"
         return Content.assemble((name, colour), "  ", (activity, colour))
 
 
-class Key(NamedTuple):
+class FooterKey(NamedTuple):
+    """A key in the line of keys."""
+
     key: str
-    shown: str
+    display: str
     description: str
     enabled: bool
+    is_help: bool
 
     @property
-    def parts(self) -> tuple[str, str]:
-        return f" {self.shown} ", f"{self.description} "
+    def texts(self) -> tuple[str, str]:
+        return f" {self.display} ", f"{self.description} "
+
+    @property
+    def width(self) -> int:
+        """In cells."""
+        return cell_len("".join(self.texts))
 
 
 class KeyLine(Widget):
@@ -222,49 +273,82 @@ class KeyLine(Widget):
         dock: bottom;
         height: 1;
         color: $footer-foreground;
-        background: $footer-background;
-        &:hover { pointer: pointer; }
+        background: $background;
+
+        &:hover {
+            pointer: pointer;
+        }
+
+        & > .key-line--key {
+            color: $footer-key-foreground;
+            background: $footer-key-background;
+            text-style: bold;
+        }
+
+        & > .key-line--description {
+            color: $footer-description-foreground;
+            background: $footer-description-background;
+        }
     }
-    KeyLine > .key-line--key { color: $footer-key-foreground; background: $footer-key-background; text-style: bold; }
-    KeyLine > .key-line--description { color: $footer-description-foreground; background: $footer-description-background; }
     """
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[FooterKey, ...] = ()
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
 
     def _find_keys(self, screen: Screen[object]) -> None:
-        if not self.app.app_focus:  # the focused widget comes back with it
+        # While the terminal is in the background, no widget has the focus; it comes back.
+        if not self.app.app_focus:
             return
-        first: dict[str, ActiveBinding] = {}
+        # Of several keys of an action, the first is shown.
+        first_by_action: dict[str, ActiveBinding] = {}
         for active in screen.active_bindings.values():
             if active.binding.show:
-                first.setdefault(active.binding.action, active)
-        keys = tuple(
-            Key(each.key, self.app.get_key_display(each), each.description, enabled)
-            for _, each, enabled, _ in first.values()
-        )
-        if keys != self.keys:
-            self.keys = keys
+                first_by_action.setdefault(active.binding.action, active)
+        keys = []
+        for active in first_by_action.values():
+            binding = active.binding
+            display = self.app.get_key_display(binding)
+            is_help = binding.id == HELP_ID
+            keys.append(
+                FooterKey(binding.key, display, binding.description, active.enabled, is_help)
+            )
+        if tuple(keys) != self.keys:
+            self.keys = tuple(keys)
             self.refresh()
 
+    @property
+    def _fitting_keys(self) -> list[FooterKey]:
+        """The keys that fit, from the left, and the key for help, which tells about the others."""
+        keys = list(self.keys)
+        # The blank behind the last one may be cut off.
+        excess_cells = sum(key.width for key in keys) - 1 - self.size.width
+        for key in reversed(self.keys):
+            if excess_cells > 0 and not key.is_help:
+                keys.remove(key)
+                excess_cells -= key.width
+        return keys
+
     def render_line(self, y: int) -> Strip:
-        key_style, text_style = (
-            self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")
-        )
+        key_style = self.get_component_rich_style("key-line--key")
+        description_style = self.get_component_rich_style("key-line--description")
         segments: list[Segment] = []
-        for key in self.keys:
-            more = Style() if key.enabled else Style(dim=True)
-            shown, description = key.parts
-            segments += [Segment(shown, key_style + more), Segment(description, text_style + more)]
+        for key in self._fitting_keys:
+            state_style = Style() if key.enabled else Style(dim=True)
+            display, description = key.texts
+            segments.append(Segment(display, key_style + state_style))
+            segments.append(Segment(description, description_style + state_style))
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_mouse_down(self, event: MouseDown) -> None:
-        ends = accumulate(cell_len("".join(key.parts)) for key in self.keys)
-        found = (key for key, end in zip(self.keys, ends, strict=True) if event.x < end)
-        if (key := next(found, None)) is not None and key.enabled:
-            self.app.simulate_key(key.key)
+        end = 0
+        for key in self._fitting_keys:
+            end += key.width
+            if event.x < end:
+                if key.enabled:
+                    self.app.simulate_key(key.key)
+                return
 
 
 class PaneTabs(Widget):
@@ -283,13 +367,34 @@ class PaneTabs(Widget):
         )
 
     def on_click(self, event: Click) -> None:
-        at = event.get_content_offset(self)
-        if at is not None and at.x < len(TRANSCRIPT_TAB_TEXT):
+        position = event.get_content_offset(self)
+        if position is not None and position.x < len(TRANSCRIPT_TAB_TEXT):
             self.post_message(self.TranscriptChosen())
 
 
 class Splitter(Widget):
     """Reports where it is dragged to; its parent resizes the panes."""
+
+    DEFAULT_CSS = """
+    Splitter {
+        color: $hairline;
+        background: $background;
+
+        &.-vertical {
+            width: 1;
+            height: 1fr;
+        }
+
+        &.-horizontal {
+            height: 1;
+            width: 1fr;
+        }
+
+        &:hover {
+            color: $moon;
+        }
+    }
+    """
 
     @dataclass
     class Dragged(Message):

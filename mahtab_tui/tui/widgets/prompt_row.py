@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.errors import NoWidget
-from textual.events import Click, Event, Key, Paste
+from textual.events import Click, DescendantBlur, DescendantFocus, Event, Key, Paste
+from textual.message import Message
+from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.records import Approval, Record, Review, SearchFanOut
+from mahtab_tui.tui.editor.prompt_area import PromptArea
+
+IGNORE_KEYS_S = 0.3
+"""For this time after a row appears, keys and clicks count for what was there before."""
+CHIP_GAP = 2
+"""Cells between two chips."""
+PART_CLASS = "prompt-part"
+ANSWER_KEY = "answer"
+"""In the style of a chip: its answer, for clicks."""
+TYPING_GAP_S = 0.25
+"""A letter answers after this time without another key, if the row took the focus itself."""
+Request = TypeVar("Request", Approval, Review, SearchFanOut)
 
 
 class FocusLoan:
@@ -28,10 +44,10 @@ class FocusLoan:
     def is_available(self) -> bool:
         """Whether the user is not typing, and no dialog covers the row."""
         screen = self._row.screen
+        if not screen.is_active:
+            return False
         focused = screen.focused
-        return screen.is_active and (
-            focused is None or (isinstance(focused, TextArea) and not focused.text)
-        )
+        return focused is None or (isinstance(focused, TextArea) and not focused.text)
 
     @property
     def has_focus(self) -> bool:
@@ -39,11 +55,13 @@ class FocusLoan:
 
     @property
     def previous_focus(self) -> Widget | None:
-        """The widget that had the focus; if none had, the text on the screen."""
+        """The widget that had the focus; if none had, the first text field outside the row."""
         if self._saved_focus is not None:
             return self._saved_focus
-        texts = (each for each in self._row.screen.focus_chain if isinstance(each, TextArea))
-        return next((each for each in texts if not self._contains(each)), None)
+        for widget in self._row.screen.focus_chain:
+            if isinstance(widget, TextArea) and not self._contains(widget):
+                return widget
+        return None
 
     def borrow(self, target: Widget) -> None:
         if not self.has_focus:
@@ -58,144 +76,163 @@ class FocusLoan:
         return widget is not None and self._row in widget.ancestors_with_self
 
 
-IGNORE_KEYS_S = 0.3
-"""Seconds for which keys and clicks count for what was there before."""
-
-
 class Chip(NamedTuple):
+    """An answer that can be clicked, or given by its key."""
+
     answer: str
     key: str
     style: str
     text: str
     short: str = ""
-    """Shown if there is little room."""
-
-
-_GAP = 2
+    """Shown in a narrow row."""
 
 
 class Chips(Widget, can_focus=True):
-    def __init__(self, row: PromptRow[Any], clock: Callable[[], float]) -> None:
+    """The answers to a question. While it has the focus, other keys go to the editor."""
+
+    DEFAULT_CSS = "Chips { height: 1; }"
+
+    @dataclass
+    class Chosen(Message):
+        """The user gave an answer."""
+
+        question: str
+        """The id of the question that was visible, because another one may follow at once."""
+        answer: str
+        letter: Key | None
+        """None for a click, or a key that types nothing."""
+
+    @dataclass
+    class Typed(Message):
+        """The user typed or pasted something that is no answer."""
+
+        input: Key | Paste
+        is_early: bool
+        """Whether the question had just appeared."""
+
+    def __init__(self, chips: Sequence[Chip], clock: Callable[[], float]) -> None:
+        """clock: in seconds."""
         super().__init__()
-        self._row = row
-        self._chips = row.answer_chips
+        self._chips = chips
         self._clock = clock
-        self._clicks_from = 0.0
-        self._keys_from = 0.0
-        self._since = 0.0
+        self._question = ""
+        # Times on the clock.
+        self._accept_clicks_from = 0.0
+        self._accept_keys_from = 0.0
+        self._appeared = 0.0
+        """When the question appeared, on the clock of events."""
 
     def offer(self, chips: Sequence[Chip]) -> None:
         self._chips = chips
         self.refresh()
 
-    def appear(self) -> None:
-        """Ignore keys and clicks for a moment."""
-        self._since = time.monotonic()
-        self._clicks_from = self._keys_from = self._clock() + IGNORE_KEYS_S
+    def appear(self, question: str) -> None:
+        """Offer the answers to a question, and ignore keys and clicks for a moment."""
+        self._question = question
+        self._ignore_input()
 
-    def _is_early(self, event: Event, since: float) -> bool:
+    def _ignore_input(self) -> None:
+        self._appeared = time.monotonic()
+        accept_from = self._clock() + IGNORE_KEYS_S
+        self._accept_clicks_from = accept_from
+        self._accept_keys_from = accept_from
+
+    def _is_early(self, event: Event, accept_from: float) -> bool:
         """On a busy machine, an event may arrive long after its key was pressed."""
-        return event.time < self._since or self._clock() < since
+        return event.time < self._appeared or self._clock() < accept_from
 
     def on_focus(self) -> None:
-        self._keys_from = self._clock() + IGNORE_KEYS_S
-        self._row.focus_moved()
-
-    def on_blur(self) -> None:
-        self._row.focus_moved()
+        self._accept_keys_from = self._clock() + IGNORE_KEYS_S
 
     def render(self) -> Content:
         texts, gap = self._texts()
-        return Content(" " * gap).join(Content.styled(text, chip.style) for chip, text in texts)
+        chips = []
+        for chip, text in texts:
+            answer_style = Style.from_meta({ANSWER_KEY: chip.answer})
+            chips.append(Content.styled(text, chip.style).stylize(answer_style))
+        return Content(" " * gap).join(chips)
 
     def on_key(self, event: Key) -> None:
-        early = self._is_early(event, self._keys_from)
-        if early:  # a key that is held down is ignored until it is released
-            self._keys_from = self._clock() + IGNORE_KEYS_S
+        is_early = self._is_early(event, self._accept_keys_from)
+        if is_early:
+            # A key that is held down is ignored until it is released.
+            self._accept_keys_from = self._clock() + IGNORE_KEYS_S
         answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
-        if answer is None and not event.is_printable and not early:
+        if answer is None and not event.is_printable and not is_early:
             return
         event.stop()
         event.prevent_default()
         key = Key(event.key, event.character)
-        if answer is None or early or not self._row_is_visible():
-            self._row.pass_on_input(key, early=early)
+        # What the user cannot see is not answered.
+        if answer is None or is_early or not self._is_visible():
+            self.post_message(self.Typed(key, is_early))
         else:
             self._choose(answer, key if event.is_printable else None)
 
-    def _row_is_visible(self) -> bool:
+    def _is_visible(self) -> bool:
         try:
-            return self.screen.get_widget_at(*self.region.offset)[0] is self
+            widget, _ = self.screen.get_widget_at(*self.region.offset)
         except NoWidget:
             return False
+        return widget is self
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
-        early = self._is_early(event, self._keys_from)
-        self._row.pass_on_input(Paste(event.text), early=early)
+        is_early = self._is_early(event, self._accept_keys_from)
+        self.post_message(self.Typed(Paste(event.text), is_early))
 
     def on_click(self, event: Click) -> None:
-        column = event.x
-        texts, gap = self._texts()
-        for chip, text in texts:
-            if 0 <= column < len(text) and not self._is_early(event, self._clicks_from):
-                self._choose(chip.answer)
-            column -= len(text) + gap
+        answer = event.style.meta.get(ANSWER_KEY)
+        if answer is not None and not self._is_early(event, self._accept_clicks_from):
+            self._choose(answer)
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
         """Ignore further keys until the next question: none may answer it unseen."""
-        self.appear()
-        self._row.choose(answer, letter)
+        self._ignore_input()
+        self.post_message(self.Chosen(self._question, answer, letter))
 
     def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
-        shorts = [chip.short or chip.text for chip in self._chips]
-        for texts, gap in (
-            ([chip.text for chip in self._chips], _GAP),
-            (shorts, _GAP),
-            ([short.strip() for short in shorts], 1),
-        ):
-            if sum(map(len, texts)) + gap * (len(texts) - 1) <= self.size.width:
+        """Return the longest texts that fit, and the gap between them in cells."""
+        full_texts = [chip.text for chip in self._chips]
+        short_texts = [chip.short or chip.text for chip in self._chips]
+        bare_texts = [text.strip() for text in short_texts]
+        candidates = [(full_texts, CHIP_GAP), (short_texts, CHIP_GAP), (bare_texts, 1)]
+        for texts, gap in candidates:
+            width = sum(map(len, texts)) + gap * (len(texts) - 1)
+            if width <= self.size.width:
                 break
         return list(zip(self._chips, texts, strict=True)), gap
 
 
-PART = "prompt-part"
-TYPING_GAP_S = 0.25
-"""Seconds without another key after which a letter answers, if the row took the focus itself."""
-
-R = TypeVar("R", Approval, Review, SearchFanOut)
-
-
-class PromptRow(Widget, Generic[R]):
+class PromptRow(Widget, Generic[Request]):
     """Asks one question at a time. It takes the focus only if the editor is empty."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(how.replace("_", ""), f"scroll_content('{how}')", show=False)
-        for how in ("up", "down", "page_up", "page_down", "home", "end")
+        Binding(direction.replace("_", ""), f"scroll_content('{direction}')", show=False)
+        for direction in ("up", "down", "page_up", "page_down", "home", "end")
     ]
 
-    record_type: type[R]
+    record_type: type[Request]
     answer_chips: Sequence[Chip]
 
-    def __init__(
-        self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: in seconds."""
         super().__init__()
-        self._chips = Chips(self, clock)
-        self._editor_is_empty = editor_is_empty
+        self._chips = Chips(self.answer_chips, clock)
         self._loan = FocusLoan(self)
         self._part = "chips"
         """The chips, or the id of a widget for details."""
         self._focused_by_user = False
         self._pending: tuple[str, Key] | None = None
-        """An answer and its letter, which counts unless a key follows at once."""
+        """An answer and its letter; it counts unless a key follows at once."""
         self._pending_timer: Timer | None = None
-        self._requests: dict[str, R] = {}
+        self._requests: dict[str, Request] = {}
+        """The open questions by their id, the current one first."""
 
     def on_mount(self) -> None:
         self.display = False
 
-    def show(self, record: R) -> None:
+    def show(self, record: Request) -> None:
         """Prepare the row for a question."""
 
     def refresh_question(self) -> None:
@@ -206,7 +243,10 @@ class PromptRow(Widget, Generic[R]):
 
     @property
     def target(self) -> Widget:
-        return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
+        """The widget that gets the focus."""
+        if self._part == "chips":
+            return self._chips
+        return self.query_one(f"#{self._part}")
 
     @property
     def scrolled(self) -> Widget | None:
@@ -216,7 +256,7 @@ class PromptRow(Widget, Generic[R]):
     def show_part(self, part: str) -> None:
         self._part = part
         self._chips.display = part == "chips"
-        for widget in self.query(f".{PART}"):
+        for widget in self.query(f".{PART_CLASS}"):
             widget.display = widget.id == part
         self.refresh_question()
 
@@ -227,51 +267,59 @@ class PromptRow(Widget, Generic[R]):
 
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
-            if isinstance(record, self.record_type):
-                if record.state != "waiting":
-                    self.forget(record.request)
-                elif record.request not in self._requests:
-                    self._requests[record.request] = record
-                    if len(self._requests) == 1:
-                        self._open(record)
-                    else:
-                        self.refresh_question()
+            if not isinstance(record, self.record_type):
+                continue
+            if record.state != "waiting":
+                self.forget(record.request)
+            elif record.request not in self._requests:
+                self._requests[record.request] = record
+                if len(self._requests) == 1:
+                    self._open(record)
+                else:
+                    self.refresh_question()
 
     def forget(self, request: str) -> None:
-        is_shown = request == self._shown
+        """Close a question that is answered or no longer open."""
+        is_current = request == self._current
         self._requests.pop(request, None)
-        if is_shown:
-            self._release()
+        if is_current:
+            self._pop_pending()
             self._loan.give_back()
             self.display = False
             if self._requests:
-                self._open(self._requests[self._shown])
+                self._open(self._requests[self._current])
 
-    def focus(self, scroll_visible: bool = True) -> PromptRow[R]:
+    def focus(self, scroll_visible: bool = True) -> PromptRow[Request]:
         if self.display:
             self._focused_by_user = True
             self._loan.borrow(self.target)
         return self
 
     @property
-    def _shown(self) -> str:
+    def _current(self) -> str:
         return next(iter(self._requests), "")
 
-    def _open(self, record: R) -> None:
-        self._chips.appear()
+    @property
+    def _editor_has_text(self) -> bool:
+        return any(area.text for area in self.screen.query(PromptArea))
+
+    def _open(self, record: Request) -> None:
+        self._chips.appear(record.request)
         self.display = True
         self.show(record)
-        if self._editor_is_empty() and self._loan.is_available:
+        if self._loan.is_available and not self._editor_has_text:
             self._focused_by_user = False
             self._loan.borrow(self.target)
         self.refresh_question()
 
     def _show(self, *parts: tuple[str, str]) -> None:
         """Show the parts that have text. parts: text and style."""
-        shown = [part for part in (*parts, (self._focus_hint(), "$moon")) if part[0]]
-        self.query(Static).first().update(
-            Content.styled(" · ", "$muted").join(Content.styled(*part) for part in shown)
-        )
+        visible_parts = []
+        for text, style in (*parts, (self._focus_hint(), "$moon")):
+            if text:
+                visible_parts.append(Content.styled(text, style))
+        separator = Content.styled(" · ", "$muted")
+        self.query(Static).first().update(separator.join(visible_parts))
 
     def _focus_hint(self) -> str:
         if self._loan.has_focus:
@@ -286,34 +334,56 @@ class PromptRow(Widget, Generic[R]):
             return self.scrolled is not None
         return super().check_action(action, parameters)
 
-    def action_scroll_content(self, how: str) -> None:
-        if (scrolled := self.scrolled) is not None:
-            getattr(scrolled, f"scroll_{how}")(animate=False)
+    def action_scroll_content(self, direction: str) -> None:
+        scrolled = self.scrolled
+        if scrolled is not None:
+            scroll = getattr(scrolled, f"scroll_{direction}")
+            scroll(animate=False)
 
-    def choose(self, answer: str, letter: Key | None) -> None:
-        """letter: None for a click or another key."""
+    @on(Chips.Chosen)
+    def _take_answer(self, message: Chips.Chosen) -> None:
+        message.stop()
+        # No question is answered unseen.
+        if message.question != self._current:
+            return
+        answer = message.answer
+        letter = message.letter
+        # If the row took the focus itself, the letter may be the first one of a text.
         if letter and not self._focused_by_user and self._loan.previous_focus is not None:
-            self._pending = answer, letter
+            self._pending = (answer, letter)
             self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
         else:
             self._answer(answer)
 
-    def pass_on_input(self, event: Key | Paste, *, early: bool) -> None:
+    @on(Chips.Typed)
+    def _pass_on(self, message: Chips.Typed) -> None:
         """Send typed text to the editor, with the focus; early keys only if the row took it
         itself."""
+        message.stop()
         previous_focus = self._loan.previous_focus
-        if previous_focus is None or (early and self._focused_by_user):
+        if previous_focus is None or (message.is_early and self._focused_by_user):
             return
-        pending, key = self._release(), event.key if isinstance(event, Key) else ""
-        if pending is not None and key == "enter":
-            self._answer(pending[0])
-        elif pending is None or key != "escape":  # Escape cancels the answer
+        pending = self._pop_pending()
+        key = message.input.key if isinstance(message.input, Key) else ""
+        if pending is not None:
+            answer, letter = pending
+            if key == "enter":
+                self._answer(answer)
+                return
+            if key == "escape":
+                # Escape cancels the answer.
+                return
+            # The letter was the first one of a text.
             self._loan.give_back()
-            if pending is not None:
-                previous_focus.post_message(pending[1])
-            previous_focus.post_message(event)
+            previous_focus.post_message(letter)
+        else:
+            self._loan.give_back()
+        previous_focus.post_message(message.input)
 
-    def focus_moved(self) -> None:
+    @on(DescendantFocus)
+    @on(DescendantBlur)
+    def _focus_moved(self) -> None:
+        """Show anew which keys answer."""
         if self._requests:
             self.refresh_question()
 
@@ -324,16 +394,21 @@ class PromptRow(Widget, Generic[R]):
             self.go_to("chips")
 
     def _answer_pending(self) -> None:
-        if self._pending is not None:  # a timer that has just been stopped may still arrive
-            self._answer(self._pending[0])
+        # A timer that has just been stopped may still arrive.
+        if self._pending is not None:
+            answer, _ = self._pending
+            self._answer(answer)
 
     def _answer(self, answer: str) -> None:
-        self._release()
-        if request := self._shown:  # otherwise the first of two fast keys has already answered
-            self.handle_answer(request, answer)
+        self._pop_pending()
+        # Of two fast keys, the first has already answered.
+        if self._current:
+            self.handle_answer(self._current, answer)
 
-    def _release(self) -> tuple[str, Key] | None:
+    def _pop_pending(self) -> tuple[str, Key] | None:
         if self._pending_timer is not None:
             self._pending_timer.stop()
-        pending, self._pending, self._pending_timer = self._pending, None, None
+        pending = self._pending
+        self._pending = None
+        self._pending_timer = None
         return pending

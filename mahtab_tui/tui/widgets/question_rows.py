@@ -15,6 +15,7 @@ from textual.events import Click, Paste
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
+from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -25,23 +26,46 @@ from mahtab_tui.bus.sanitize import one_line, plain, visible
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
-from mahtab_tui.tui.widgets.prompt_row import PART, Chip, FocusLoan, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import PART_CLASS, Chip, FocusLoan, PromptRow
+
+CLOSE_DELAY_S = 0.25
+"""How long the row stays, so that code that asks again gets what was typed meanwhile."""
+MAX_PROMPT_CHARS = 60
+_UNFOCUSED_HINT = "empty the editor, or click here, to answer"
+VISIBLE_ITEMS = 4
+"""Rows of the queue."""
+_CROSS = " ✕ "
+_ACTION_KEY = "queue-action"
+"""In the style of a part of an input's line: the action of a click on it."""
+_REASON_HINT = "say why, or nothing · Enter undoes · Esc back"
 
 
 def estimate(request: SearchFanOut) -> str:
     """``340 calls at once, about 1.2 M tokens, about $1.10``, or ``40 calls more after 50``."""
-    words = ["many calls"]
-    if request.calls is not None:
-        words = [f"{request.calls:,} call{'' if request.calls == 1 else 's'}"]
-    words[0] += f" more after {request.made:,}" if request.made else " at once"
-    if (tokens := request.tokens) is not None:
+    if request.calls is None:
+        calls = "many calls"
+    else:
+        calls = f"{request.calls:,} call{'' if request.calls == 1 else 's'}"
+    if request.made:
+        calls += f" more after {request.made:,}"
+    else:
+        calls += " at once"
+
+    parts = [calls]
+    tokens = request.tokens
+    if tokens is not None:
         count = f"{tokens / 1e6:.1f} M" if tokens >= 100_000 else f"{tokens:,}"
-        words.append(f"about {count} tokens")
-    words.append("at an unknown price" if request.usd is None else f"about ${request.usd:.2f}")
-    return ", ".join(words)
+        parts.append(f"about {count} tokens")
+    if request.usd is None:
+        parts.append("at an unknown price")
+    else:
+        parts.append(f"about ${request.usd:,.2f}")
+    return ", ".join(parts)
 
 
 class FanOutRow(PromptRow[SearchFanOut]):
+    """Asks whether a search may make many calls."""
+
     @dataclass
     class Answered(Message):
         request: str
@@ -60,15 +84,18 @@ class FanOutRow(PromptRow[SearchFanOut]):
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
             super().fold([record])
-            if isinstance(record, SearchFinal):  # drop the prompts of a call that has ended
-                for request, asked in list(self._requests.items()):
-                    if (asked.tree, asked.node) == (record.tree, record.node):
-                        self.forget(request)
+            if isinstance(record, SearchFinal):
+                # Drop the prompts of a call that has ended.
+                for request_id, request in list(self._requests.items()):
+                    if (request.tree, request.node) == (record.tree, record.node):
+                        self.forget(request_id)
 
     def refresh_question(self) -> None:
-        way, calls = self._focus_hint(), estimate(self._requests[self._shown])
+        calls = estimate(self._requests[self._current])
         parts = [("A search wants to make ", "$foreground"), (calls, "bold $moon")]
-        parts.append((way and f" · {way}", "$muted"))
+        hint = self._focus_hint()
+        if hint:
+            parts.append((f" · {hint}", "$muted"))
         self.query_one("#fan-out-about", Static).update(Content.assemble(*parts))
 
     def handle_answer(self, request: str, answer: str) -> None:
@@ -76,13 +103,9 @@ class FanOutRow(PromptRow[SearchFanOut]):
         self.forget(request)
 
 
-LINGER = 0.25
-"""Seconds for which the row stays, so that code that asks again gets what was typed meanwhile."""
-PROMPT = 60
-_UNFOCUSED_HINT = "empty the editor, or click here, to answer"
-
-
 class _AnswerLine(LineInput):
+    """The line in which an answer is typed."""
+
     BINDINGS = [Binding("ctrl+d", "end_of_input", "End of input", show=False)]  # noqa: RUF012
 
     class EndOfInput(Message):
@@ -152,14 +175,15 @@ class InputRow(Widget):
         for record in new_records:
             if isinstance(record, records.Kernel):
                 if record.state == "idle" and not self._requests and self.display:
-                    self._close()  # No running code could ask again.
+                    # No running code could ask again.
+                    self._close()
             elif isinstance(record, records.Input):
-                before = self._shown
+                old_request = self._current
                 if record.state == "waiting":
                     self._requests[record.request] = record
                 else:
                     self._requests.pop(record.request, None)
-                if self._shown is not before:
+                if self._current is not old_request:
                     self._open_or_close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
@@ -168,14 +192,14 @@ class InputRow(Widget):
         return self
 
     @property
-    def _shown(self) -> records.Input | None:
+    def _current(self) -> records.Input | None:
         return next(iter(self._requests.values()), None)
 
     def _open_or_close(self) -> None:
-        if self._shown is None:
+        if self._current is None:
             self._close()
         else:
-            self._open(self._shown)
+            self._open(self._current)
 
     @property
     def _line(self) -> _AnswerLine:
@@ -184,8 +208,10 @@ class InputRow(Widget):
     def _open(self, record: records.Input) -> None:
         if self._close_timer is not None:
             self._close_timer.stop()
-        prompt = plain(record.text).strip("\n").rpartition("\n")[2].strip() or "input"
-        shortened = prompt if len(prompt) <= PROMPT else f"…{prompt[-PROMPT:]}"
+        # Only the last line is the prompt; the lines before it are in the output.
+        _, _, last_line = plain(record.text).strip("\n").rpartition("\n")
+        prompt = last_line.strip() or "input"
+        shortened = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"…{prompt[-MAX_PROMPT_CHARS:]}"
         self.query_one("#input-prompt", Static).update(Content(shortened))
         self._line.password = record.password
         self.display = True
@@ -216,16 +242,17 @@ class InputRow(Widget):
         self.display = False
 
     def _answer(self, text: str | None) -> None:
-        if (answered := self._shown) is None:
+        request = self._current
+        if request is None:
             if text is not None:
                 self._typed_ahead.append(text)
             return
-        del self._requests[answered.request]
-        self.post_message(self.Answered(answered.request, text))
-        if self._shown is not None:
-            self._open(self._shown)
+        del self._requests[request.request]
+        self.post_message(self.Answered(request.request, text))
+        if self._current is not None:
+            self._open(self._current)
         else:
-            self._close_timer = self.set_timer(LINGER, self._close)
+            self._close_timer = self.set_timer(CLOSE_DELAY_S, self._close)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -246,18 +273,20 @@ class LeaveRow(Static):
 
     def __init__(self, lost: Sequence[str], can_continue: bool, key: str) -> None:
         """can_continue: a running cell can go on. key: the key that quits."""
-        losing, keys = f"You would lose {', '.join(lost)}", f" · {key} again leaves · Esc stays"
+        loss = f"You would lose {', '.join(lost)}"
+        keys = f" · {key} again leaves · Esc stays"
         if can_continue:
-            losing = f"A cell is running. {losing}." if lost else "A cell is running."
             keys = f" · {key} again leaves it running · ^s stops it and leaves · Esc stays"
-        super().__init__(Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted")))
-
-
-SHOWN = 4
-_CROSS = " ✕ "
+            sentences = ["A cell is running."]
+            if lost:
+                sentences.append(f"{loss}.")
+            loss = " ".join(sentences)
+        super().__init__(Content.assemble(("Leave? ", "bold $moon"), loss, (keys, "$muted")))
 
 
 class QueueRow(Widget, can_focus=True):
+    """Lists the inputs that wait for the running one."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
         ("down", "move(1)", "Down"),
@@ -291,38 +320,43 @@ class QueueRow(Widget, can_focus=True):
         self.chosen = min(self.chosen, max(0, len(items) - 1))
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return min(len(self.items), SHOWN) + len(self._note())
+        return min(len(self.items), VISIBLE_ITEMS) + len(self._note())
 
     def render(self) -> Content:
-        head, first, lines = self._head(), self._first(), self._note()
-        for index in range(first, min(first + SHOWN, len(self.items))):
-            ask, chosen = self.items[index].mode == "ask", self.has_focus and index == self.chosen
-            line = Content.assemble(
-                (head if index == first else " " * len(head), "$muted"),
-                ("◈ ", "$model") if ask else ("❯ ", "$person"),
-                (self._text(index), "reverse" if chosen else "$foreground"),
-                (self._when(index), "$muted"),
-                (_CROSS, "$bad" if chosen else "$muted"),
-            )
-            lines.append(line)
+        lines = self._note()
+        first = self._first_visible()
+        for index in range(first, min(first + VISIBLE_ITEMS, len(self.items))):
+            lines.append(self._line(index, is_first=index == first))
         return Content("\n").join(lines)
 
-    def on_click(self, event: Click) -> None:
-        at = event.get_content_offset(self)
-        if at is None:
+    def _line(self, index: int, *, is_first: bool) -> Content:
+        """Draw an input; a click on one of its two ends acts on it."""
+        label = self._label()
+        is_question = self.items[index].mode == "ask"
+        is_chosen = self.has_focus and index == self.chosen
+        when = Content.styled(self._when(index), "$muted")
+        cross = Content.styled(_CROSS, "$bad" if is_chosen else "$muted")
+        return Content.assemble(
+            (label if is_first else " " * len(label), "$muted"),
+            ("◈ ", "$model") if is_question else ("❯ ", "$person"),
+            (self._text(index), "reverse" if is_chosen else "$foreground"),
+            when.stylize(Style.from_meta({_ACTION_KEY: "choose_when"})),
+            cross.stylize(Style.from_meta({_ACTION_KEY: "cancel"})),
+        )
+
+    async def on_click(self, event: Click) -> None:
+        position = event.get_content_offset(self)
+        if position is None:
             return
-        line = at.y - len(self._note())
-        index = self._first() + line
+        line = position.y - len(self._note())
+        index = self._first_visible() + line
         if line < 0 or index >= len(self.items):
             return
 
         self.chosen = index
-        text_end = len(self._head()) + 2 + Content(self._text(index)).cell_length
-        cross_start = text_end + len(self._when(index))
-        if cross_start <= at.x < cross_start + len(_CROSS):
-            self.action_cancel()
-        elif text_end <= at.x < cross_start:
-            self.action_choose_when()
+        action = event.style.meta.get(_ACTION_KEY)
+        if action is not None:
+            await self.run_action(action)
 
     def action_move(self, step: int) -> None:
         self.chosen = max(0, min(len(self.items) - 1, self.chosen + step))
@@ -341,22 +375,27 @@ class QueueRow(Widget, can_focus=True):
         held_count = sum(item.held for item in self.items)
         if not held_count:
             return []
-        subject = "1 queued cell was" if held_count == 1 else f"{held_count} queued cells were"
-        pronoun = "it" if held_count == 1 else "them"
+        subject = f"{held_count:,} queued cells were"
+        pronoun = "them"
+        if held_count == 1:
+            subject = "1 queued cell was"
+            pronoun = "it"
         hint = f" · Enter in the empty editor runs {pronoun}"
         return [Content.assemble((f"{subject} not run", "$moon"), (hint, "$muted"))]
 
-    def _head(self) -> str:
-        return f"queued {len(self.items)}  "
+    def _label(self) -> str:
+        return f"queued {len(self.items):,}  "
 
     def _when(self, index: int) -> str:
         """Return when a question will be asked; empty for code."""
         if self.items[index].mode != "ask":
             return ""
-        return " · at the next step" if self.items[index].joins else " · after this answer"
+        if self.items[index].joins:
+            return " · at the next step"
+        return " · after this answer"
 
-    def _first(self) -> int:
-        return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
+    def _first_visible(self) -> int:
+        return max(0, min(self.chosen - VISIBLE_ITEMS + 1, len(self.items) - VISIBLE_ITEMS))
 
     def _text(self, index: int) -> str:
         """Return an input's first line, shortened to the width of the row."""
@@ -364,7 +403,7 @@ class QueueRow(Widget, can_focus=True):
         code = visible(self.items[index].code).expandtabs(4).strip("\n")
         first_line, _, other_lines = code.partition("\n")
         text = f"{author}: {first_line}" if author else first_line
-        around_width = len(self._head()) + 2 + len(self._when(index)) + len(_CROSS) + len(" …")
+        around_width = len(self._label()) + 2 + len(self._when(index)) + len(_CROSS) + len(" …")
         available_width = max(10, self.size.width - around_width)
         shortened = Content(text).truncate(available_width, ellipsis=True).plain
         return f"{shortened} …" if other_lines else shortened
@@ -372,18 +411,18 @@ class QueueRow(Widget, can_focus=True):
 
 Action = Literal["keep", "undo", "all", "stop"]
 
-_HINT = "say why, or nothing · Enter undoes · Esc back"
-
 
 class _Changes(VerticalScroll, can_focus=False):
-    """Scrolls if they would hide the answers."""
+    """Scrolls if the changes would hide the answers."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        most = max(1, min(viewport.height // 3, viewport.height - RESERVED_LINES))
-        return min(super().get_content_height(container, viewport, width), most)
+        max_height = max(1, min(viewport.height // 3, viewport.height - RESERVED_LINES))
+        return min(super().get_content_height(container, viewport, width), max_height)
 
 
 class ReviewRow(PromptRow[Review]):
+    """Asks whether to keep what cells of a model changed."""
+
     @dataclass
     class Decided(Message):
         request: str
@@ -403,12 +442,16 @@ class ReviewRow(PromptRow[Review]):
         with _Changes(id="review-scroll"):
             yield Static(id="review-changes", markup=False)
         yield self._chips
-        yield LineInput(id="review-reason", classes=PART, compact=True, placeholder="why undo it?")
+        yield LineInput(
+            id="review-reason", classes=PART_CLASS, compact=True, placeholder="why undo it?"
+        )
 
     @property
     def scrolled(self) -> Widget | None:
         scroll = self.query_one("#review-scroll")
-        return scroll if self._part == "chips" and scroll.max_scroll_y > 0 else None
+        if self._part == "chips" and scroll.max_scroll_y > 0:
+            return scroll
+        return None
 
     def show(self, record: Review) -> None:
         self.query_one("#review-reason", LineInput).value = ""
@@ -419,8 +462,9 @@ class ReviewRow(PromptRow[Review]):
         self.show_part("chips")
 
     def refresh_question(self) -> None:
-        question = _question(self._requests[self._shown])
-        self._show((question, "$foreground"), ("" if self._part == "chips" else _HINT, "$muted"))
+        question = _question(self._requests[self._current])
+        hint = "" if self._part == "chips" else _REASON_HINT
+        self._show((question, "$foreground"), (hint, "$muted"))
 
     def handle_answer(self, request: str, answer: str) -> None:
         match answer:
@@ -430,7 +474,7 @@ class ReviewRow(PromptRow[Review]):
                 self._decide(action)
 
     def _decide(self, action: Action, reason: str = "") -> None:
-        if request := self._shown:
+        if request := self._current:
             self.post_message(self.Decided(request, action, reason))
             self.forget(request)
 
@@ -443,6 +487,9 @@ class ReviewRow(PromptRow[Review]):
 
 def _question(record: Review) -> str:
     cell = f"cell {record.cells[0]} of {one_line(record.party or 'the model')}"
-    if others := len(record.cells) - 1:
-        cell += f" and {'the cell' if others == 1 else f'{others} cells'} after it"
+    later_count = len(record.cells) - 1
+    if later_count == 1:
+        cell += " and the cell after it"
+    elif later_count > 1:
+        cell += f" and {later_count:,} cells after it"
     return f"Keep or undo what {cell} changed?"

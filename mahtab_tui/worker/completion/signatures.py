@@ -12,7 +12,9 @@ import types
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..objects import (
+from ..stdlib import late_import
+from ..tools.servers import OmittedArgument
+from ..values.objects import (
     BOUND,
     FUNCTIONS,
     MISSING,
@@ -31,11 +33,9 @@ from ..objects import (
     parameter_names,
     unwrap,
 )
-from ..servers import OmittedArgument
-from ..stdlib import late_import
-from ..variables import masked_summary, module_version, one_line, type_name, variable_kind
+from ..values.variables import masked_summary, module_version, one_line, type_name, variable_kind
 
-WIDTH = 100
+MAX_DOC_LINE_CHARS = 100
 BUILT_IN = Classes(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -47,9 +47,9 @@ _CONTAINERS = Classes(list, tuple, dict, set)
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter of built-in functions: ``($self, /, …``."""
 _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
-_USAGE_LENGTH = 1_000
-_LARGEST_FILE = 1_000_000
-_LONGEST_SOURCE = 400_000
+_MAX_USAGE_CHARS = 1_000
+_MAX_FILE_CHARS = 1_000_000
+_MAX_SOURCE_CHARS = 400_000
 
 
 def explain(value: Any, expression: str) -> dict[str, str]:
@@ -60,10 +60,10 @@ def explain(value: Any, expression: str) -> dict[str, str]:
         function, _ = function_of(value)
         doc = get_docstring(function) if function is not None else ""
     return {
-        "signature": format_signature(value, expression)[:_LONGEST_SOURCE],
-        "doc": doc[:_LONGEST_SOURCE],
+        "signature": format_signature(value, expression)[:_MAX_SOURCE_CHARS],
+        "doc": doc[:_MAX_SOURCE_CHARS],
         "where": where,
-        "source": source[:_LONGEST_SOURCE],
+        "source": source[:_MAX_SOURCE_CHARS],
     }
 
 
@@ -75,21 +75,23 @@ def source(value: Any, expression: str) -> dict[str, Any]:
         expression = one_line(name_of(function))
     elif type(function) in _WITH_NAMES:
         expression = one_line(function.__name__)
-    found = explain(value, expression)
-    number = found["where"].rpartition(":")[2]
-    return {**found, "line": int(number) if number.isdigit() else 1}
+    explanation = explain(value, expression)
+    number = explanation["where"].rpartition(":")[2]
+    return {**explanation, "line": int(number) if number.isdigit() else 1}
 
 
 def _module_source(value: Any) -> dict[str, Any]:
     names = own_dict(value)
-    file, version, text = names.get("__file__"), module_version(names), ""
+    file = names.get("__file__")
+    version = module_version(names)
+    text = ""
     # A pipe could block forever.
     if type(file) is str and file.endswith(".py") and os.path.isfile(file):
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_LONGEST_SOURCE)
+            text = opened.read(_MAX_SOURCE_CHARS)
     return {
         "signature": f"version {version}" if version else "",
-        "doc": get_doc(value)[:_LONGEST_SOURCE],
+        "doc": get_doc(value)[:_MAX_SOURCE_CHARS],
         "where": file if type(file) is str else "built in",
         "line": 1,
         "source": text,
@@ -113,18 +115,23 @@ def get_doc(value: Any) -> str:
 
 
 def doc_line(value: Any) -> str:
-    return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), WIDTH)
+    return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), MAX_DOC_LINE_CHARS)
 
 
 def get_docstring(value: Any) -> str:
     """Return the docstring of a value or its class."""
     doc: Any = get_doc(value)
     if not doc and variable_kind(value) == "data":
-        own = own_dict(value).get("__doc__")
-        doc = own if type(own) is str else get_doc(type(value))
+        instance_doc = own_dict(value).get("__doc__")
+        if type(instance_doc) is str:
+            doc = instance_doc
+        else:
+            doc = get_doc(type(value))
     elif not doc and is_from(value, "numpy"):
         doc = value.__doc__  # of a ufunc
-    return inspect.cleandoc(doc) if type(doc) is str else ""
+    if type(doc) is str:
+        return inspect.cleandoc(doc)
+    return ""
 
 
 def find_source(value: Any) -> tuple[str, str]:
@@ -148,7 +155,7 @@ def _find_class_source(cls: Any) -> tuple[str, str]:
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
-    if len(text) > _LARGEST_FILE:
+    if len(text) > _MAX_FILE_CHARS:
         return "", ""
     try:
         tree = ast.parse(text)
@@ -156,14 +163,16 @@ def _find_class_source(cls: Any) -> tuple[str, str]:
         return "", ""
     qualname = type.__dict__["__qualname__"].__get__(cls)
     name = qualname.rpartition(".")[2]
-    found = [
-        each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name == name
+    definitions = [
+        candidate
+        for candidate in ast.walk(tree)
+        if isinstance(candidate, ast.ClassDef) and candidate.name == name
     ]
-    if not found:
+    if not definitions:
         return "", ""
-    node = found[-1]
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return "".join(lines[first - 1 : node.end_lineno]), f"{file}:{first}"
+    node = definitions[-1]
+    first_line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return "".join(lines[first_line - 1 : node.end_lineno]), f"{file}:{first_line}"
 
 
 def _find_class_file(cls: Any) -> str:
@@ -177,7 +186,9 @@ def _find_class_file(cls: Any) -> str:
         if type(item) is types.FunctionType and item.__module__ == module:
             return item.__code__.co_filename
     loaded = sys.modules.get(module) if type(module) is str else None
-    file = own_dict(loaded).get("__file__") if is_module(loaded) else None
+    file = None
+    if is_module(loaded):
+        file = own_dict(loaded).get("__file__")
     return file if type(file) is str else ""
 
 
@@ -198,7 +209,10 @@ def format_signature(value: Any, name: str) -> str:
         return _format_builtin(value, name)
     written = [parameter.text for parameter in parameters(function, bound)]
     result = annotations_of(function).get("return", ...)
-    arrow = "" if result is ... or is_class(value) else f" -> {format_annotation(result)}"
+    if result is ... or is_class(value):
+        arrow = ""
+    else:
+        arrow = f" -> {format_annotation(result)}"
     line = f"{name}({', '.join(written)}){arrow}"
     if len(line) <= 80:
         return line
@@ -228,42 +242,48 @@ def function_of(value: Any) -> tuple[Any, int]:
         return unwrap(value), 0
     if is_class(value):
         for name in ("__init__", "__new__"):
-            found = find_in_class(value, name)
-            if type(found) is staticmethod:
-                found = found.__func__
-            if type(found) is types.FunctionType:
-                return unwrap(found), 1
+            method = find_in_class(value, name)
+            if type(method) is staticmethod:
+                method = method.__func__
+            if type(method) is types.FunctionType:
+                return unwrap(method), 1
         return None, 0
     wrapped = own_dict(value).get("__wrapped__")  # of one of numpy's functions
     if class_module(type(value)) == "numpy" and type(wrapped) is types.FunctionType:
         return unwrap(wrapped), 0
-    found = find_in_class(type(value), "__call__")
-    return (unwrap(found), 1) if type(found) is types.FunctionType else (None, 0)
+    method = find_in_class(type(value), "__call__")
+    if type(method) is types.FunctionType:
+        return (unwrap(method), 1)
+    return (None, 0)
 
 
 def parameters(
     function: types.FunctionType, bound: int, *, annotated: bool = True
 ) -> list[Parameter]:
-    code, annotations = function.__code__, annotations_of(function) if annotated else {}
-    positional, only = code.co_argcount, code.co_posonlyargcount
+    code = function.__code__
+    annotations = annotations_of(function) if annotated else {}
+    positional = code.co_argcount
+    only = code.co_posonlyargcount
     defaults = function.__defaults__ or ()
-    given = {
+    default_values = {
         **dict(zip(code.co_varnames[positional - len(defaults) : positional], defaults)),
         **(function.__kwdefaults__ or {}),
     }
-    found = []
+    result = []
     for index, name in enumerate(parameter_names(function)):
         if index < min(bound, positional):
             continue
         text = name
         if name in annotations:
             text += f": {format_annotation(annotations[name])}"
-        if name in given:
-            text += f"{' = ' if name in annotations else '='}{_format_default(given[name])}"
-        found.append(Parameter(name, text, index >= only and not name.startswith("*")))
+        if name in default_values:
+            text += (
+                f"{' = ' if name in annotations else '='}{_format_default(default_values[name])}"
+            )
+        result.append(Parameter(name, text, index >= only and not name.startswith("*")))
         if index == only - 1:
-            found.append(Parameter("/", "/", keyword=False))
-    return found
+            result.append(Parameter("/", "/", keyword=False))
+    return result
 
 
 def builtin_keywords(value: Any) -> list[str]:
@@ -275,9 +295,9 @@ def builtin_keywords(value: Any) -> list[str]:
     if type(signature) is str:
         with suppress(SyntaxError, ValueError, RecursionError):
             parsed: Any = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
-            names = [each.arg for each in parsed.args.args + parsed.args.kwonlyargs]
+            names = [argument.arg for argument in parsed.args.args + parsed.args.kwonlyargs]
             return [name for name in names if name not in ("self", "cls", "type")]
-    usage = get_doc(value)[:_USAGE_LENGTH].partition("\n\n")[0]
+    usage = get_doc(value)[:_MAX_USAGE_CHARS].partition("\n\n")[0]
     return list(dict.fromkeys(_KEYWORD.findall(usage)))
 
 
@@ -331,7 +351,9 @@ def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
         return annotation.__origin__, annotation.__args__
     if type(annotation) is getattr(types, "UnionType", None):
         return MISSING, annotation.__args__
-    names = own_dict(annotation) if is_from(annotation, "typing") else {}
+    names = {}
+    if is_from(annotation, "typing"):
+        names = own_dict(annotation)
     arguments = names.get("__args__")
     return names.get("__origin__", MISSING), arguments if type(arguments) is tuple else ()
 
@@ -343,4 +365,6 @@ def _format_default(default: Any) -> str:
         return one_line(default.shown, 40)
     if type(default) in _CONTAINERS and not default:
         return repr(default)
-    return one_line(default.__name__) if type(default) is type else "…"
+    if type(default) is type:
+        return one_line(default.__name__)
+    return "…"

@@ -25,8 +25,9 @@ from itertools import islice
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from ..displays import shown_table
-from ..objects import (
+from ..cells.tracebacks import CELL, cell_filename
+from ..values.displays import shown_table
+from ..values.objects import (
     MISSING,
     SCALARS,
     Classes,
@@ -39,10 +40,9 @@ from ..objects import (
     mro_of,
     own_dict,
 )
-from ..tracebacks import CELL, cell_filename
-from ..variables import (
+from ..values.variables import (
     HIDDEN_VALUE,
-    WIDTH,
+    SUMMARY_CHARS,
     format_count,
     is_hidden,
     looks_secret,
@@ -53,29 +53,49 @@ from ..variables import (
     type_name,
     variable_kind,
 )
+from .arrays import slice_array
 from .columns import InspectionError
-from .content import sliced
 from .tables import as_table
 
 # Short texts of values
 
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
-SAMPLE = 100
+SAMPLED_CHILDREN = 100
 
-_MOST_ITEMS = 8
-_TEXT_WIDTH, _KEY_WIDTH, _LABEL_WIDTH = 60, 40, 80
-_MOST_FIELDS, _FIELD_WIDTH = 6, 24
+_MAX_ITEMS = 8
+_TEXT_WIDTH = 60
+_KEY_WIDTH = 40
+_LABEL_WIDTH = 80
+_MAX_FIELDS = 6
+_FIELD_WIDTH = 24
+
+_SEQUENCES = Classes(list, tuple, range)
+_CONTAINERS = Classes(
+    *(list, tuple, set, frozenset, dict, range, collections.deque),
+    *(type({}.keys()), type({}.values()), type({}.items())),
+)
+_COMPUTED = Classes(property, types.GetSetDescriptorType)
+"""Only code can compute their values."""
+_OWN = Classes(property, types.MemberDescriptorType)
+
+_WRITTEN = Classes(str, bytes, type(None))
+"""Keys that, like numbers, can be written as literals."""
+_MAX_KEY_CHARS = 1000
+
+_MAX_ERRORS = 100
 
 
 def short_value(value: Any, name: Any = "") -> str:
     """Format a value. name: its key or attribute, which may be that of a secret."""
     if type(name) is str and looks_secret(name):
-        return HIDDEN_VALUE if is_hidden(name, value) else _describe_size(value)
+        if is_hidden(name, value):
+            return HIDDEN_VALUE
+        return _describe_size(value)
     cls = type(value)
     if cls is str:
         return literal(value, _TEXT_WIDTH)
     if cls is dict:
-        items = list(islice(value.items(), _MOST_ITEMS))
+        items = list(islice(value.items(), _MAX_ITEMS))
         words = [f"{short_key(key)}: {_describe_size(item)}" for key, item in items]
         return f"{{{_join(words, len(value))}}}"
     if cls in SEQUENCES:
@@ -84,23 +104,24 @@ def short_value(value: Any, name: Any = "") -> str:
 
 
 def _join(words: list[str], count: int) -> str:
-    shown = words[:_MOST_ITEMS]
-    return ", ".join([*shown, "..."] if count > len(shown) else shown)
+    listed_words = words[:_MAX_ITEMS]
+    return ", ".join([*listed_words, "..."] if count > len(listed_words) else listed_words)
 
 
 def _short_sequence(value: Any) -> str:
-    size, sample = len(value), list(islice(value, SAMPLE))
-    if size <= _MOST_ITEMS and all(type(item) in SCALARS for item in sample):
+    size = len(value)
+    sample = list(islice(value, SAMPLED_CHILDREN))
+    if size <= _MAX_ITEMS and all(type(item) in SCALARS for item in sample):
         text = ", ".join(map(short_value, sample))
         if len(text) <= _TEXT_WIDTH:
             return f"[{text}]"
     kinds = describe_types(sample)
     if kinds == "dict" and all(type(item) is dict for item in sample):
-        keys = dict.fromkeys(short_key(key) for item in sample for key in islice(item, _MOST_ITEMS))
+        keys = dict.fromkeys(short_key(key) for item in sample for key in islice(item, _MAX_ITEMS))
         kinds = f"dict with keys {_join(list(keys), len(keys))}"
     # The types of the others are unknown.
-    more = ", …" if size > len(sample) else ""
-    return f"[{kinds}{more}] x {size:,}"
+    ellipsis_text = ", …" if size > len(sample) else ""
+    return f"[{kinds}{ellipsis_text}] x {size:,}"
 
 
 def short_key(key: Any) -> str:
@@ -108,7 +129,9 @@ def short_key(key: Any) -> str:
         return literal(key, _KEY_WIDTH)
     if type(key) is tuple:
         return f"({', '.join(map(short_key, key))})"
-    return _key_label(key) if type(key) in SCALARS else describe_type(key)
+    if type(key) in SCALARS:
+        return _key_label(key)
+    return describe_type(key)
 
 
 def literal(text: str, width: int) -> str:
@@ -124,7 +147,9 @@ def describe_type(value: Any) -> str:
     if kind != "data":
         return f"<{kind}>"
     words = summary(value)
-    return f"<{type_name(value)} {words}>" if words else f"<{type_name(value)}>"
+    if words:
+        return f"<{type_name(value)} {words}>"
+    return f"<{type_name(value)}>"
 
 
 def describe_types(sample: Iterable[Any]) -> str:
@@ -137,7 +162,9 @@ def _describe_size(value: Any) -> str:
     cls = type(value)
     if cls is dict or cls in SEQUENCES:
         return f"{type_name(value)} of {len(value):,}"
-    return type_name(value) if cls in SCALARS else describe_type(value)
+    if cls in SCALARS:
+        return type_name(value)
+    return describe_type(value)
 
 
 def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
@@ -148,38 +175,35 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
             slots = copy_text_keys(class_dict(base)).items()
             names.update((n, 0) for n, item in slots if type(item) is types.MemberDescriptorType)
     for label in names:
-        found = MISSING if label.startswith("_") else stored_attribute(value, label)
-        if found is not MISSING:
-            yield label, found
+        if label.startswith("_"):
+            value_of_label = MISSING
+        else:
+            value_of_label = stored_attribute(value, label)
+        if value_of_label is not MISSING:
+            yield label, value_of_label
 
 
 def fields(value: Any) -> str:
     """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none."""
     words: list[str] = []
-    room = WIDTH - len("(…)")
+    available_width = SUMMARY_CHARS - len("(…)")
     for label, item in stored_fields(value):
         text = one_line(short_value(item, label), _FIELD_WIDTH + 1)
         if len(text) > _FIELD_WIDTH:
             is_text = type(item) is str
-            text = format_count(len(item), "chars") if is_text else type_name(item)
+            if is_text:
+                text = format_count(len(item), "chars")
+            else:
+                text = type_name(item)
         words.append(f"{one_line(label, _FIELD_WIDTH)}={text}")
-        room -= len(words[-1]) + len(", ")
-        if room < 0 or len(words) > _MOST_FIELDS:
+        available_width -= len(words[-1]) + len(", ")
+        if available_width < 0 or len(words) > _MAX_FIELDS:
             words[-1] = "…"
             break
     return f"({', '.join(words)})" if words else ""
 
 
 # Children
-
-_SEQUENCES = Classes(list, tuple, range)
-_CONTAINERS = Classes(
-    *(list, tuple, set, frozenset, dict, range, collections.deque),
-    *(type({}.keys()), type({}.values()), type({}.items())),
-)
-_COMPUTED = Classes(property, types.GetSetDescriptorType)
-"""Only code can compute their values."""
-_OWN = Classes(property, types.MemberDescriptorType)
 
 
 class Child(NamedTuple):
@@ -199,9 +223,13 @@ def count_children(value: Any) -> int:
     if base is None:
         return len(_attribute_names(value))
     if base is range:  # may be too long for `len`
-        return (value[-1] - value[0]) // value.step + 1 if value else 0
-    known = safe_length(value)
-    return int(base.__len__(value)) if known is None else known
+        if not value:
+            return 0
+        return int((value[-1] - value[0]) // value.step + 1)
+    length = safe_length(value)
+    if length is None:
+        return int(base.__len__(value))
+    return length
 
 
 def list_children(value: Any, start: int, stop: int) -> list[Child]:
@@ -209,7 +237,9 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
     base = container_class(value)
     if base is None:
         return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
-    names = dict(enumerate(field_names(type(value)))) if base is tuple else {}
+    names = {}
+    if base is tuple:
+        names = dict(enumerate(field_names(type(value))))
     try:
         if base is dict:
             entries = enumerate(islice(dict.items(value), start, stop), start)
@@ -237,7 +267,7 @@ def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
         kind=variable_kind(value),
     )
     if row["kind"] == "data" and type(value) not in SCALARS:
-        if any(value is one for one in above):
+        if any(value is ancestor for ancestor in above):
             row["state"] = "cycle"
         else:
             row["count"] = count_children(value)
@@ -280,8 +310,10 @@ def _attribute(value: object, name: str) -> Child:
 
 def stored_attribute(value: object, name: str) -> Any:
     """Return an attribute as stored; `MISSING` if only code can compute it."""
-    found = attribute(value, name)
-    return MISSING if type(found) in _COMPUTED else found
+    stored_value = attribute(value, name)
+    if type(stored_value) in _COMPUTED:
+        return MISSING
+    return stored_value
 
 
 # Paths
@@ -292,7 +324,7 @@ class ComputedValue(NamedTuple):
     expression: str
 
 
-class ResolvedPath(NamedTuple):
+class ResolvedObject(NamedTuple):
     objects: list[Any]
     """The last one is the target."""
     expression: str
@@ -310,61 +342,75 @@ class ResolvedPath(NamedTuple):
 
 def resolve_path(
     path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
-) -> ResolvedPath:
+) -> ResolvedObject:
     """Raises `InspectionError` if the path is no longer valid."""
-    first, *others = path
-    value, expression = _start(first, namespace, computed)
+    start_step, *further_steps = path
+    value, expression = _start(start_step, namespace, computed)
     objects = [value]
-    for step in others:
+    for step in further_steps:
         value, code = _follow(value, step)
-        expression = f"{expression}{code}" if expression and code is not None else ""
+        if expression and code is not None:
+            expression = f"{expression}{code}"
+        else:
+            expression = ""
         objects.append(value)
-    start = ["name", first[1], id(objects[0])] if first[0] == "name" else first
-    return ResolvedPath(objects, expression, [start, *others])
+    start = start_step
+    if start_step[0] == "name":
+        start = ["name", start_step[1], id(objects[0])]
+    return ResolvedObject(objects, expression, [start, *further_steps])
 
 
 def _start(
     step: Sequence[Any], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> tuple[Any, str]:
     """Return the object, and code for it."""
-    kind, name, *rest = step
+    kind, name, *arguments = step
     if kind == "frame":
-        return frame_locals(name, *rest), ""
+        return frame_locals(name, *arguments), ""
     if kind == "computed":
         if name not in computed:
             raise InspectionError("This value is no longer kept; open it again.")
         return computed[name]
     if kind == "shown":
-        found = shown_table(name)
-        if found is None:
+        target = shown_table(name)
+        if target is None:
             raise InspectionError("The value of this table is no longer kept; run the cell again.")
-        names = (each for each, value in dict.items(namespace) if value is found)
-        return found, next((each for each in names if type(each) is str and _is_name(each)), "")
+        names = (other_name for other_name, value in dict.items(namespace) if value is target)
+        return target, next(
+            (
+                other_name
+                for other_name in names
+                if type(other_name) is str and _is_name(other_name)
+            ),
+            "",
+        )
     if name not in namespace:
         raise InspectionError(f"There is no variable named {name}.")
-    found = namespace[name]
-    if rest and rest[0] != id(found):
+    target = namespace[name]
+    if arguments and arguments[0] != id(target):
         raise InspectionError(f"{name} is now a different object; press r to reload.")
-    return found, name if _is_name(name) else f"globals()[{name!r}]"
+    return target, name if _is_name(name) else f"globals()[{name!r}]"
 
 
 def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
     """Return the object, and code to append to that of `value`, if known."""
-    kind, at = step[0], step[1]
+    kind = step[0]
+    at = step[1]
     if kind == "item":
-        found = list_children(value, at, at + 1)
-        if not found:
+        children = list_children(value, at, at + 1)
+        if not children:
             raise InspectionError("This item no longer exists.")
-        return found[0].value, _item_code(value, at, found[0].key)
+        return children[0].value, _item_code(value, at, children[0].key)
     if kind == "attribute":
-        stored = stored_attribute(value, at)
-        if stored is MISSING:
+        stored_value = stored_attribute(value, at)
+        if stored_value is MISSING:
             raise InspectionError(f"The attribute {at} no longer exists.")
-        return stored, f".{at}" if _is_name(at) else None
+        return stored_value, f".{at}" if _is_name(at) else None
     if kind == "slice":
         written = ", ".join(":" if index is None else str(index) for index in at)
-        return sliced(as_library_type(value), at), "" if set(at) == {None} else f"[{written}]"
-    table, column = as_table(as_library_type(value)), step[-1]
+        return slice_array(as_library_type(value), at), "" if set(at) == {None} else f"[{written}]"
+    table = as_table(as_library_type(value))
+    column = step[-1]
     if table is None or not 0 <= column < table.columns:
         raise InspectionError("This part of the table no longer exists.")
     if kind == "column":
@@ -374,15 +420,12 @@ def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
     return table.column(column).value(at), table.cell_expression(at, column) or None
 
 
-_WRITTEN = Classes(str, bytes, type(None))
-"""Keys that, like numbers, can be written as literals."""
-_LONGEST_KEY = 1000
-
-
 def _item_code(value: Any, position: int, key: Any) -> str | None:
     base = container_class(value)
     if base is dict:
-        return f"[{key!r}]" if _can_be_written(key) else None
+        if _can_be_written(key):
+            return f"[{key!r}]"
+        return None
     by_position = base in _SEQUENCES or base is collections.deque
     return f"[{position}]" if by_position else None
 
@@ -395,15 +438,14 @@ def _can_be_written(key: Any) -> bool:
     if type(key) is float:
         return key - key == 0
     if type(key) is int or type(key) is bool:
-        return key.bit_length() < _LONGEST_KEY
-    return type(key) in _WRITTEN and (key is None or len(key) < _LONGEST_KEY)
+        return key.bit_length() < _MAX_KEY_CHARS
+    return type(key) in _WRITTEN and (key is None or len(key) < _MAX_KEY_CHARS)
 
 
 _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
     BaseException.__dict__[name]
     for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
 )
-_MOST_ERRORS = 100
 
 
 def frame_locals(
@@ -412,27 +454,31 @@ def frame_locals(
     """Return the variables of a frame of a cell's error. frame_index: among the `of` frames at this
     line of this function. Raises `InspectionError`."""
     error = getattr(sys, "last_value", None)
-    errors = _exception_chain(error) if isinstance(error, BaseException) else []
-    files = [frame.f_code.co_filename for frame, _ in _frames(errors[-1])] if errors else []
+    errors = []
+    if isinstance(error, BaseException):
+        errors = _exception_chain(error)
+    files = []
+    if errors:
+        files = [frame.f_code.co_filename for frame, _ in _frames(errors[-1])]
     if next((name for name in files if name.startswith(CELL)), "") != cell_filename(cell):
         raise InspectionError(
             "The variables are gone: other code has failed since, or the kernel was restarted."
         )
     if function == "<module>":
         raise InspectionError("The variables of this frame are those of the namespace.")
-    found = [
+    matching_frames = [
         frame
-        for each in errors
-        for frame, number in _frames(each)
+        for chained_error in errors
+        for frame, number in _frames(chained_error)
         if number == line
         and frame.f_code.co_name == function
         and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
     ]
-    if len(found) != of:
+    if len(matching_frames) != of:
         raise InspectionError(
             "The variables are unknown: the same line occurs in the error more often than shown."
         )
-    variables = found[frame_index].f_locals
+    variables = matching_frames[frame_index].f_locals
     if isinstance(variables, dict):
         return dict(dict.items(variables))
     # From Python 3.13 on.
@@ -443,7 +489,7 @@ def frame_locals(
 
 def _exception_chain(error: BaseException | None) -> list[BaseException]:
     chain: list[BaseException] = []
-    while error is not None and len(chain) < _MOST_ERRORS and id(error) not in map(id, chain):
+    while error is not None and len(chain) < _MAX_ERRORS and id(error) not in map(id, chain):
         chain.append(error)
         cause = _CAUSE.__get__(error)
         suppressed = cause is not None or _SUPPRESSED.__get__(error)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple
 
-from ..objects import (
+from ..values.objects import (
     NUMBERS,
     Classes,
     TimeLimitError,
@@ -19,7 +19,40 @@ from ..objects import (
     is_one_of,
     run_with_timeout,
 )
-from ..variables import one_line, summary, type_name
+from ..values.variables import one_line, summary, type_name
+
+USER_CODE_TIMEOUT_S = 2.0
+"""For an object's own code, run at the user's request."""
+
+MAX_CELL_CHARS = 200
+_SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
+_SAFE_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
+
+SAMPLED_ROWS = 200
+"""For the number of decimals."""
+HISTOGRAM_BARS = 8
+SAMPLED_VALUES = 20_000
+TOP_VALUES = 4
+MAX_DISTINCT_VALUES = 100_000
+"""Columns with more distinct values are not counted."""
+_MAX_VALUE_CHARS = 24
+
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "contains": operator.eq,
+}
+"""Except for texts, ``contains`` means ``==``."""
+
+_SORTED_CHUNK_OBJECTS = 20_000
+"""Objects to sort in one step, during which no other thread runs."""
+_DEADLINE_CHECK_INTERVAL = 4096
 
 
 class InspectionError(Exception):
@@ -30,20 +63,16 @@ class AbandonedError(Exception):
     """Nobody waits for the answer."""
 
 
-SECONDS = 2.0
-"""For an object's own code, run at the user's request."""
-
-
-def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+def run_limited(work: Callable[[], Any], subject: str, seconds: float = USER_CODE_TIMEOUT_S) -> Any:
     """Raises `InspectionError`."""
     try:
         return run_with_timeout(seconds, work)
     except TimeLimitError:
-        raise InspectionError(f"{what} did not end within {seconds:g} s.") from None
+        raise InspectionError(f"{subject} did not end within {seconds:g} s.") from None
     except InspectionError:
         raise
     except BaseException as error:  # raised by the object's code, including SystemExit
-        raise InspectionError(f"{what} raised {error_text(error)}") from None
+        raise InspectionError(f"{subject} raised {error_text(error)}") from None
 
 
 def error_text(error: BaseException) -> str:
@@ -52,7 +81,9 @@ def error_text(error: BaseException) -> str:
         text = one_line(str(error), 500)
     except BaseException:  # the message's code may fail too
         text = ""
-    return f"{type_name(error)}: {text}" if text else f"{type_name(error)}."
+    if text:
+        return f"{type_name(error)}: {text}"
+    return f"{type_name(error)}."
 
 
 class Deadline:
@@ -72,16 +103,12 @@ class Deadline:
 
 # Texts of values
 
-CELL_WIDTH = 200
-_SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
-_SAFE_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
-
 
 def cell_text(value: Any) -> str | None:
     """Format a value as one line, by its exact type; None if it is missing."""
     cls = type(value)
     if cls is str:
-        return one_line(value, CELL_WIDTH)
+        return one_line(value, MAX_CELL_CHARS)
     if value is None or (cls is float and value != value):
         return None
     if cls is int or cls is float or cls is bool:
@@ -89,14 +116,16 @@ def cell_text(value: Any) -> str | None:
     if is_one_of(value, "pandas", "Timestamp"):
         # A time zone of the user's would run their code.
         foreign = value.tzinfo is not None and not is_safe_zone(value.tzinfo)
-        return f"Timestamp {value.value} ns" if foreign else str(value)
+        if foreign:
+            return f"Timestamp {value.value} ns"
+        return str(value)
     if is_one_of(value, "pandas", "Timedelta", "Period", "Interval"):
-        return one_line(str(value), CELL_WIDTH)
+        return one_line(str(value), MAX_CELL_CHARS)
     if value is get_if_loaded("pandas", "NaT") or value is get_if_loaded("pandas", "NA"):
         return None
     about = summary(value)
     if cls in _SIZED or not about:
-        return one_line(f"{type_name(value)} {about}".rstrip(), CELL_WIDTH)
+        return one_line(f"{type_name(value)} {about}".rstrip(), MAX_CELL_CHARS)
     return about
 
 
@@ -126,20 +155,14 @@ def number_text(value: float) -> str:
     if value != value:
         return "—"
     if math.isfinite(value) and value == int(value):
-        return str(int(value)) if abs(value) < 1e15 else f"{value:.4e}"
+        if abs(value) < 1e15:
+            return str(int(value))
+        return f"{value:.4e}"
     if abs(value) >= 1e9 or abs(value) < 1e-3:
         return f"{value:.4e}"
-    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
-
-
-SAMPLED_ROWS = 200
-"""For the number of decimals."""
-BARS = 8
-SAMPLE = 20_000
-TOP = 4
-DISTINCT = 100_000
-"""Columns with more distinct values are not counted."""
-_LONGEST_VALUE = 24
+    if abs(value) < 1000:
+        return f"{value:.4g}"
+    return f"{value:.1f}"
 
 
 class Statistics(NamedTuple):
@@ -156,50 +179,36 @@ class Statistics(NamedTuple):
 def number_statistics(
     missing: int, low: Any, high: Any, mean: float, sample: Iterable[Any]
 ) -> Statistics:
-    first, last = (
+    lowest_text, highest_text = (
         str(value) if type(value) in (int, bool) else number_text(float(value))
         for value in (low, high)
     )
     bars = histogram(sample, float(low), float(high))
-    return Statistics(missing, first, last, number_text(mean), bars)
+    return Statistics(missing, lowest_text, highest_text, number_text(mean), bars)
 
 
 def histogram(sample: Iterable[Any], low: float, high: float) -> Sequence[int]:
-    width = (high - low) / BARS
+    width = (high - low) / HISTOGRAM_BARS
     if not 0 < width < float("inf"):
         return ()
-    counts = [0] * BARS
+    counts = [0] * HISTOGRAM_BARS
     for value in sample:
-        counts[min(BARS - 1, int((float(value) - low) / width))] += 1
+        counts[min(HISTOGRAM_BARS - 1, int((float(value) - low) / width))] += 1
     return counts
 
 
 def sampled(values: Any) -> Any:
-    return values[:: max(1, len(values) // SAMPLE)]
+    return values[:: max(1, len(values) // SAMPLED_VALUES)]
 
 
 def format_top_values(counts: Collection[tuple[str, int]]) -> Sequence[str]:
     """Format the most common texts, as in ``berlin ×412``, or say that all differ."""
-    if not 0 < len(counts) <= DISTINCT:
+    if not 0 < len(counts) <= MAX_DISTINCT_VALUES:
         return ()
-    top = sorted(counts, key=lambda each: -each[1])[:TOP]
+    top = sorted(counts, key=lambda counted_value: -counted_value[1])[:TOP_VALUES]
     if len(top) > 1 and top[0][1] == 1:
         return (f"all {len(counts):,} differ",)
-    return [f"{one_line(text, _LONGEST_VALUE)} ×{count:,}" for text, count in top]
-
-
-BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "contains": operator.eq,
-}
-"""Except for texts, ``contains`` means ``==``."""
+    return [f"{one_line(text, _MAX_VALUE_CHARS)} ×{count:,}" for text, count in top]
 
 
 class Condition(NamedTuple):
@@ -232,11 +241,6 @@ def not_comparable(operand: str, kind: str) -> InspectionError:
     return InspectionError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
-_CHUNK = 20_000
-"""Objects to sort in one step, during which no other thread runs."""
-_CHECK_EVERY = 4096
-
-
 Rows = Sequence[int]
 
 
@@ -250,8 +254,10 @@ class Column:
         self._values = values
         self.type = kind
         sample = [values[row] for row in range(min(100, len(values)))]
-        known = [value for value in sample if cell_text(value) is not None]
-        self.right = bool(known) and all(type(value) in NUMBERS for value in known)
+        present_values = [value for value in sample if cell_text(value) is not None]
+        self.right = bool(present_values) and all(
+            type(value) in NUMBERS for value in present_values
+        )
 
     def texts(self, rows: Rows) -> list[str | None]:
         """Return None for missing values."""
@@ -270,22 +276,22 @@ class Column:
         rows = range(len(self._values)) if among is None else among
         chunks: list[list[tuple[Any, int]]] = []
         missing: list[int] = []
-        for start in range(0, len(rows), _CHUNK):
+        for start in range(0, len(rows), _SORTED_CHUNK_OBJECTS):
             deadline.check()
             chunk = []
-            for row in rows[start : start + _CHUNK]:
+            for row in rows[start : start + _SORTED_CHUNK_OBJECTS]:
                 key = _sort_key(self._values[row])
                 if key is None:
                     missing.append(row)
                 else:
                     chunk.append((key, -row if descending else row))
             chunks.append(sorted(chunk, reverse=descending))
-        found = []
+        sort_items = []
         for count, (_, row) in enumerate(heapq.merge(*chunks, reverse=descending)):
-            if count % _CHECK_EVERY == 0:
+            if count % _DEADLINE_CHECK_INTERVAL == 0:
                 deadline.check()
-            found.append(abs(row))
-        return found + missing
+            sort_items.append(abs(row))
+        return sort_items + missing
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         """Raises `InspectionError` if the condition does not apply."""
@@ -293,7 +299,8 @@ class Column:
         return [row for row, value in self._each(deadline) if fits(value)]
 
     def statistics(self, deadline: Deadline) -> Statistics:
-        missing, numbers = 0, []
+        missing = 0
+        numbers = []
         only_numbers = only_texts = True
         texts: dict[str, int] = {}
         for _, value in self._each(deadline):
@@ -303,21 +310,22 @@ class Column:
                     numbers.append(value)
             elif type(value) is str:
                 only_numbers = False
-                if len(texts) <= DISTINCT:
+                if len(texts) <= MAX_DISTINCT_VALUES:
                     texts[value] = texts.get(value, 0) + 1
             elif cell_text(value) is None:
                 missing += 1
             else:
                 only_numbers = only_texts = False
         if only_numbers and numbers:
-            low, high = min(numbers), max(numbers)
+            low = min(numbers)
+            high = max(numbers)
             mean = sum(float(value) for value in numbers if abs(value) < 1e300) / len(numbers)
             return number_statistics(missing, low, high, mean, sampled(numbers))
         return Statistics(missing, top=format_top_values(texts.items()) if only_texts else ())
 
     def _each(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
         for row in range(len(self._values)):
-            if row % _CHECK_EVERY == 0:
+            if row % _DEADLINE_CHECK_INTERVAL == 0:
                 deadline.check()
             yield row, self._values[row]
 
@@ -353,4 +361,6 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
 
 
 def _full_text(value: Any) -> str:
-    return value if type(value) is str else cell_text(value) or ""
+    if type(value) is str:
+        return value
+    return cell_text(value) or ""

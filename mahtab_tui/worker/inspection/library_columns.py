@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..objects import is_index, is_one_of, is_own_type
-from ..variables import type_name
+from ..values.objects import is_index, is_one_of, is_own_type
+from ..values.variables import type_name
 from .columns import (
     BOOLEANS,
-    DISTINCT,
+    MAX_DISTINCT_VALUES,
     SAMPLED_ROWS,
     Column,
     Condition,
@@ -31,7 +31,23 @@ from .columns import (
     sampled,
 )
 
-_MANY_FLOATS = 1_000_000
+_MAX_STABLY_SORTED_FLOATS = 1_000_000
+
+_ARROW_KINDS = {
+    "is_floating": "float",
+    **dict.fromkeys(("is_integer", "is_decimal"), "int"),
+    **dict.fromkeys(("is_string", "is_large_string"), "text"),
+    "is_temporal": "time",
+    "is_boolean": "bool",
+}
+_ARROW_COMPARISONS = {
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "==": "equal",
+    "!=": "not_equal",
+}
 
 
 class NumberColumn(Column):
@@ -53,35 +69,49 @@ class NumberColumn(Column):
         return _numpy().where(self._missing, float("nan"), self._values)
 
     def texts(self, rows: Rows) -> list[str | None]:
-        selected = slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
-        part = self._values[selected]
-        if self._kind in "mM":
-            found = self._format_moments(part)
-        elif self._kind == "f":
-            found = [float_text(float(value), self._decimals) for value in part.tolist()]
+        selected: slice | list[int]
+        if isinstance(rows, range):
+            selected = slice(rows.start, rows.stop)
         else:
-            found = [cell_text(value) for value in part.tolist()]
+            selected = list(rows)
+        selected_values = self._values[selected]
+        if self._kind in "mM":
+            cell_texts = self._format_moments(selected_values)
+        elif self._kind == "f":
+            cell_texts = [
+                float_text(float(value), self._decimals) for value in selected_values.tolist()
+            ]
+        else:
+            cell_texts = [cell_text(value) for value in selected_values.tolist()]
         if self._missing is None:
-            return found
+            return cell_texts
         missing = self._missing[selected].tolist()
-        return [None if gone else text for text, gone in zip(found, missing)]
+        return [None if is_missing else text for text, is_missing in zip(cell_texts, missing)]
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         numpy = _numpy()
-        values, missing = self._values, self._missing_mask()
+        values = self._values
+        missing = self._missing_mask()
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
-            values, missing = values[among], None if missing is None else missing[among]
+            values = values[among]
+            missing = None if missing is None else missing[among]
         # None, which is not stable, is five times faster for floats.
-        kind = "stable" if self._kind != "f" or len(values) < _MANY_FLOATS else None
+        kind = None
+        if self._kind != "f" or len(values) < _MAX_STABLY_SORTED_FLOATS:
+            kind = "stable"
         if descending:
-            found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
+            row_order = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
         else:
-            found = numpy.argsort(values, kind=kind)
+            row_order = numpy.argsort(values, kind=kind)
         deadline.check()
         if missing is not None and missing.any():
-            found = numpy.concatenate([found[~missing[found]], numpy.flatnonzero(missing)])
-        return found if among is None else among[found]
+            row_order = numpy.concatenate(
+                [row_order[~missing[row_order]], numpy.flatnonzero(missing)]
+            )
+        if among is None:
+            return row_order
+        return among[row_order]
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         numpy = _numpy()
@@ -91,14 +121,18 @@ class NumberColumn(Column):
         if condition.op in ("missing", "present"):
             fits = missing if condition.op == "missing" else ~missing
         elif condition.op == "contains" and self._kind == "U":
-            texts = numpy.char.lower(self._values) if condition.ignores_case else self._values
+            if condition.ignores_case:
+                texts = numpy.char.lower(self._values)
+            else:
+                texts = self._values
             fits = numpy.char.find(texts, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
         return numpy.flatnonzero(fits)
 
     def statistics(self, deadline: Deadline) -> Statistics:
-        values, missing = self._values, self._missing_mask()
+        values = self._values
+        missing = self._missing_mask()
         count = 0 if missing is None else int(missing.sum())
         deadline.check()
         if self._kind not in "biufmM" or count == len(values):
@@ -110,22 +144,24 @@ class NumberColumn(Column):
         if self._kind in "mM":
             ticks = values.view("i8")
             ends = [int(ticks.min()), int(ticks.max()), int(ticks.mean())]
-            first, last, mean = self._format_moments(
+            earliest, latest, mean = self._format_moments(
                 numpy.array(ends, dtype="i8").view(values.dtype)
             )
             bars = histogram(sampled(ticks).tolist(), ends[0], ends[1])
-            return Statistics(count, first or "", last or "", mean or "", bars)
+            return Statistics(count, earliest or "", latest or "", mean or "", bars)
         with numpy.errstate(all="ignore"):
-            low, high, average = values.min(), values.max(), float(values.mean(dtype="f8"))
+            low = values.min()
+            high = values.max()
+            average = float(values.mean(dtype="f8"))
         deadline.check()
         sample = sampled(values).tolist()
         return number_statistics(count, low.item(), high.item(), average, sample)
 
-    def _format_moments(self, part: Any) -> list[str | None]:
+    def _format_moments(self, moments: Any) -> list[str | None]:
         if self._kind == "M":
-            texts = _numpy().datetime_as_string(part, unit=self._unit, casting="unsafe").tolist()
+            texts = _numpy().datetime_as_string(moments, unit=self._unit, casting="unsafe").tolist()
             return [None if text == "NaT" else text.replace("T", " ") for text in texts]
-        spans = part.astype("m8[us]").tolist()
+        spans = moments.astype("m8[us]").tolist()
         return [None if span is None else str(span) for span in spans]
 
     def _missing_mask(self) -> Any:
@@ -133,7 +169,9 @@ class NumberColumn(Column):
             return self._missing
         if self._kind == "f":
             return _numpy().isnan(self._values)
-        return _numpy().isnat(self._values) if self._kind in "mM" else None
+        if self._kind in "mM":
+            return _numpy().isnat(self._values)
+        return None
 
     def _convert(self, text: str) -> Any:
         try:
@@ -144,7 +182,9 @@ class NumberColumn(Column):
             if self._kind == "U":
                 return text
             if self._kind != "m":
-                return int(text) if text.lstrip("+-").isdigit() else float(text)
+                if text.lstrip("+-").isdigit():
+                    return int(text)
+                return float(text)
         except (ValueError, KeyError):
             pass
         raise not_comparable(text, self.type)
@@ -182,9 +222,13 @@ class CategoryColumn(Column):
 
     def statistics(self, deadline: Deadline) -> Statistics:
         codes, counts = _numpy().unique(self._codes, return_counts=True)
-        missing = int(counts[0]) if len(codes) and codes[0] < 0 else 0
-        used = zip(codes[: DISTINCT + 2].tolist(), counts.tolist())
-        texts = [(cell_text(self._values.known[code]) or "", n) for code, n in used if code >= 0]
+        missing = 0
+        if len(codes) and codes[0] < 0:
+            missing = int(counts[0])
+        counted_codes = zip(codes[: MAX_DISTINCT_VALUES + 2].tolist(), counts.tolist())
+        texts = [
+            (cell_text(self._values.known[code]) or "", n) for code, n in counted_codes if code >= 0
+        ]
         return Statistics(missing, top=format_top_values(texts))
 
 
@@ -203,7 +247,10 @@ def column_of(series: Any) -> Column:
     if name == "DatetimeTZDtype":
         foreign = has_foreign_zone(dtype)
         # A time zone of the user's would run their code.
-        moments = series.array.tz_convert(None) if foreign else series.array.tz_localize(None)
+        if foreign:
+            moments = series.array.tz_convert(None)
+        else:
+            moments = series.array.tz_localize(None)
         return NumberColumn(moments.to_numpy(), dtype_text(dtype))
     if name == "SparseDtype":
         return _array_column(series.array.to_dense(), dtype_text(dtype))
@@ -236,9 +283,12 @@ def dtype_text(dtype: Any) -> str:
 
 
 def _coarsest_unit(values: Any) -> str | None:
-    known = values[~_numpy().isnat(values)]
+    present_values = values[~_numpy().isnat(values)]
     units = ("D", "m", "s", "ms", "us")
-    return next((unit for unit in units if (known.astype(f"M8[{unit}]") == known).all()), None)
+    return next(
+        (unit for unit in units if (present_values.astype(f"M8[{unit}]") == present_values).all()),
+        None,
+    )
 
 
 def _numpy() -> Any:
@@ -280,8 +330,10 @@ class _TypedColumn(Column):
         return cell_text(value)
 
     def numbers(self) -> Any:
-        found = self._local().to_numpy()
-        return found.astype("f8") if found.dtype.kind == "O" and self.right else found
+        local_values = self._local().to_numpy()
+        if local_values.dtype.kind == "O" and self.right:
+            return local_values.astype("f8")
+        return local_values
 
     def _converted(self) -> Column:
         """Return a column of numpy's values, or else of Python's."""
@@ -303,43 +355,49 @@ class _TypedColumn(Column):
         return self._converted().matching(condition, deadline)
 
     def statistics(self, deadline: Deadline) -> Statistics:
-        found = Statistics(0)
+        column_statistics = Statistics(0)
         if self._kind in ("float", "int", "time"):
-            found = self._converted().statistics(deadline)
+            column_statistics = self._converted().statistics(deadline)
         elif self._kind == "text":
-            found = Statistics(0, top=format_top_values(self._count_texts()))
-        return found._replace(missing=self._count_missing())
-
-
-_ARROW_KINDS = {
-    "is_floating": "float",
-    **dict.fromkeys(("is_integer", "is_decimal"), "int"),
-    **dict.fromkeys(("is_string", "is_large_string"), "text"),
-    "is_temporal": "time",
-    "is_boolean": "bool",
-}
-_ARROW_COMPARISONS = {
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
-    "==": "equal",
-    "!=": "not_equal",
-}
+            column_statistics = Statistics(0, top=format_top_values(self._count_texts()))
+        return column_statistics._replace(missing=self._count_missing())
 
 
 class ArrowColumn(_TypedColumn):
     def __init__(self, values: Any, name: str = "") -> None:
-        types, kind = _arrow().types, values.type
+        """name: of the type in pandas, which reads NaN as missing; empty in a table of Arrow."""
+        self._nan_is_missing = bool(name)
+        types = _arrow().types
+        kind = values.type
         words = (word for test, word in _ARROW_KINDS.items() if getattr(types, test)(kind))
         super().__init__(values, name or str(kind), next(words, ""))
 
+    def _format(self, value: Any) -> str | None:
+        if not self._nan_is_missing and type(value) is float and value != value:
+            return "NaN"
+        return super()._format(value)
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        if condition.op in ("missing", "present"):
+            missing = self._missing()
+            compute = _compute()
+            rows: Rows = compute.indices_nonzero(
+                missing if condition.op == "missing" else compute.invert(missing)
+            ).to_pylist()
+            return rows
+        return super().matching(condition, deadline)
+
+    def _missing(self) -> Any:
+        """Return an array of Arrow that says of each value whether it is missing."""
+        is_float = self._kind == "float"
+        return self._values.is_null(nan_is_null=is_float and self._nan_is_missing)
+
     def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
-            part = self._values.slice(rows.start, len(rows))
+            selected_values = self._values.slice(rows.start, len(rows))
         else:
-            part = self._values.take(_arrow().array(list(rows), type="int64"))
-        return part.to_pylist()
+            selected_values = self._values.take(_arrow().array(list(rows), type="int64"))
+        return selected_values.to_pylist()
 
     def _local(self) -> Any:
         if getattr(self._values.type, "tz", None) is None:
@@ -347,7 +405,8 @@ class ArrowColumn(_TypedColumn):
         return _compute().local_timestamp(self._values)
 
     def _matching_texts(self, condition: Condition) -> Rows:
-        compute, (op, operand) = _compute(), condition
+        compute = _compute()
+        op, operand = condition
         if op == "contains":
             ignore_case = condition.ignores_case
             fits = compute.match_substring(self._values, operand, ignore_case=ignore_case)
@@ -356,11 +415,10 @@ class ArrowColumn(_TypedColumn):
         return compute.indices_nonzero(fits).to_pylist()
 
     def _count_missing(self) -> int:
-        missing = self._values.is_null(nan_is_null=self._kind == "float")
-        return _compute().sum(missing).as_py() or 0
+        return _compute().sum(self._missing()).as_py() or 0
 
     def _count_texts(self) -> list[tuple[str, int]]:
-        counted = self._values.drop_null().value_counts()[: DISTINCT + 1]
+        counted = self._values.drop_null().value_counts()[: MAX_DISTINCT_VALUES + 1]
         return list(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist()))
 
     def value(self, row: int) -> Any:
@@ -368,20 +426,27 @@ class ArrowColumn(_TypedColumn):
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         arrow = _arrow()
-        rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
-        values = self._values if rows is None else self._values.take(rows)
+        if among is None:
+            rows = None
+        else:
+            rows = arrow.array(list(map(int, among)), type="int64")
+        if rows is None:
+            values = self._values
+        else:
+            values = self._values.take(rows)
         try:
             keys = [("", "descending" if descending else "ascending")]
-            found = _compute().sort_indices(values, sort_keys=keys)
+            row_order = _compute().sort_indices(values, sort_keys=keys)
         except arrow.ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
-        return (found if rows is None else rows.take(found)).to_pylist()
+        return (row_order if rows is None else rows.take(row_order)).to_pylist()
 
 
 class PolarsColumn(_TypedColumn):
     def __init__(self, values: Any) -> None:
-        polars, dtype = sys.modules["polars"], values.dtype
+        polars = sys.modules["polars"]
+        dtype = values.dtype
         if dtype.is_float():
             word = "float"
         elif dtype.is_numeric():
@@ -401,7 +466,9 @@ class PolarsColumn(_TypedColumn):
 
     def _format(self, value: Any) -> str | None:
         # NaN is not a missing value.
-        return "NaN" if type(value) is float and value != value else super()._format(value)
+        if type(value) is float and value != value:
+            return "NaN"
+        return super()._format(value)
 
     def _local(self) -> Any:
         if getattr(self._values.dtype, "time_zone", None) is None:
@@ -411,7 +478,8 @@ class PolarsColumn(_TypedColumn):
     def _matching_texts(self, condition: Condition) -> Rows:
         texts = self._values.cast(sys.modules["polars"].String)
         if condition.op == "contains":
-            texts = texts.str.to_lowercase() if condition.ignores_case else texts
+            if condition.ignores_case:
+                texts = texts.str.to_lowercase()
             return texts.str.contains(condition.operand, literal=True).arg_true()
         return condition.compare(texts, condition.operand).arg_true()
 
@@ -420,7 +488,7 @@ class PolarsColumn(_TypedColumn):
 
     def _count_texts(self) -> list[tuple[str, int]]:
         texts = self._values.drop_nulls().cast(sys.modules["polars"].String)
-        return texts.alias("value").value_counts().head(DISTINCT + 1).rows()
+        return texts.alias("value").value_counts().head(MAX_DISTINCT_VALUES + 1).rows()
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         if condition.op in ("missing", "present"):
@@ -430,15 +498,24 @@ class PolarsColumn(_TypedColumn):
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         polars = sys.modules["polars"]
-        rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
-        values = self._values if rows is None else self._values.gather(rows)
+        if among is None:
+            rows = None
+        else:
+            rows = polars.Series(list(map(int, among)), dtype=polars.Int64)
+        if rows is None:
+            values = self._values
+        else:
+            values = self._values.gather(rows)
         try:
-            values = values.fill_nan(None) if self._kind == "float" else values
-            found = values.arg_sort(descending=descending, nulls_last=True)
+            if self._kind == "float":
+                values = values.fill_nan(None)
+            row_order = values.arg_sort(descending=descending, nulls_last=True)
         except polars.exceptions.PolarsError:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
-        return found if rows is None else rows.gather(found)
+        if rows is None:
+            return row_order
+        return rows.gather(row_order)
 
 
 def _arrow() -> Any:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from ..objects import as_library_type, has_own_indexes, is_index, is_one_of, is_own_type
+from ..values.objects import as_library_type, has_own_indexes, is_index, is_one_of, is_own_type
 from .columns import Column, Deadline, InspectionError, cell_text, parse_condition
 from .library_columns import (
     ArrowColumn,
@@ -16,7 +16,7 @@ from .library_columns import (
     has_foreign_zone,
 )
 
-MOST_COLUMNS = 5_000
+MAX_COLUMNS = 5_000
 SAMPLED_RECORDS = 200
 
 
@@ -97,15 +97,17 @@ def _record_table(value: Any) -> RecordTable | None:
         return None
     names: dict[str, None] = {}
     for record in value[:SAMPLED_RECORDS]:
-        if type(record) is not dict or len(record) > MOST_COLUMNS:
+        if type(record) is not dict or len(record) > MAX_COLUMNS:
             return None
         for key in list(record):
             if type(key) is not str:
                 return None
             names[key] = None
-        if len(names) > MOST_COLUMNS:
+        if len(names) > MAX_COLUMNS:
             return None
-    return RecordTable(value, list(names)) if names else None
+    if names:
+        return RecordTable(value, list(names))
+    return None
 
 
 class PandasTable(Table):
@@ -115,7 +117,9 @@ class PandasTable(Table):
             iloc = value.iloc
             super().__init__(value, value.columns, lambda at: iloc[:, at], column_of, *codes)
         else:
-            cell = ".iloc[{row}]" if hasattr(value, "iloc") else "[{row}]"
+            cell = "[{row}]"
+            if hasattr(value, "iloc"):
+                cell = ".iloc[{row}]"
             super().__init__(value, [value.name], lambda _: value, column_of, cell_code=cell)
 
     def name(self, column: int) -> str:
@@ -127,7 +131,9 @@ class PandasTable(Table):
         texts = [name if type(name) is str else None for name in self._names]
         name = texts[column]
         is_unique = name is not None and texts.count(name) == 1
-        return f"[{name!r}]" if is_unique else super().expression(column)
+        if is_unique:
+            return f"[{name!r}]"
+        return super().expression(column)
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         index: Any = getattr(self._value, "index", None)
@@ -137,14 +143,19 @@ class PandasTable(Table):
         dtypes = index.dtypes if has_levels else [index.dtype]
         if not all(map(is_own_type, dtypes)) or any(map(has_foreign_zone, dtypes)):
             return None
-        part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
-        return [key_text(label) for label in part.tolist()]
+        if isinstance(rows, range):
+            selected_index = index[rows.start : rows.stop]
+        else:
+            selected_index = index[list(rows)]
+        return [key_text(label) for label in selected_index.tolist()]
 
 
 def key_text(value: Any) -> str:
     if type(value) is tuple:
         return ", ".join(map(key_text, value))
-    return "—" if (text := cell_text(value)) is None else text
+    if (text := cell_text(value)) is None:
+        return "—"
+    return text
 
 
 def as_table(value: Any) -> Table | None:
@@ -173,7 +184,8 @@ def _array_table(value: Any) -> Table:
         codes = "[{name!r}]", "[{name!r}][{row}]"
         return Table(value, names, lambda at: value[names[at]], _array_column, *codes)
     if value.ndim == 2:
-        names, codes = range(value.shape[1]), ("[:, {column}]", "[{row}, {column}]")
+        names = range(value.shape[1])
+        codes = ("[:, {column}]", "[{row}, {column}]")
         return Table(value, names, lambda at: value[:, at], _array_column, *codes)
     return Table(value, [""], lambda _: value, _array_column)
 
@@ -187,7 +199,9 @@ def _array_column(values: Any) -> Column:
 
 
 def _polars_column(series: Any) -> Column:
-    return Column(series) if str(series.dtype) == "Object" else PolarsColumn(series)
+    if str(series.dtype) == "Object":
+        return Column(series)
+    return PolarsColumn(series)
 
 
 # Rows, sorted and filtered
@@ -198,21 +212,23 @@ Filters = Sequence[Sequence[Any]]
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
-    found: Sequence[int] | None = None
+    row_numbers: Sequence[int] | None = None
     for column, text in filters:
         fitting = table.column(column).matching(parse_condition(text), deadline)
-        if found is None:
-            found = fitting
+        if row_numbers is None:
+            row_numbers = fitting
         else:
             matches = bytearray(table.rows)  # a set of ten million rows would take a gigabyte
-            for row in found:
+            for row in row_numbers:
                 matches[row] = 1
             deadline.check()
-            found = [row for row in map(int, fitting) if matches[row]]
+            row_numbers = [row for row in map(int, fitting) if matches[row]]
         deadline.check()
     if not sort:
-        return range(table.rows) if found is None else found
-    return table.column(sort[0]).order(sort[1], found, deadline)
+        if row_numbers is None:
+            return range(table.rows)
+        return row_numbers
+    return table.column(sort[0]).order(sort[1], row_numbers, deadline)
 
 
 def page(
@@ -223,28 +239,28 @@ def page(
     columns: Sequence[int],
     deadline: Deadline,
 ) -> dict[str, Any]:
-    part: Sequence[int] = range(table.rows)[start:stop] if rows is None else rows[start:stop]
+    page_rows: Sequence[int] = range(table.rows)[start:stop] if rows is None else rows[start:stop]
     if rows is not None:
-        part = list(map(int, part))
+        page_rows = list(map(int, page_rows))
     cells = []
     for column in columns:
         deadline.check()
         try:
-            cells.append(table.column(column).texts(part))
+            cells.append(table.column(column).texts(page_rows))
         except InspectionError:
-            cells.append(["?"] * len(part))
+            cells.append(["?"] * len(page_rows))
     return {
         "rows": table.rows if rows is None else len(rows),
         "of": table.rows,
         "columns": table.columns,
-        "positions": list(part),
-        "labels": table.labels(part),
+        "positions": list(page_rows),
+        "labels": table.labels(page_rows),
         "cells": cells,
     }
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
-    found = []
+    cells = []
     for number in columns:
         if not 0 <= number < table.columns:
             continue
@@ -253,8 +269,8 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
             about = {"type": column.type, "right": column.right}
         except InspectionError:
             about = {"type": "?", "right": False}
-        found.append({"name": table.name(number), **about})
-    return found
+        cells.append({"name": table.name(number), **about})
+    return cells
 
 
 def rows_of(
@@ -264,7 +280,10 @@ def rows_of(
     table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
-    order = None if sort is None else (_find_column(table, sort), descending)
+    if sort is None:
+        order = None
+    else:
+        order = (_find_column(table, sort), descending)
     conditions = [(_find_column(table, column), str(text)) for column, text in filters.items()]
     try:
         rows = list(map(int, arrange(table, order, conditions, Deadline(float("inf")))))
@@ -282,11 +301,11 @@ def rows_of(
 def _find_column(table: Table, column: int | str) -> int:
     if type(column) is int and 0 <= column < table.columns:
         return column
-    found = [number for number in range(table.columns) if table.name(number) == column]
-    if not found:
+    positions = [number for number in range(table.columns) if table.name(number) == column]
+    if not positions:
         raise ValueError(f"There is no column {column!r}.")
-    if len(found) > 1:
+    if len(positions) > 1:
         raise ValueError(
-            f"{len(found)} columns are called {column!r}: give the number of the column."
+            f"{len(positions):,} columns are called {column!r}: give the number of the column."
         )
-    return found[0]
+    return positions[0]

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import json
 import keyword
-import math
-import operator
-import pprint
 import re
 import sys
-from collections import deque
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Iterable, Iterator, Sequence
 from functools import wraps
 from re import Pattern
-from typing import Any, Callable, NamedTuple, NoReturn
+from typing import Any, Callable, NoReturn
 
-from ..text_tools import LONG_LINE, partition_spans
+from ..tools.text_tools import LONG_LINE_CHARS, partition_spans
+
+# Pickles of earlier versions name this error here.
+from .caller_tools import NotPlainError as NotPlainError
+from .caller_tools import tool_function
+from .readable import materialize, readable, subset_text, wrong_type
 from .text import (
-    MOST_A_CALL,
+    MAX_ANSWER_SPANS,
     AnswerList,
     EngineHost,
     EvidenceFinder,
@@ -40,120 +40,37 @@ from .text import (
     to_plain_str,
 )
 
-ANSWER_LIMIT = 40_000
+MAX_ANSWER_CHARS = 40_000
 """Maximum characters of a sub-call's answer."""
-
-_ONE_LINE = 120
-_ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
-"""Types whose values stand for their items, although Python does not show them."""
-
-
-def materialize(value: object, most: int) -> object:
-    """Return the items of a generator, a dict view and the like; other values unchanged. Raises
-    ValueError for more than `most` items."""
-    if not isinstance(value, _ITEMS):
-        return value
-    items: list[object] = []
-    for item in value:
-        items.append(item)
-        if len(items) > most:  # perhaps it is infinite
-            raise ValueError(
-                f"FINAL: there are more than {most:,} items. Give fewer, or what they come to"
-            )
-    return items
-
-
-def readable(value: object) -> str:
-    """Return a value as text: strings unchanged, data as JSON if possible, everything else as
-    Python shows it."""
-    try:
-        data = _as_data(value)
-        return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return pprint.pformat(value, width=_ONE_LINE)
-
-
-def _as_data(value: Any) -> Any:
-    kind = type(value)
-    if kind in (str, int, float, bool, type(None)):
-        return value
-    if isinstance(value, dict):
-        data = {_as_data(name): _as_data(each) for name, each in value.items()}
-        if len({name if isinstance(name, str) else json.dumps(name) for name in data}) < len(data):
-            raise ValueError("JSON would have a key twice")  # {1: 2, "1": 3}
-        return data
-    if isinstance(value, (list, tuple)):
-        return [_as_data(each) for each in value]
-    if isinstance(value, (set, frozenset)):
-        return [_as_data(each) for each in sorted(value)]
-    if hasattr(kind, "__dataclass_fields__"):
-        return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
-    if hasattr(kind, "__members__"):  # an enum
-        return _as_data(value.value)
-    if hasattr(kind, "isoformat"):
-        return value.isoformat()
-    if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
-        return float(value) if str(float(value)) == str(value) else str(value)
-    if hasattr(kind, "limit_denominator"):  # a Fraction
-        return value.numerator if value.denominator == 1 else float(value)
-    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
-        return str(value)
-    return value
-
-
-def _as_json(data: Any) -> str:
-    line = json.dumps(data, ensure_ascii=False)
-    if len(line) <= _ONE_LINE:
-        return line
-    if isinstance(data, dict):
-        items = [json.dumps({name: item}, ensure_ascii=False)[1:-1] for name, item in data.items()]
-    else:
-        items = [json.dumps(item, ensure_ascii=False) for item in data]
-    return f"{line[0]}\n  {f',{chr(10)}  '.join(items)}\n{line[-1]}"
-
-
-def subset_text(name: str, value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return "\n".join(item.rstrip("\n") for item in value)
-    if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
-        return readable(value)
-    raise TypeError(
-        f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}"
-    )
-
-
-def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:
-    return TypeError(f"{name}: {argument} must be {wanted}, not {_kind(value)}")
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else type(value).__name__
-
 
 ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
 
-_PROMPT = 20_000
-"""A longer prompt contains a text, so that the query is made of its ends."""
+_MAX_PROMPT_CHARS = 20_000
+"""A longer prompt contains a text, so that its beginning and its end become the query."""
 
+_QUOTED_PROMPT_CHARS = 2_000
+"""The size of each of the two."""
 
-def _query_and_text(prompt: Any) -> tuple[str, str]:
-    if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
-        return prompt, ""
-    half = _PROMPT // 10
-    return (
-        f"Do what the text asks, which is a prompt. It begins: {prompt[:half]}\n…\nIt ends: {prompt[-half:]}",
-        prompt,
-    )
-
-
-_LOOKED_UP = 4_000_000_000
+_MAX_SEARCHED_CHARS = 4_000_000_000
 """Characters to read to find where the texts of sub-calls come from: a few seconds."""
 
 _READERS = ("peek", "grep", "partition")
+
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
-_FUNCTIONS = (*FUNCTIONS, *ALIASES)
+
+_METHODS = (*FUNCTIONS, *ALIASES)
+"""The methods of `SandboxFunctions` that become functions in a sandbox."""
+
+
+def _query_and_text(prompt: Any) -> tuple[str, str]:
+    """Return the query and the text for a prompt that contains both. What is not a string is
+    returned as the query, which is checked later."""
+    if not isinstance(prompt, str) or len(prompt) <= _MAX_PROMPT_CHARS:
+        return prompt, ""
+    start = prompt[:_QUOTED_PROMPT_CHARS]
+    end = prompt[-_QUOTED_PROMPT_CHARS:]
+    query = f"Do what the text asks, which is a prompt. It begins: {start}\n…\nIt ends: {end}"
+    return query, prompt
 
 
 def make_names(
@@ -161,28 +78,41 @@ def make_names(
     kind: str,
     parts: Sequence[tuple[str, int, int]],
     host: EngineHost,
-    longest_answer: int = ANSWER_LIMIT,
+    longest_answer: int = MAX_ANSWER_CHARS,
     *,
     contexts: Sequence[Any] = (),
     tools: Sequence[tuple[str, str, str]] = (),
 ) -> dict[str, object]:
-    """Create the names for a text. kind: of `context`: "str", or "list" or "dict" of `Part`.
-    contexts: name, kind, start, end and parts of each."""
+    """Create the names for a text.
+
+    Args:
+        text: The whole text.
+        kind: That of `context`: "str", or "list" or "dict" of `Part`.
+        parts: The key, the start and the end (in characters) of each item of `context`.
+        host: Answers the calls.
+        longest_answer: Maximum characters of FINAL.
+        contexts: The fields of each `NamedContext`. With them, `context` is a dict by their names.
+        tools: The fields of each `DescribedTool`.
+    """
     functions = SandboxFunctions(text, host, kind == "str", longest_answer)
-    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _METHODS}
     if kind == "str":
         names["context"] = text if isinstance(text, Source) else Source(text)
     else:
-        names["context"] = whole = functions.documents(kind, parts)
-        for name, its_kind, _, _, its_parts, _ in contexts:
-            names[name] = (
-                whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
-            )
+        documents = functions.documents(kind, parts)
+        names["context"] = documents
+        for name, context_kind, _, _, context_parts, _ in contexts:
+            if context_kind == "str":
+                names[name] = documents[name]
+            else:
+                names[name] = functions.documents(context_kind, context_parts)
     names.update((tool[0], tool_function(host, *tool)) for tool in tools)
     return names
 
 
 class SandboxFunctions:
+    """The functions for one text. The docstrings of the public ones are written for models."""
+
     def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: maximum
         characters of FINAL."""
@@ -192,14 +122,18 @@ class SandboxFunctions:
         self._longest_answer = longest_answer
         self._evidence = EvidenceFinder(text)
         self._refused_empty = False
-        self._lookups = _LOOKED_UP // (len(text) + 1)
+        """Whether an empty answer was refused, which happens once."""
+        self._lookups = _MAX_SEARCHED_CHARS // (len(text) + 1)
+        """How many more strings may be looked for in the text."""
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
-        found = [
-            Source(part, part.start, part.line)
-            for part in self._parts(self._text, ((start, end) for _, start, end in parts))
-        ]
-        return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
+        """Return pieces of the text as a "list", or as a "dict" by the name of each part."""
+        spans = [(start, end) for _, start, end in parts]
+        sources = [Source(part, part.start, part.line) for part in self._parts(self._text, spans)]
+        if kind != "dict":
+            return sources
+        names = [name for name, _, _ in parts]
+        return dict(zip(names, sources))
 
     def peek(self, n: int = 2000, start: int = 0, *, text: str | None = None) -> str:
         """Return n characters of the text from start (negative: from the end).
@@ -209,7 +143,10 @@ class SandboxFunctions:
         _check_int("peek", "n", n)
         _check_int("peek", "start", start)
         source = self._source("peek", text)
-        begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
+        if start < 0:
+            begin = max(0, len(source) + start)
+        else:
+            begin = min(start, len(source))
         parts = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])
         self._evidence.remember(parts)
         part: str = parts[0]
@@ -235,23 +172,25 @@ class SandboxFunctions:
             raise TypeError("grep: write flags at the pattern's start, as in (?i)")
         source = self._source("grep", text)
         _check_int("grep", "context_lines", context_lines)
-        most = len(source) + 1 if max_matches is None else max_matches
-        _check_int("grep", "max_matches", most)
+        max_lines = len(source) + 1
+        if max_matches is not None:
+            max_lines = max_matches
+        _check_int("grep", "max_matches", max_lines)
         spans: list[tuple[int, int]] = []
         for count, (start, end) in enumerate(_matches(source, compile_pattern(pattern)), 1):
-            if count > most:
+            if count > max_lines:
                 print(
                     f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
                 )
                 break
-            if context_lines > 0 and end - start <= LONG_LINE:
+            if context_lines > 0 and end - start <= LONG_LINE_CHARS:
                 start, end = extend_lines(source, start, end, context_lines)
                 if spans and start <= spans[-1][1] + 1:
                     start = spans.pop()[0]
             spans.append((start, end))
-        found = self._parts(source, spans)
-        self._evidence.remember(found)
-        return found
+        line_parts = self._parts(source, spans)
+        self._evidence.remember(line_parts)
+        return line_parts
 
     def partition(self, n: int = 10, *, text: str | None = None) -> list[Any]:
         """Cut the text into at most n parts of about the same size, at the ends of lines.
@@ -303,10 +242,11 @@ class SandboxFunctions:
                 raise TypeError(
                     "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
                 )
-            query = queries = [each for each, _ in pairs]
+            queries = [question for question, _ in pairs]
+            query = queries
             texts = [text for _, text in pairs]
-        for each in queries:
-            _check_query("llm_map", each)
+        for question in queries:
+            _check_query("llm_map", question)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
         return self._ask("llm", parts, query, fan_out=True)
 
@@ -329,7 +269,7 @@ class SandboxFunctions:
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
         spans = self._evidence.find(answer, text, self._numbered)
-        self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
+        self._host.send("final", {"text": text, "spans": spans[:MAX_ANSWER_SPANS]})
         raise Final
 
     # The functions under other names, with prompts that contain both query and text.
@@ -361,7 +301,12 @@ class SandboxFunctions:
     def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
         """Call FINAL with one value, or with several by name."""
         everything: list[Any] = [*values, *fields.values()]
-        self.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
+        answer: Any = everything
+        if len(everything) == 1:
+            answer = everything[0]
+        elif not values:
+            answer = fields
+        self.FINAL(answer)
 
     def SHOW_VARS(self) -> str:
         """Return the names of the variables, with their types."""
@@ -369,14 +314,15 @@ class SandboxFunctions:
         types = {
             name: type(value).__name__
             for name, value in names.items()
-            if not name.startswith("_") and name not in _FUNCTIONS
+            if not name.startswith("_") and name not in _METHODS
         }
         return f"Available variables: {types}"
 
     def _source(self, name: str, text: Any) -> str:
+        """Return the text that a function is to read. name: the function's."""
         if text is None:
             return self._text
-        if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
+        if isinstance(text, (list, tuple)) and all(isinstance(item, str) for item in text):
             return subset_text(name, text)
         if not isinstance(text, str):
             raise wrong_type(name, "text", "a str", text)
@@ -385,63 +331,105 @@ class SandboxFunctions:
     def _ask(
         self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
     ) -> list[SubAnswer]:
+        """Have the host make sub-calls. query: one for all parts, or a list with one for each."""
         if not parts:
             return []
-        query = [*map(str, query)] if isinstance(query, list) else str(query)
+        if isinstance(query, list):
+            query = [*map(str, query)]
+        else:
+            query = str(query)
         reply = self._host.call(name, {"query": query, "parts": parts, "map": fan_out})
         return AnswerList(map(to_answer, reply["answers"]))
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
+        """Return the text of a sub-call as the host gets it: where it is in the whole text, or else
+        the text itself, and where runs of it come from."""
         if spans := find_spans(subset):
             return {"spans": spans}
         text = subset_text(name, subset)
-        self._lookups -= not isinstance(text, Piece)
-        span = find_span(text, self._text) if text and self._lookups >= 0 else None
+        # A piece knows where it is; anything else must be looked for.
+        if not isinstance(text, Piece):
+            self._lookups -= 1
+        span = None
+        if text and self._lookups >= 0:
+            span = find_span(text, self._text)
         if span:
             return {"span": list(span)}
         runs = self._evidence.find_runs(text)
-        return {"text": text, "runs": runs} if runs else {"text": text}
+        if runs:
+            return {"text": text, "runs": runs}
+        return {"text": text}
 
     def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
-        offset = 0 if source is self._text else source.start if isinstance(source, Piece) else None
-        whole = source if offset is None else self._text
+        """Return parts of the text, or of another one, that know their position and line.
+
+        Args:
+            source: The text, a piece of it, or another one.
+            spans: Start and end of each part in the source, in characters.
+        """
+        kind: type[Part] | type[Hit] = Part
+        whole_text = self._text
+        offset = 0
+        if source is not self._text:
+            if isinstance(source, Piece):
+                offset = source.start
+            else:
+                kind = Hit
+                whole_text = source
+
         parts: list[Any] = []
-        line, counted = 1, 0
-        for start, end in ((start + (offset or 0), end + (offset or 0)) for start, end in spans):
-            if start < counted:
-                line, counted = 1, 0
-            line += str.count(whole, "\n", counted, start)
-            counted = start
-            kind = Hit if offset is None else Part
-            parts.append(kind(str.__getitem__(whole, slice(start, end)), start, line))
+        line = 1
+        counted_chars = 0
+        for source_start, source_end in spans:
+            start = source_start + offset
+            end = source_end + offset
+            # Count line breaks from the part before, unless this one begins earlier.
+            if start < counted_chars:
+                line = 1
+                counted_chars = 0
+            line += str.count(whole_text, "\n", counted_chars, start)
+            counted_chars = start
+            parts.append(kind(str.__getitem__(whole_text, slice(start, end)), start, line))
         return parts
 
 
 def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield start and end of what a search returns: lines, and of long lines what stands around
+    each match."""
     for start, end in matching_lines(text, pattern):
-        if end - start > LONG_LINE:
+        if end - start > LONG_LINE_CHARS:
             yield from context_spans(text, pattern, start, end)
         else:
             yield start, end
 
 
 def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Move a text among the first arguments to `text`: models write grep(pattern, context) and grep(context, pattern)."""
-    texts = [number for number, each in enumerate(args[:2]) if isinstance(each, (str, list))]
+    """Move a text among the first arguments to `text` in kwargs, and return the other arguments:
+    models write grep(pattern, context) and grep(context, pattern)."""
+    text_indexes = [
+        index for index, argument in enumerate(args[:2]) if isinstance(argument, (str, list))
+    ]
     if name == "grep":
-        if len(texts) < 2:
+        # One of the two is the pattern.
+        if len(text_indexes) < 2:
             return args
-        first, second = args[:2]
-        pieces = isinstance(first, Piece), isinstance(second, Piece)
-        swapped = pieces[0] if pieces[0] != pieces[1] else len(first) > len(second)
-        texts = [0 if swapped else 1]
-    if not texts or "text" in kwargs:
+        text_indexes = [0 if _is_text_first(args[0], args[1]) else 1]
+    if not text_indexes or "text" in kwargs:
         return args
-    kwargs["text"] = args[texts[0]]
-    return args[: texts[0]] + args[texts[0] + 1 :]
+    index = text_indexes[0]
+    kwargs["text"] = args[index]
+    return args[:index] + args[index + 1 :]
+
+
+def _is_text_first(first: Any, second: Any) -> bool:
+    """Return whether the first argument of grep is its text, and the second one its pattern."""
+    if isinstance(first, Piece) != isinstance(second, Piece):
+        return isinstance(first, Piece)
+    return len(first) > len(second)
 
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method as a function that explains wrong arguments, and looks like a builtin one."""
     signature = SIGNATURES[method.__name__]
 
     @wraps(method)
@@ -456,7 +444,8 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
             ) from None
         return method(*args, **kwargs)
 
-    function.__qualname__, function.__module__ = method.__name__, "builtins"
+    function.__qualname__ = method.__name__
+    function.__module__ = "builtins"
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
@@ -469,7 +458,7 @@ SIGNATURES = {
             if parameter.name != "self"
         ]
     )
-    for name in _FUNCTIONS
+    for name in _METHODS
 }
 
 
@@ -498,89 +487,15 @@ def _check_query(name: str, query: object) -> None:
 
 
 def name_problem(name: str) -> str:
-    """Say why a variable of a sandbox cannot have this name; empty if it can."""
+    """Return why a variable of a sandbox cannot have this name, as a clause; empty if it can."""
     if not name.isidentifier() or keyword.iskeyword(name):
-        return "it is no name in Python"
+        return "it is not a name in Python"
     if not name.isascii() or len(name) > 50:
         return "a name has at most 50 letters, without accents"
     if name.startswith("_"):
         return "it begins with an underscore"
-    if name in _FUNCTIONS or name in ("context", "Part"):
+    if name in _METHODS or name in ("context", "Part"):
         return "a search has that name already"
     if hasattr(builtins, name):
         return "Python has that name already"
     return ""
-
-
-# The caller's functions, and the data that they exchange
-
-_DEEPEST_DATA = 20
-_MOST_DATA = 1_000_000
-
-
-class NotPlainError(TypeError):
-    """A value is not plain data; the message says which one."""
-
-
-def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
-    """Return a copy that consists of None, bool, int, float, str, list and dict. most: maximum
-    characters of all texts. Raises `NotPlainError`."""
-    left = most
-
-    def copy(value: Any, depth: int) -> Any:
-        nonlocal left
-        if depth > _DEEPEST_DATA:
-            raise NotPlainError(f"{what} is nested more than {_DEEPEST_DATA} levels deep.")
-        left -= 1 + (len(value) if isinstance(value, str) else 0)
-        if left < 0:
-            raise NotPlainError(f"{what} has more than {most:,} characters.")
-        if value is None or value is True or value is False:
-            return value
-        if isinstance(value, str):
-            return str.__str__(value)
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                raise NotPlainError(f"{what} has {float(value)} in it, which is no number.")
-            return float(value)
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [copy(item, depth + 1) for item in value]
-        if isinstance(value, Mapping):
-            for name in value:
-                if not isinstance(name, str):
-                    raise NotPlainError(
-                        f"{what} has a dict in it with a key that is no text, but a {type(name).__name__}."
-                    )
-            return {copy(name, depth): copy(item, depth + 1) for name, item in value.items()}
-        if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
-            return copy(value.tolist(), depth + 1)
-        if hasattr(type(value), "__index__"):
-            number = operator.index(value)
-            if number.bit_length() > 4_000:
-                raise NotPlainError(f"{what} has a number in it that is too long.")
-            return int(number)
-        raise NotPlainError(
-            f"{what} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
-        )
-
-    return copy(value, 0)
-
-
-class DescribedTool(NamedTuple):
-    """A function of the caller as described to models and sandboxes: signature is like "(city, year=2026)"."""
-
-    name: str
-    signature: str
-    doc: str
-
-
-def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Callable[..., Any]:
-    """Create the function. A call may raise `NotPlainError`, and `CallError` with the caller's sentence."""
-
-    def tool(*args: Any, **kwargs: Any) -> Any:
-        given, named = (plain_data(each, f"{name}: an argument") for each in (args, kwargs))
-        return host.call("tool", {"name": name, "args": given, "kwargs": named})["value"]
-
-    tool.__name__ = tool.__qualname__ = name
-    tool.__module__ = "builtins"
-    tool.__doc__ = f"{name}{signature}\n\n{doc}"
-    return tool

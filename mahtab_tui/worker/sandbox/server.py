@@ -41,9 +41,9 @@ from types import ModuleType
 from typing import Any, BinaryIO, NoReturn
 from zoneinfo import _common
 
-from ..control import Interrupts
-from ..frames import Frame, FrameReader, encode
-from . import confinement
+from ..link.frames import Frame, FrameReader, encode
+from ..link.interrupts import Interrupts
+from . import confinement, system_calls
 from .names import make_names
 from .text import Source
 from .turns import EngineConnection, Turns
@@ -62,13 +62,18 @@ MODULES = (
     " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
 ).split()
 
+_CHANNEL = 3
+_RULES = 4
+
 
 def preload() -> None:
     """Load the modules that this version of Python has, and the text encodings."""
     # ssl is large, and useless without a network.
     sys.modules["ssl"] = None  # type: ignore[assignment]
-    known = (module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))
-    for name in (*MODULES, *known):
+    module_names = (
+        module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings.")
+    )
+    for name in (*MODULES, *module_names):
         with suppress(ImportError):
             importlib.import_module(name)
     del sys.modules["ssl"]
@@ -117,9 +122,6 @@ def load_zones() -> None:
     zoneinfo.available_timezones = lambda: set(zones)
 
 
-_CHANNEL, _RULES = 3, 4
-
-
 def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks) -> None:
     """Become a sandbox; returns only if that fails. channel: a socket. text: None if its file comes
     over the socket, perhaps much later."""
@@ -127,17 +129,17 @@ def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks
         confinement.leave_parent(parent)
         locks = _keep_only(channel, locks)
         channel = _CHANNEL
-        threading.stack_size(confinement.THREAD_STACK)
+        threading.stack_size(confinement.THREAD_STACK_BYTES)
         confinement.share_heap()
         confinement.take_files(locks.rules)
         context = _receive_text() if text is None else text
         confinement.limit_resources(sys.getsizeof(context))
         confinement.take_system_calls(locks.filter, confinement.ATTEMPTS)
     except (confinement.LockdownError, OSError, MemoryError) as error:
-        why = f"Sandboxing is not supported on this system: {error}"
+        reason = f"Sandboxing is not supported on this system: {error}"
         if confinement.is_shortage(error):
-            why = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or str(error) or 'no memory'}"
-        os.write(channel, encode({"op": "refused", "why": why}))
+            reason = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or str(error) or 'no memory'}"
+        os.write(channel, encode({"op": "refused", "why": reason}))
         return
     _serve(context)
 
@@ -149,7 +151,7 @@ def _keep_only(channel: int, locks: confinement.Locks) -> confinement.Locks:
         os.dup2(old, new)
     os.dup2(0, 1)
     os.dup2(0, 2)
-    confinement.syscall(confinement.CLOSE_RANGE, _RULES + 1, 0xFFFFFFFF, 0)
+    system_calls.syscall(system_calls.CLOSE_RANGE, _RULES + 1, 0xFFFFFFFF, 0)
     return locks._replace(rules=_RULES)
 
 
@@ -232,7 +234,7 @@ def main(fd: int) -> None:
 
 def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
     """Become a server for a text, until the host closes its socket."""
-    confinement.die_with_parent(parent)
+    system_calls.die_with_parent(parent)
     locks = _keep_only(channel, locks)
     text = _receive_text()
     _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
@@ -278,7 +280,8 @@ class _Server:
         if not data:
             return False
         request = json.loads(data)
-        number, parent = request["id"], os.getpid()
+        number = request["id"]
+        parent = os.getpid()
         try:
             if not fds:  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -293,8 +296,8 @@ class _Server:
                     os._exit(1)
             self._forked(number, pid)
         except OSError as error:
-            why = error.strerror or "no process can be made"
-            _send(self._host, {"op": "failed", "id": number, "why": why})
+            reason = error.strerror or "no process can be made"
+            _send(self._host, {"op": "failed", "id": number, "why": reason})
         finally:
             for fd in fds:
                 os.close(fd)
@@ -303,7 +306,7 @@ class _Server:
     def _forked(self, number: int, pid: int) -> None:
         """Report a new process. Kills it and raises `OSError` if it cannot get a descriptor."""
         try:
-            process = confinement.process_handle(pid)
+            process = system_calls.process_handle(pid)
         except OSError:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

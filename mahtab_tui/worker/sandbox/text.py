@@ -11,7 +11,48 @@ from itertools import islice
 from re import Pattern
 from typing import Any, Protocol
 
-from ..text_tools import LONG_LINE
+from ..tools.text_tools import LONG_LINE_CHARS
+
+MAX_ANSWER_SPANS = 1_000
+
+MAX_SENT_SPANS = 1_000
+"""A list of at most this many parts is passed on as their positions."""
+
+MIN_LOOKED_UP_CHARS = 64
+"""Shorter plain strings are not looked up in the text: they could be anywhere."""
+
+_NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
+_ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
+
+_MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTALL)
+"""May look beyond a line, so that searching all of the text differs from searching line by line."""
+
+_LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
+"""A start that affects no result, but makes the search retry each line from every character."""
+
+CONTEXT_CHARS = 300
+
+_HEAD_CHARS = 16
+_QUOTED = range(_HEAD_CHARS, 2_001)
+"""Lengths of parts that are looked for in an answer; shorter ones match by chance."""
+_MAX_REMEMBERED_PARTS = 5_000
+_MAX_CHARS_READ_FOR_SPANS = 5_000_000
+"""Characters of texts made by code that are searched for given parts, about a second."""
+_MAX_SCANNED_CHARS = 100_000_000
+_QUOTE = re.compile(
+    r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
+)
+_MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
+_NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
+"""\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
+_MAX_NAMED_LINES = 1_000
+_BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
+_BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
+_AROUND_VALUES = " \t\r\n-*•.:\"'`“”()[]{}<>"
+_MAX_VALUES = 1_000
+_MAX_OCCURRENCES = 10_000
+"""Most occurrences of a value to check; most are within other words."""
+_MAX_ANSWER_DEPTH = 4
 
 
 class CallError(Exception):
@@ -28,9 +69,6 @@ class EngineHost(Protocol):
         """Send a message that has no answer."""
 
 
-MOST_A_CALL = 1_000
-
-
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Merge spans, given in order, that touch or have only a line break between them; drop empty ones."""
     merged: list[list[int]] = []
@@ -42,13 +80,6 @@ def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
         else:
             merged.append([start, end])
     return merged
-
-
-MOST_SPANS = 1_000
-"""A list of at most this many parts is passed on as their positions."""
-
-FOUND_AGAIN = 64
-"""Shorter plain strings are not looked up in the text: they could be anywhere."""
 
 
 class Piece(str):
@@ -73,11 +104,11 @@ class Piece(str):
         return self
 
     def __getitem__(self, key: Any) -> str:
-        found = str.__getitem__(self, key)
-        if type(key) is not slice or (key.step is not None and key.step != 1) or not found:
-            return found
+        characters = str.__getitem__(self, key)
+        if type(key) is not slice or (key.step is not None and key.step != 1) or not characters:
+            return characters
         start = 0 if key.start is None else operator.index(key.start)
-        return Piece(found, self.start + (max(0, start + len(self)) if start < 0 else start))
+        return Piece(characters, self.start + (max(0, start + len(self)) if start < 0 else start))
 
 
 class Part(Piece):
@@ -104,7 +135,8 @@ class Hit(str):
 
     def __new__(cls, text: str = "", start: int = 0, line: int = 1) -> Hit:
         hit = super().__new__(cls, text)
-        hit.start, hit.line = start, line
+        hit.start = start
+        hit.line = line
         return hit
 
     end = Piece.end
@@ -171,7 +203,7 @@ def find_span(value: str, text: str) -> tuple[int, int] | None:
         return value.start, value.end
     if len(value) == len(text):
         return (0, len(text)) if value == text else None
-    if len(value) < FOUND_AGAIN:
+    if len(value) < MIN_LOOKED_UP_CHARS:
         return None
     start = str.find(text, value)
     if start < 0 or str.find(text, value, start + 1) >= 0:
@@ -182,24 +214,11 @@ def find_span(value: str, text: str) -> tuple[int, int] | None:
 def find_spans(values: object) -> list[list[int]]:
     """Return the positions of the pieces in a list, without their last line breaks; empty if not
     all are pieces."""
-    if not isinstance(values, (list, tuple)) or len(values) > MOST_SPANS:
+    if not isinstance(values, (list, tuple)) or len(values) > MAX_SENT_SPANS:
         return []
     if not all(isinstance(value, Piece) for value in values):
         return []
     return [[value.start, value.start + len(str.rstrip(value, "\n"))] for value in values]
-
-
-_NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
-_ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
-
-_MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTALL)
-"""May look beyond a line, so that searching all of the text differs from searching line by line."""
-
-_LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
-"""A start that affects no result, but makes the search retry each line from every character."""
-
-
-AROUND = 300
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
@@ -226,8 +245,8 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
         return _search_whole(text, pattern)
     if pattern.flags & re.VERBOSE or _MAY_CROSS.search(pattern.pattern):
         return _search_lines(text, pattern)
-    if found := _LEADING.match(pattern.pattern):
-        pattern = re.compile(found[1] + pattern.pattern[found.end() :], pattern.flags)
+    if leading := _LEADING.match(pattern.pattern):
+        pattern = re.compile(leading[1] + pattern.pattern[leading.end() :], pattern.flags)
     return _search_whole(text, pattern)
 
 
@@ -236,12 +255,12 @@ def context_spans(
 ) -> Iterator[tuple[int, int]]:
     """Yield the text around each match in a long line."""
     low = high = -1
-    for found in pattern.finditer(text, start, end):
-        if high < 0 or found.start() - AROUND > high:
+    for match in pattern.finditer(text, start, end):
+        if high < 0 or match.start() - CONTEXT_CHARS > high:
             if high >= 0:
                 yield low, high
-            low = max(start, found.start() - AROUND)
-        high = min(end, found.end() + AROUND)
+            low = max(start, match.start() - CONTEXT_CHARS)
+        high = min(end, match.end() + CONTEXT_CHARS)
     if high >= 0:
         yield low, high
 
@@ -258,17 +277,17 @@ def _line_end(text: str, offset: int) -> int:
 def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
     """Extend a run of lines on both sides, but not beyond one that is too long to show."""
     for _ in range(lines):
-        before = text.rfind("\n", 0, max(0, start - 1)) + 1
-        if start - before > LONG_LINE:
+        line_start = text.rfind("\n", 0, max(0, start - 1)) + 1
+        if start - line_start > LONG_LINE_CHARS:
             break
-        start = before
+        start = line_start
     for _ in range(lines):
         if end + 1 >= len(text):
             break
-        after = find_line(text, end + 1)[1]
-        if after - end > LONG_LINE:
+        line_end = find_line(text, end + 1)[1]
+        if line_end - end > LONG_LINE_CHARS:
             break
-        end = after
+        end = line_end
     return start, end
 
 
@@ -276,12 +295,12 @@ def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
     """Search all of the text at once: ten times as fast for plain first characters."""
     offset = 0
     while offset < len(text):
-        found = pattern.search(text, offset)
-        if found is None:
+        match = pattern.search(text, offset)
+        if match is None:
             return
-        start, end = find_line(text, found.start())
-        if found.end() - 1 > end:
-            end = find_line(text, found.end() - 1)[1]
+        start, end = find_line(text, match.start())
+        if match.end() - 1 > end:
+            end = find_line(text, match.end() - 1)[1]
         if start < len(text):
             yield start, end
         offset = end + 1
@@ -296,54 +315,31 @@ def _search_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
         start = end + 1
 
 
-_HEAD = 16
-_QUOTED = range(_HEAD, 2_001)
-"""Lengths of parts that are looked for in an answer; shorter ones match by chance."""
-_REMEMBERED = 5_000
-_READ_FOR_SPANS = 5_000_000
-"""Characters of texts made by code that are searched for given parts, about a second."""
-_SCANNED = 100_000_000
-_QUOTE = re.compile(
-    r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
-)
-_MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
-_NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
-"""\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
-_MOST_NAMED = 1_000
-_BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
-_BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
-_AROUND_VALUES = " \t\r\n-*•.:\"'`“”()[]{}<>"
-_MOST_VALUES = 1_000
-_MOST_TRIES = 10_000
-"""Most occurrences of a value to check; most are within other words."""
-_DEEPEST_ANSWER = 4
-
-
 class EvidenceFinder:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._given: deque[Part] = deque(maxlen=_REMEMBERED)
+        self._given: deque[Part] = deque(maxlen=_MAX_REMEMBERED_PARTS)
         self._by_words: tuple[dict[str, Part | None], dict[str, list[int]]] | None = None
-        self._left = _READ_FOR_SPANS
+        self._left = _MAX_CHARS_READ_FOR_SPANS
 
     def remember(self, parts: Iterable[str]) -> None:
         new = (part for part in parts if isinstance(part, Part) and len(part) in _QUOTED)
         self._given.extend(new)
         self._by_words = None
 
-    def find_runs(self, made: str) -> list[list[int]]:
+    def find_runs(self, text: str) -> list[list[int]]:
         """Return the remembered parts in a text that code has made, as [offset there, offset in the whole text, characters]."""
-        self._left -= len(made)
-        if self._left < 0 or not self._given:
+        if len(text) > self._left or not self._given:
             return []
-        given, sizes = self._given_by_words()
+        self._left -= len(text)
+        parts_by_words, sizes = self._given_by_words()
         runs: list[list[int]] = []
         offset = 0
-        while offset <= len(made) - _HEAD and len(runs) < MOST_SPANS:
-            for size in sizes.get(made[offset : offset + _HEAD], ()):
-                found = given.get(made[offset : offset + size])
-                if found is not None:
-                    runs.append([offset, found.start, size])
+        while offset <= len(text) - _HEAD_CHARS and len(runs) < MAX_SENT_SPANS:
+            for size in sizes.get(text[offset : offset + _HEAD_CHARS], ()):
+                origin = parts_by_words.get(text[offset : offset + size])
+                if origin is not None:
+                    runs.append([offset, origin.start, size])
                     offset += size - 1
                     break
             offset += 1
@@ -353,17 +349,19 @@ class EvidenceFinder:
         """Return the spans that support an answer, in order. numbered: whether line numbers in it
         are those of the text."""
         pieces = list(_pieces(answer))
-        known = {to_plain_str(piece) for piece in pieces}
+        given_texts = {to_plain_str(piece) for piece in pieces}
         spans = {(piece.start, piece.end) for piece in pieces}
         for offset, start, size in self.find_runs(words):
-            if words[offset : offset + size] not in known:  # else the answer's own piece counts
+            if (
+                words[offset : offset + size] not in given_texts
+            ):  # else the answer's own piece counts
                 spans.add((start, start + size))
         read = merge(sorted((part.start, part.end) for part in tuple(self._given)))
         covered = merge(sorted(spans))
         for where in (read, [(0, len(self._text))]):
             for start, end in find_values(words, self._text, where):
-                before = bisect_right(covered, [start, len(self._text)]) - 1
-                if before < 0 or end > covered[before][1]:
+                position = bisect_right(covered, [start, len(self._text)]) - 1
+                if position < 0 or end > covered[position][1]:
                     spans.add((start, end))
                     insort(covered, [start, end])
         if numbered:
@@ -375,20 +373,21 @@ class EvidenceFinder:
         their lengths by beginning, longest first."""
         if self._by_words is not None:
             return self._by_words
-        given: dict[str, Part | None] = {}
+        parts_by_words: dict[str, Part | None] = {}
         for part in tuple(self._given):  # other threads may add some
-            before = given.setdefault(part, part)
-            if before is not None and before.start != part.start:
-                given[part] = None
+            earlier_part = parts_by_words.setdefault(part, part)
+            if earlier_part is not None and earlier_part.start != part.start:
+                parts_by_words[part] = None
         sizes: defaultdict[str, set[int]] = defaultdict(set)
-        for words in given:
-            sizes[str.__getitem__(words, slice(_HEAD))].add(len(words))
-        by_length = {head: sorted(found, reverse=True) for head, found in sizes.items()}
-        self._by_words = given, by_length
+        for words in parts_by_words:
+            sizes[str.__getitem__(words, slice(_HEAD_CHARS))].add(len(words))
+        by_length = {head: sorted(size_set, reverse=True) for head, size_set in sizes.items()}
+        self._by_words = parts_by_words, by_length
         return self._by_words
 
     def _named(self, words: str) -> Iterator[tuple[int, int]]:
-        line, start = 1, 0
+        line = 1
+        start = 0
         for number in sorted(named_lines(words)):
             while 0 < line < number:
                 start = str.find(self._text, "\n", start) + 1
@@ -401,18 +400,18 @@ class EvidenceFinder:
 def answer_values(words: str) -> list[str]:
     """Return the values in an answer, longest first: all of it, its lines, quotations, items and
     words with digits, unless they are short."""
-    quotes = (next(filter(None, found)) for found in _QUOTE.findall(words))
+    quotes = (next(filter(None, quotation)) for quotation in _QUOTE.findall(words))
     values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *quotes}
     values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
     stripped = {value.strip(_AROUND_VALUES) for value in values}
     telling = (value for value in stripped if len(value) > (3 if value.isdigit() else 2))
-    return sorted(telling, key=lambda value: (-len(value), value))[:_MOST_VALUES]
+    return sorted(telling, key=lambda value: (-len(value), value))[:_MAX_VALUES]
 
 
 def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
     """Yield the spans of an answer's values that occur exactly once in these spans of a text."""
     size = sum(end - start for start, end in spans) + 1
-    for value in answer_values(words)[: _SCANNED // size]:
+    for value in answer_values(words)[: _MAX_SCANNED_CHARS // size]:
         if span := find_once(value, text, spans):
             yield span
 
@@ -420,9 +419,11 @@ def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterat
 def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
     """Return the span of words that occur exactly once in these spans of a text, not within others."""
     starts: list[int] = []
-    for first, last in spans:
-        starts += islice(_find_words(words, text, first, last), 2 - len(starts))
-    return (starts[0], starts[0] + len(words)) if len(starts) == 1 else None
+    for span_start, span_end in spans:
+        starts += islice(_find_words(words, text, span_start, span_end), 2 - len(starts))
+    if len(starts) == 1:
+        return (starts[0], starts[0] + len(words))
+    return None
 
 
 def stands_in(words: str, text: str) -> bool:
@@ -431,7 +432,7 @@ def stands_in(words: str, text: str) -> bool:
 
 def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
     start = str.find(text, words, first, last)
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_OCCURRENCES):
         if start < 0:
             return
         end = start + len(words)
@@ -442,17 +443,19 @@ def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
 
 def named_lines(words: str) -> set[int]:
     named = (int(number) for run in _NAMED.finditer(words) for number in re.findall(r"\d+", run[0]))
-    return {number for number in islice(named, _MOST_NAMED) if number}
+    return {number for number in islice(named, _MAX_NAMED_LINES) if number}
 
 
 def _within_word(text: str, offset: int) -> bool:
-    around = str.__getitem__(text, slice(offset - 1, offset + 1)) if offset else ""
+    around = ""
+    if offset:
+        around = str.__getitem__(text, slice(offset - 1, offset + 1))
     return len(around) == 2 and around.isalnum()
 
 
 def _pieces(answer: object, depth: int = 0) -> Iterator[Piece]:
     if isinstance(answer, Piece):
         yield answer
-    elif isinstance(answer, (list, tuple, set, frozenset, dict)) and depth < _DEEPEST_ANSWER:
+    elif isinstance(answer, (list, tuple, set, frozenset, dict)) and depth < _MAX_ANSWER_DEPTH:
         for item in answer.values() if isinstance(answer, dict) else answer:
             yield from _pieces(item, depth + 1)

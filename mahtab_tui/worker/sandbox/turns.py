@@ -10,16 +10,23 @@ import time
 from types import CodeType, ModuleType
 from typing import Any
 
-from ..awaiting import EventLoop
-from ..capture import omission
-from ..compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_parts
-from ..control import Channel, HostCalls, Interrupts
-from ..frames import Frame, FrameError
-from ..tracebacks import cell_filename, format_safely, syntax_error
+from ..cells.awaiting import EventLoop
+from ..cells.capture import omission
+from ..cells.compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_parts
+from ..cells.tracebacks import cell_filename, format_safely, syntax_error
+from ..link.channel import Channel
+from ..link.control import HostCalls
+from ..link.frames import Frame, FrameError
+from ..link.interrupts import Interrupts
 from .text import CallError
 
-MAX_FRAME = 64 * 2**20
+MAX_MESSAGE_BYTES = 64 * 2**20
 """Maximum bytes of a message to the engine."""
+
+HEAD = 5_000
+TAIL = 3_000
+"""Characters to keep of each end."""
+_MAX_PENDING_CHARS = 1_000_000
 
 
 class EngineConnection(HostCalls):
@@ -27,7 +34,7 @@ class EngineConnection(HostCalls):
 
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
         super().__init__(self._send_frame, error=CallError)
-        self._channel = Channel(fd, interrupts, MAX_FRAME)
+        self._channel = Channel(fd, interrupts, MAX_MESSAGE_BYTES)
         self.finished = False
         """Whether the final answer was given; everything after it is ignored."""
 
@@ -51,11 +58,6 @@ class EngineConnection(HostCalls):
             ) from None
 
 
-HEAD, TAIL = 5_000, 3_000
-"""Characters to keep of each end."""
-_MOST_PENDING = 1_000_000
-
-
 class TurnOutput(io.TextIOBase):
     """`sys.stdout` and `sys.stderr` of a turn: accepts any amount of text, and keeps both ends."""
 
@@ -73,14 +75,14 @@ class TurnOutput(io.TextIOBase):
 
     def write(self, text: str) -> int:
         self.chars += len(text)
-        room = HEAD - len(self._head)
-        if room > 0:
-            self._head += text[:room]
-        if len(text) > room:
-            rest = text[max(0, room) :]
-            self._tail.append(rest)
-            self._tail_chars += len(rest)
-            if self._tail_chars > _MOST_PENDING:
+        free_chars = HEAD - len(self._head)
+        if free_chars > 0:
+            self._head += text[:free_chars]
+        if len(text) > free_chars:
+            tail = text[max(0, free_chars) :]
+            self._tail.append(tail)
+            self._tail_chars += len(tail)
+            if self._tail_chars > _MAX_PENDING_CHARS:
                 self._cut()
         return len(text)
 
@@ -94,7 +96,8 @@ class TurnOutput(io.TextIOBase):
 
     def _cut(self) -> None:
         tail = "".join(self._tail)[-TAIL:]
-        self._tail, self._tail_chars = [tail], len(tail)
+        self._tail = [tail]
+        self._tail_chars = len(tail)
 
 
 class Turns:
@@ -149,9 +152,9 @@ class Turns:
         filename = cell_filename(number)
         code = code.replace("\r\n", "\n").replace("\r", "\n")
         cache_source(code, filename)
-        body, last = _compile(code, filename)
+        body, last_expression = _compile(code, filename)
         self._evaluate(body)
-        if last is not None and (value := self._evaluate(last)) is not None:
+        if last_expression is not None and (value := self._evaluate(last_expression)) is not None:
             print(repr(value))
         answer = self._main.__dict__.get("answer")
         if type(answer) is dict and answer.get("ready") is True:
@@ -159,7 +162,9 @@ class Turns:
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self._main.__dict__)
-        return self._loop.run(result) if code.co_flags & CO_COROUTINE else result
+        if code.co_flags & CO_COROUTINE:
+            return self._loop.run(result)
+        return result
 
     def _report(self, error: BaseException) -> str:
         """Print the error that ended the code, and return the status."""

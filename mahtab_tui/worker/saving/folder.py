@@ -17,10 +17,12 @@ from typing import Any
 
 INDEX = "index.json"
 FORMAT = 1
-_LARGEST = 200_000_000
-MAX_REASON = 300
+_MAX_FILE_BYTES = 200_000_000
+MAX_REASON_CHARS = 300
 _MOVE = "Move it away to save variables again."
-_PIECE_SIZE = 2**24
+_PIECE_BYTES = 2**24
+
+_BEATS_PER_UPDATE = 4096
 
 
 class FolderError(Exception):
@@ -59,7 +61,7 @@ class SaveFolder:
         own, and `OSError`."""
         try:
             with self.open(INDEX) as file:
-                data = file.read(_LARGEST)
+                data = file.read(_MAX_FILE_BYTES)
         except FileNotFoundError:
             return None
         signature, _, text = data.partition(b"\n")
@@ -128,24 +130,21 @@ def compute_digest(parts: Iterable[Any]) -> str:
 
 def split_pieces(part: Any) -> Iterator[memoryview]:
     view = memoryview(part).cast("B")
-    for start in range(0, len(view), _PIECE_SIZE):
-        yield view[start : start + _PIECE_SIZE]
+    for start in range(0, len(view), _PIECE_BYTES):
+        yield view[start : start + _PIECE_BYTES]
 
 
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
-    found = os.fstat(fd)
-    if regular and not stat.S_ISREG(found.st_mode):
-        why = f"{path} is not a regular file. {_MOVE}"
-    elif found.st_uid != os.geteuid():
-        why = f"{path} belongs to another user. {_MOVE}"
-    elif found.st_mode & 0o022:
-        why = f"others can write {path}. If you trust what is in it, run: chmod go-w {path}"
+    status = os.fstat(fd)
+    if regular and not stat.S_ISREG(status.st_mode):
+        reason = f"{path} is not a regular file. {_MOVE}"
+    elif status.st_uid != os.geteuid():
+        reason = f"{path} belongs to another user. {_MOVE}"
+    elif status.st_mode & 0o022:
+        reason = f"others can write {path}. If you trust what is in it, run: chmod go-w {path}"
     else:
         return
-    raise FolderError(f"Variables are neither read nor saved, because {why}")
-
-
-_BEATS_PER_UPDATE = 4096
+    raise FolderError(f"Variables are neither read nor saved, because {reason}")
 
 
 class ProgressCounter:

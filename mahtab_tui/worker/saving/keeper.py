@@ -9,9 +9,8 @@ import os
 import time
 from typing import Any
 
-from ..control import python_version
-from ..objects import MISSING
-from ..tracebacks import describe_safely
+from ..cells.tracebacks import describe_safely
+from ..link.process_facts import python_version
 from ..undo.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -20,9 +19,10 @@ from ..undo.checkpoint import (
     fork,
     run_in_fork,
 )
-from ..variables import HIDDEN, describe_variable, is_hidden
+from ..values.objects import MISSING
+from ..values.variables import HIDDEN, describe_variable, is_hidden
 from .folder import (
-    MAX_REASON,
+    MAX_REASON_CHARS,
     FolderError,
     ProgressCounter,
     SaveFolder,
@@ -39,6 +39,14 @@ from .pickling import (
     pickle_variables,
     unpickle_variables,
 )
+
+WRITE_TIMEOUT_S = 900.0
+
+SMALL_GROUP_BYTES = 16_384
+_EACH = 5.0
+_TOGETHER = 600.0
+"""Seconds for one group without progress, and for all."""
+_NICE = 10
 
 
 class VariableLoader:
@@ -68,7 +76,8 @@ class VariableLoader:
 
     def _load(self, opened: Any, group: dict[str, Any]) -> None:
         """Restore a group. Its variables are bound immediately, because others may need them."""
-        namespace, at_start = self._keeper.namespace, self._keeper.at_start
+        namespace = self._keeper.namespace
+        at_start = self._keeper.at_start
         try:
             variables = _load_group(opened, group, namespace)
         except KeyboardInterrupt:
@@ -78,8 +87,8 @@ class VariableLoader:
             self._missing.update(dict.fromkeys((row["name"] for row in group["rows"]), reason))
             return
         for name, value in variables.items():
-            now = namespace.get(name, MISSING)
-            if now is MISSING or now is at_start.get(name, MISSING):
+            current_value = namespace.get(name, MISSING)
+            if current_value is MISSING or current_value is at_start.get(name, MISSING):
                 namespace[name] = value
             else:
                 self._missing[name] = "a cell has made a new one since"
@@ -120,11 +129,8 @@ def _failure_reason(error: BaseException, python: str) -> str:
     if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
-    reason = describe_safely(error).text.strip().splitlines()[-1][:MAX_REASON]
+    reason = describe_safely(error).text.strip().splitlines()[-1][:MAX_REASON_CHARS]
     return f"it cannot be read ({reason}); it was written by Python {python}"
-
-
-WRITE_TIMEOUT = 900.0
 
 
 class Keeper:
@@ -179,19 +185,13 @@ class Keeper:
 def finish(writer: Checkpoint) -> dict[str, Any]:
     """Return a writer's result, or a sentence as its ``error``."""
     try:
-        reply: dict[str, Any] = writer.ask(None, WRITE_TIMEOUT)
+        reply: dict[str, Any] = writer.ask(None, WRITE_TIMEOUT_S)
         return reply
     except CheckpointError:
         return {"error": "the process that writes them was killed"}
     finally:
         writer.end()
         writer.wait()
-
-
-SMALL_GROUP = 16_384
-_EACH, _TOGETHER = 5.0, 600.0
-"""Seconds for one group without progress, and for all."""
-_NICE = 10
 
 
 class Writer:
@@ -224,15 +224,15 @@ class Writer:
             return {"error": str(error)}
 
     def _write(self) -> dict[str, Any]:
-        before: dict[str, Any] = {"files": [], "missing": []}
+        previous_index: dict[str, Any] = {"files": [], "missing": []}
         with contextlib.suppress(FolderError):  # of another version, which is now replaced
-            before = self._folder.index() or before
-        self._earlier_files = {file["digest"]: file for file in before["files"]}
+            previous_index = self._folder.index() or previous_index
+        self._earlier_files = {file["digest"]: file for file in previous_index["files"]}
         carried = [
-            left
-            for file in before["files"]
+            unloaded_part
+            for file in previous_index["files"]
             if file["name"] in self._request["carried"]
-            if (left := self._unloaded_part(file))["groups"]
+            if (unloaded_part := self._unloaded_part(file))["groups"]
         ]
         keeper = self._keeper
         self._cloudpickle = load_cloudpickle(keeper.settings["cloudpickle"], keeper.kernel)
@@ -248,7 +248,8 @@ class Writer:
         files = [reply["file"] for _, reply, _ in saved if "file" in reply]
         small = [(reply, data) for _, reply, data in saved if "file" not in reply]
         if small:
-            groups, data = [reply["group"] for reply, _ in small], [data for _, data in small]
+            groups = [reply["group"] for reply, _ in small]
+            data = [data for _, data in small]
             size = sum(reply["size"] for reply, _ in small)
             files.insert(0, self._write_file(groups, data, size))
         rows = [self._row(name, reason=reason) for name, reason in missing.items()]
@@ -256,7 +257,7 @@ class Writer:
         index: dict[str, Any] = {
             "written": time.time(),
             "files": [*files, *carried],
-            "missing": [*rows, *(row for row in before["missing"] if row["name"] in lost)],
+            "missing": [*rows, *(row for row in previous_index["missing"] if row["name"] in lost)],
         }
         self._folder.write_index(index)
         self._folder.remove_all_but({file["name"] for file in index["files"]})
@@ -275,7 +276,10 @@ class Writer:
         results = run_in_fork(groups, self._write_group, _EACH, _TOGETHER, self._pulse.count)
         for group, result in zip(groups, results):
             if isinstance(result, str):
-                reason = result if len(result) <= MAX_REASON else f"{result[:MAX_REASON]}…"
+                if len(result) <= MAX_REASON_CHARS:
+                    reason = result
+                else:
+                    reason = f"{result[:MAX_REASON_CHARS]}…"
                 missing.update(dict.fromkeys(group.names, reason))
                 continue
             head, _, data = result.partition(b"\n")
@@ -285,7 +289,7 @@ class Writer:
             done.append((group, reply, data))
             size += reply["size"]
             while size > self._most:
-                largest = max(done, key=lambda each: int(each[1]["size"]))
+                largest = max(done, key=lambda sorted_group: int(sorted_group[1]["size"]))
                 done.remove(largest)
                 size -= largest[1]["size"]
                 megabytes = f"{largest[1]['size'] / 2**20:,.0f} MB"
@@ -327,7 +331,7 @@ class Writer:
             "check": compute_digest([result.stream]),
             "blocks": [block.nbytes for block in result.blocks],
         }
-        if size <= SMALL_GROUP:
+        if size <= SMALL_GROUP_BYTES:
             return json.dumps({"group": reply, "size": size}).encode() + b"\n" + b"".join(parts)
         try:
             written = {"file": self._write_file([reply], parts, size), "size": size}

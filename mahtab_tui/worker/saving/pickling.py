@@ -14,7 +14,12 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
-from ..objects import (
+from ..former_names import present_name
+from ..stdlib import late_import, load_package
+from ..undo.checkpoint import UnpicklableError, reduce_object
+from ..undo.graph import Graph, Kinds, Node, ancestors
+from ..undo.parts import opaque_kind
+from ..values.objects import (
     ATOMS,
     MISSING,
     address_of,
@@ -24,31 +29,52 @@ from ..objects import (
     is_subclass,
     is_table,
 )
-from ..stdlib import late_import, load_package
-from ..undo.checkpoint import UnpicklableError, reduce_object
-from ..undo.graph import Graph, Kinds, Node, ancestors
-from ..undo.parts import opaque_kind
 from .folder import ProgressCounter
 
 HIDDEN_REASON = "it contains text that was typed hidden"
 
-_WORD = 4
+_MIN_INNER_CHARS = 4
 """Characters from which on a text is found inside others; a shorter one only as a whole string."""
-_LONG = 8
+_MIN_ARRAY_BYTES = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
 _REDACTED_FIELDS = {"name": "(a name that was typed hidden)", "reason": HIDDEN_REASON}
 """What replaces a field; others become empty."""
+
+_UNCHANGING = (
+    ("pandas", "Index"),
+    ("pandas.core.dtypes.base", "ExtensionDtype"),
+    ("numpy", "dtype"),
+)
+
+_WALK_TIMEOUT_S = 20.0
+"""Seconds for walking through all objects; after that they become one group."""
+
+_CLOUDPICKLE = "mahtab_cloudpickle"
+"""Our copy of cloudpickle in the kernel."""
+_NAMESPACE = "namespace"
+_MEMORY = "memory"
+_MISSING = "missing"
+_CACHED = functools._lru_cache_wrapper
+
+_LOAD = """
+import importlib.util, pickle, sys
+sys.path[:] = path
+spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+package = sys.modules[name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
+"""
 
 
 class HiddenTexts:
     """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        known = {each for text in texts for each in (text, text.strip()) if each}
-        self._short = short = {text for text in known if len(text) < _WORD}
-        encoded = {form for text in known - short for form in _encoded(text)}
+        hidden_texts = {variant for text in texts for variant in (text, text.strip()) if variant}
+        self._short = short = {text for text in hidden_texts if len(text) < _MIN_INNER_CHARS}
+        encoded = {form for text in hidden_texts - short for form in _encoded(text)}
         self._in_pickles = encoded | {form for text in short for form in _whole_strings(text)}
-        self._in_arrays = {form for form in encoded if len(form) >= _LONG}
+        self._in_arrays = {form for form in encoded if len(form) >= _MIN_ARRAY_BYTES}
         self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
 
     def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
@@ -101,22 +127,12 @@ def _encoded(text: str) -> Iterator[bytes]:
         for encoding in ("utf-8", "utf-16-le", "utf-32-le"):
             yield form.encode(encoding, "surrogatepass")
     data = text.encode("utf-8", "surrogatepass")
-    if len(data) >= _LONG:
+    if len(data) >= _MIN_ARRAY_BYTES:
         yield data.hex().encode()
         encode = late_import("base64").b64encode
-        for before in range(3):  # the middle, which does not depend on the text around it
-            coded = encode(b"\0" * before + data)
-            yield coded[(4 * before + 2) // 3 : 4 * ((before + len(data)) // 3)]
-
-
-_UNCHANGING = (
-    ("pandas", "Index"),
-    ("pandas.core.dtypes.base", "ExtensionDtype"),
-    ("numpy", "dtype"),
-)
-
-_SECONDS = 20.0
-"""Seconds for walking through all objects; after that they become one group."""
+        for offset in range(3):  # the middle, which does not depend on the text around it
+            coded = encode(b"\0" * offset + data)
+            yield coded[(4 * offset + 2) // 3 : 4 * ((offset + len(data)) // 3)]
 
 
 class Group(NamedTuple):
@@ -128,7 +144,7 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
     """Sort variables that share objects into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     is_atom = {name: address_of(type(value)) in ATOMS for name, value in variables.items()}
-    if not graph.add(variables.values(), time.monotonic() + _SECONDS):
+    if not graph.add(variables.values(), time.monotonic() + _WALK_TIMEOUT_S):
         size = sum(node.memory.size for node in graph.nodes.values() if node.memory)
         alone = [Group([name], 0) for name in variables if is_atom[name]]
         return [*alone, Group([name for name in variables if not is_atom[name]], size)]
@@ -149,7 +165,10 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
             sets.unite(address, child)
     by_root: dict[int, list[str]] = {}
     for name, value in variables.items():
-        own = -len(by_root) - 1 if is_atom[name] else address_of(value)
+        if is_atom[name]:
+            own = -len(by_root) - 1
+        else:
+            own = address_of(value)
         by_root.setdefault(sets.root(own) if own in sharing else own, []).append(name)
     sizes = dict.fromkeys(by_root, 0)
     for address, node in graph.nodes.items():
@@ -201,14 +220,9 @@ class _DisjointSets:
             item = above[item]
         return item
 
-    def unite(self, one: int, other: int) -> None:
-        self._above[self.root(one)] = self.root(other)
+    def unite(self, first: int, second: int) -> None:
+        self._above[self.root(first)] = self.root(second)
 
-
-_CLOUDPICKLE = "mahtab_cloudpickle"
-"""Our copy of cloudpickle in the kernel."""
-_NAMESPACE, _MEMORY, _MISSING = "namespace", "memory", "missing"
-_CACHED = functools._lru_cache_wrapper
 
 Fill = Callable[[int, memoryview], None]
 """Reads a block by its number. Raises `OSError`."""
@@ -231,9 +245,9 @@ def load_cloudpickle(folder: str, kernel: str = "") -> Any:
     if is_new:
         _keep_slots(package.cloudpickle)
     if kernel:
-        known = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
+        tracked_classes = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
         package.cloudpickle._get_or_create_tracker_id = lambda cls: (
-            known.get(cls) or f"{kernel}-{id(cls):x}"
+            tracked_classes.get(cls) or f"{kernel}-{id(cls):x}"
         )
     return package
 
@@ -244,12 +258,12 @@ def _keep_slots(cloudpickle: Any) -> None:
     get_state = cloudpickle._class_getstate
 
     def class_arguments(cls: type) -> tuple[Any, ...]:
-        metaclass, name, bases, attributes, *rest = get_arguments(cls)
+        metaclass, name, bases, attributes, *other_arguments = get_arguments(cls)
         # `NamedTuple` sets them itself, and refuses others.
         is_named_tuple = any(base is get_if_loaded("typing", "NamedTuple") for base in bases)
         if "__slots__" in class_dict(cls) and not is_named_tuple:
             attributes = {**attributes, "__slots__": class_dict(cls)["__slots__"]}
-        return metaclass, name, bases, attributes, *rest
+        return metaclass, name, bases, attributes, *other_arguments
 
     def class_state(cls: type) -> tuple[dict[str, Any], Any]:
         attributes, slots = get_state(cls)
@@ -269,16 +283,16 @@ def pickle_variables(
     variables: dict[str, Any],
     namespace: dict[str, Any],
     cloudpickle: Any,
-    most: int,
+    max_bytes: int,
     pulse: ProgressCounter,
 ) -> Pickled:
-    """Pickle some variables together. most: bytes. Raises `TooLargeError` and what an object
+    """Pickle some variables together. max_bytes: bytes. Raises `TooLargeError` and what an object
     raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
     classes: dict[int, type] = {}  # kept alive, so that no other class gets the id of one
     files: set[str] = set()
-    out = _LimitedBuffer(most)
+    out = _LimitedBuffer(max_bytes)
 
     def put_out_of_band(memory: memoryview) -> int:
         out.count(memory.nbytes)
@@ -286,38 +300,38 @@ def pickle_variables(
         return len(blocks) - 1
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        def persistent_id(self, thing: Any) -> str | None:
+        def persistent_id(self, value: Any) -> str | None:
             pulse.beat()
-            cls = type(thing)
+            cls = type(value)
             if address_of(cls) in ATOMS:
                 return None
-            if thing is namespace:
+            if value is namespace:
                 return _NAMESPACE
-            if thing is blocks:
+            if value is blocks:
                 return _MEMORY
-            if thing is MISSING:
+            if value is MISSING:
                 return _MISSING
             if cls is types.CodeType:
-                files.add(thing.co_filename)
+                files.add(value.co_filename)
             elif id(cls) not in classes:
                 if cls is not _CACHED and (kind := opaque_kind(cls)) is not None:
                     raise UnpicklableError(f"{kind.noun} cannot be saved")
                 classes[id(cls)] = cls
             return None
 
-        def reducer_override(self, thing: Any) -> Any:
-            if type(thing) is memoryview:  # cloudpickle converts it to bytes
+        def reducer_override(self, value: Any) -> Any:
+            if type(value) is memoryview:  # cloudpickle converts it to bytes
                 raise UnpicklableError("a memoryview cannot be saved")
-            found = reduce_object(thing, namespace)
-            if found is not NotImplemented:
-                return found
-            if type(thing) is _CACHED and thing.__module__ == namespace["__name__"]:
-                return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
-            if type(thing) is get_if_loaded("numpy", "ndarray") and _is_plain(thing):
-                number = put_out_of_band(_array_memory(thing))
-                flags = thing.flags.c_contiguous, thing.flags.writeable
-                return _array, (blocks, number, thing.shape, thing.dtype, *flags)
-            return super().reducer_override(thing)
+            reduced = reduce_object(value, namespace)
+            if reduced is not NotImplemented:
+                return reduced
+            if type(value) is _CACHED and value.__module__ == namespace["__name__"]:
+                return _cached, (value.__wrapped__, *value.cache_parameters().values())
+            if type(value) is get_if_loaded("numpy", "ndarray") and _is_plain(value):
+                number = put_out_of_band(_array_memory(value))
+                flags = value.flags.c_contiguous, value.flags.writeable
+                return _array, (blocks, number, value.shape, value.dtype, *flags)
+            return super().reducer_override(value)
 
     def keep_buffer(buffer: Any) -> None:
         of_pickle.append(put_out_of_band(buffer.raw()))
@@ -328,22 +342,6 @@ def pickle_variables(
     }
     head = pickle.dumps((sources, of_pickle), 5)
     return Pickled(bytearray(head) + out.data, blocks)
-
-
-_WORKER = __package__.rpartition(".")[0]
-_MOVED = {
-    f"{_WORKER}.{old}": f"{_WORKER}.{new}"
-    for old, new in {
-        "claude_sessions": "toolbox",
-        "files": "toolbox",
-        "habits.capturing": "magic_commands",
-        "keeping.pickling": "saving.pickling",
-        "logged": "search",
-        "spans": "search_log",
-        "undo.reducing": "undo.checkpoint",
-    }.items()
-}
-"""New locations of modules whose functions and classes earlier versions have saved."""
 
 
 def unpickle_variables(
@@ -361,7 +359,7 @@ def unpickle_variables(
 
     class Unpickler(pickle.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
-            return super().find_class(_MOVED.get(module, module), name)
+            return super().find_class(present_name(module), name)
 
         def persistent_load(self, name: str) -> Any:
             return {_NAMESPACE: namespace, _MEMORY: fill, _MISSING: MISSING}[name]
@@ -374,9 +372,9 @@ def unpickle_variables(
 
 
 class _LimitedBuffer:
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.data = bytearray()
-        self._left = most
+        self._left = max_bytes
 
     def write(self, data: Any) -> int:
         with memoryview(data) as view:
@@ -391,8 +389,8 @@ class _LimitedBuffer:
 
 
 def _is_cell_file(name: str) -> bool:
-    known: Any = linecache.cache.get(name)
-    return known is not None and len(known) == 4 and known[1] is None
+    cache_entry: Any = linecache.cache.get(name)
+    return cache_entry is not None and len(cache_entry) == 4 and cache_entry[1] is None
 
 
 def _is_plain(array: Any) -> bool:
@@ -417,20 +415,10 @@ def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
 def _array(
     fill: Fill, number: int, shape: Any, dtype: Any, c_contiguous: bool, writeable: bool
 ) -> Any:
-    made = sys.modules["numpy"].empty(shape, dtype, "C" if c_contiguous else "F")
-    fill(number, _array_memory(made))
-    made.flags.writeable = writeable
-    return made
-
-
-_LOAD = """
-import importlib.util, pickle, sys
-sys.path[:] = path
-spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
-package = sys.modules[name] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(package)
-sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
-"""
+    array = sys.modules["numpy"].empty(shape, dtype, "C" if c_contiguous else "F")
+    fill(number, _array_memory(array))
+    array.flags.writeable = writeable
+    return array
 
 
 class _Definitions:
@@ -475,13 +463,17 @@ def _find_cloudpickle(folder: str) -> Any:
 
 def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
     """The child process reports the others as missing."""
-    found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
-    if not found:
+    definitions = {
+        name: value for name, value in list(namespace.items()) if _is_cell_definition(value)
+    }
+    if not definitions:
         return b""
     try:
-        return bytes(package.dumps(found))
+        return bytes(package.dumps(definitions))
     except Exception:  # a value that a function uses, or a class of the user's
-        good = {name: value for name, value in found.items() if _can_be_pickled(value, package)}
+        good = {
+            name: value for name, value in definitions.items() if _can_be_pickled(value, package)
+        }
         return bytes(package.dumps(good))
 
 

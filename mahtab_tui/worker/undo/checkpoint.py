@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from importlib.util import MAGIC_NUMBER
 from typing import Any, Callable, NoReturn
 
-from ..objects import ATOMS, MISSING, address_of, get_if_loaded, is_subclass
+from ..values.objects import ATOMS, MISSING, address_of, get_if_loaded, is_subclass
 from .parts import opaque_kind, read_cell_contents
 
 _FRAME = struct.Struct("!?Q")
 """Header: whether the data are an answer or the reason for having none, and their length."""
 _READY = b"."
-START_TIMEOUT = 10.0
+START_TIMEOUT_S = 10.0
 """Seconds."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
@@ -36,6 +36,9 @@ _LOWEST_FD = 500
 _FOREVER = float("inf")
 
 Responder = Callable[[Any], Any]
+
+_MISSING = 0
+_NAMESPACE = 1
 
 
 class CheckpointError(Exception):
@@ -110,7 +113,7 @@ def fork(answer: Responder) -> Checkpoint:
     os.close(theirs)
     checkpoint = Checkpoint(pid, ours)
     try:
-        _read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT)
+        _read_exactly(ours, len(_READY), time.monotonic() + START_TIMEOUT_S)
     except OSError:
         checkpoint.end()
         raise
@@ -119,7 +122,7 @@ def fork(answer: Responder) -> Checkpoint:
 
 def fork_uninterrupted() -> int:
     """Fork a process that ignores interrupts, which reach the kernel's whole process group."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = -1
     try:
         pid = os.fork()
@@ -127,7 +130,7 @@ def fork_uninterrupted() -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
         if pid:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
     return pid
 
 
@@ -187,7 +190,10 @@ def _close_all_but(fd: int) -> None:
 def _send(fd: int, reply: bytes | str, until: float = _FOREVER) -> None:
     """reply: an answer, or the reason for having none."""
     good = isinstance(reply, bytes)
-    data = reply if isinstance(reply, bytes) else reply.encode("utf-8", "replace")
+    if isinstance(reply, bytes):
+        data = reply
+    else:
+        data = reply.encode("utf-8", "replace")
     for part in (_FRAME.pack(good, len(data)), data):
         view = memoryview(part)
         while view:
@@ -198,18 +204,20 @@ def _send(fd: int, reply: bytes | str, until: float = _FOREVER) -> None:
 def _receive(fd: int, until: float = _FOREVER) -> bytes | str:
     good, size = _FRAME.unpack(_read_exactly(fd, _FRAME.size, until))
     data = _read_exactly(fd, size, until)
-    return data if good else data.decode("utf-8", "replace")
+    if good:
+        return data
+    return data.decode("utf-8", "replace")
 
 
 def _read_exactly(fd: int, size: int, until: float) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
+    received = bytearray()
+    while len(received) < size:
         _wait(fd, select.POLLIN, until)
-        data = os.read(fd, min(size - len(parts), 2**20))
+        data = os.read(fd, min(size - len(received), 2**20))
         if not data:
             raise ConnectionResetError("nobody is there")
-        parts += data
-    return bytes(parts)
+        received += data
+    return bytes(received)
 
 
 def _wait(fd: int, event: int, until: float) -> None:
@@ -225,42 +233,46 @@ Write = Callable[[Any], bytes]
 
 
 def run_in_fork(
-    things: Sequence[Any],
+    values: Sequence[Any],
     write: Write,
-    each: float,
+    timeout_each: float,
     together: float,
     progress: Callable[[], int] = lambda: 0,
 ) -> Iterator[bytes | str]:
-    """Yield, for each object, its bytes or the reason why there are none. each: seconds without
+    """Yield, for each object, its bytes or the reason why there are none. timeout_each: seconds without
     progress for one object. together: seconds for all. The process is forked again after an object
     that hangs or kills it."""
     until = time.monotonic() + together
     done = 0
-    while done < len(things):
+    while done < len(values):
         if time.monotonic() > until:
-            yield from ["there was no time to examine it"] * (len(things) - done)
+            yield from ["there was no time to examine it"] * (len(values) - done)
             return
-        for result in _run(things[done:], write, each, until, progress):
+        for result in _run(values[done:], write, timeout_each, until, progress):
             done += 1
             yield result
 
 
 def _run(
-    things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
+    values: Sequence[Any],
+    write: Write,
+    timeout_each: float,
+    until: float,
+    progress: Callable[[], int],
 ) -> Iterator[bytes | str]:
     """Yield the results up to the first object that hangs or kills the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
     if pid == 0:
-        _write_all(things, write, into)
+        _write_all(values, write, into)
     os.close(into)
     try:
-        for _ in things:
+        for _ in values:
             try:
-                _wait_for_progress(out, each, until, progress)
+                _wait_for_progress(out, timeout_each, until, progress)
                 result = _receive(out, until)
             except TimeoutError:
-                yield f"writing it took longer than {each:.0f} s"
+                yield f"writing it took longer than {timeout_each:.0f} s"
                 return
             except ConnectionResetError:
                 yield "writing it crashed the process"
@@ -273,24 +285,24 @@ def _run(
             os.waitpid(pid, 0)
 
 
-def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
-    before = progress()
+def _wait_for_progress(fd: int, timeout: float, until: float, progress: Callable[[], int]) -> None:
+    last_progress = progress()
     while True:
         try:
-            return _wait(fd, select.POLLIN, min(until, time.monotonic() + each))
+            return _wait(fd, select.POLLIN, min(until, time.monotonic() + timeout))
         except TimeoutError:
-            now = progress()
-            if now == before or time.monotonic() > until:
+            new_progress = progress()
+            if new_progress == last_progress or time.monotonic() > until:
                 raise
-            before = now
+            last_progress = new_progress
 
 
-def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
+def _write_all(values: Sequence[Any], write: Write, into: int) -> NoReturn:
     try:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        for thing in things:
+        for value in values:
             try:
-                result: bytes | str = write(thing)
+                result: bytes | str = write(value)
             except BaseException as error:
                 result = _failure_reason(error)
             _send(into, result)
@@ -318,26 +330,26 @@ class PythonVersionError(Exception):
     """Bytecode of another version of Python."""
 
 
-def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
+def reduce_object(value: Any, namespace: dict[str, Any]) -> Any:
     """Implement `reducer_override`."""
-    cls = type(thing)
-    if cls is types.FunctionType and thing.__globals__ is namespace:
+    cls = type(value)
+    if cls is types.FunctionType and value.__globals__ is namespace:
         names = "__qualname__", "__doc__", "__annotations__"
-        described = {name: getattr(thing, name) for name in names}
-        fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, described)
-        arguments = (thing.__code__, namespace, thing.__name__, thing.__closure__)
+        described = {name: getattr(value, name) for name in names}
+        fields = (value.__defaults__, value.__kwdefaults__, value.__dict__, described)
+        arguments = (value.__code__, namespace, value.__name__, value.__closure__)
         return _function, arguments, fields, None, None, _set_function
     if cls is types.CodeType:
-        return _code, (_magic(), marshal.dumps(thing))
+        return _code, (_magic(), marshal.dumps(value))
     if cls is types.CellType:
-        return types.CellType, (), tuple(read_cell_contents(thing)), None, None, _set_cell
+        return types.CellType, (), tuple(read_cell_contents(value)), None, None, _set_cell
     if cls is get_if_loaded("numpy", "ndarray"):
-        return _reduce_array(thing)
+        return _reduce_array(value)
     if cls is get_if_loaded("pandas._libs.internals", "BlockValuesRefs"):
-        holders = [reference() for reference in thing.referenced_blocks]
+        holders = [reference() for reference in value.referenced_blocks]
         return _refs, ([holder for holder in holders if holder is not None],)
     if cls is get_if_loaded("pandas._libs.internals", "BlockPlacement"):
-        return cls, (thing.indexer,)
+        return cls, (value.indexer,)
     return NotImplemented
 
 
@@ -358,7 +370,8 @@ def _function(
 
 
 def _set_function(function: types.FunctionType, fields: Any) -> None:
-    function.__defaults__, function.__kwdefaults__ = fields[0], fields[1]
+    function.__defaults__ = fields[0]
+    function.__kwdefaults__ = fields[1]
     function.__dict__.update(fields[2])
     for name, value in fields[3].items():
         setattr(function, name, value)
@@ -366,11 +379,11 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
 
 def _refs(holders: list[Any]) -> Any:
     """Make pandas' notes about blocks and indexes that share their data."""
-    made = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
+    references = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
     for holder in holders:
         is_block = is_subclass(type(holder), get_if_loaded("pandas._libs.internals", "Block"))
-        (made.add_reference if is_block else made.add_index_reference)(holder)
-    return made
+        (references.add_reference if is_block else references.add_index_reference)(holder)
+    return references
 
 
 def _set_cell(cell: Any, fields: Any) -> None:
@@ -382,7 +395,9 @@ def _reduce_array(array: Any) -> Any:
     """Reduce a view so that it stays a view."""
     owner = array.base
     if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
-        return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
+        if array.flags.writeable:
+            return NotImplemented
+        return (_read_only, (array.copy(order="K"),))
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     return _view, (owner, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
 
@@ -393,15 +408,12 @@ def _read_only(array: Any) -> Any:
 
 
 def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
-    made = get_if_loaded("numpy", "ndarray")(
+    view = get_if_loaded("numpy", "ndarray")(
         shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides
     )
     if not writeable:
-        made.flags.writeable = False
-    return made
-
-
-_MISSING, _NAMESPACE = 0, 1
+        view.flags.writeable = False
+    return view
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
@@ -409,23 +421,23 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
     harmless: dict[int, type] = {}
 
     class Pickler(pickle.Pickler):
-        def persistent_id(self, thing: Any) -> int | None:
-            if address_of(type(thing)) in ATOMS:
+        def persistent_id(self, item: Any) -> int | None:
+            if address_of(type(item)) in ATOMS:
                 return None
-            if address_of(thing) in alive:
-                return address_of(thing)
-            if thing is MISSING:
+            if address_of(item) in alive:
+                return address_of(item)
+            if item is MISSING:
                 return _MISSING
-            if thing is namespace:
+            if item is namespace:
                 return _NAMESPACE
-            if address_of(type(thing)) not in harmless:
-                if (kind := opaque_kind(type(thing))) is not None:
+            if address_of(type(item)) not in harmless:
+                if (kind := opaque_kind(type(item))) is not None:
                     raise UnpicklableError(f"{kind.noun} cannot be restored")
-                harmless[address_of(type(thing))] = type(thing)
+                harmless[address_of(type(item))] = type(item)
             return None
 
-        def reducer_override(self, thing: Any) -> Any:
-            return reduce_object(thing, namespace)
+        def reducer_override(self, item: Any) -> Any:
+            return reduce_object(item, namespace)
 
     buffer = io.BytesIO()
     Pickler(buffer, 4).dump(value)
@@ -439,6 +451,8 @@ def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any])
         def persistent_load(self, address: int) -> Any:
             if address == _MISSING:
                 return MISSING
-            return namespace if address == _NAMESPACE else at(address)
+            if address == _NAMESPACE:
+                return namespace
+            return at(address)
 
     return Unpickler(io.BytesIO(data)).load()

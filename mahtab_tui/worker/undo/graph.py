@@ -15,7 +15,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple
 
-from ..objects import (
+from ..stdlib import belongs_to_worker
+from ..values.objects import (
     ATOMS,
     MISSING,
     address_of,
@@ -30,7 +31,7 @@ from ..objects import (
     own_dict,
 )
 from .library_parts import BY_BASE, DTYPE, IMMUTABLE, SCALAR
-from .memory import Span, find_memory
+from .memory import MemorySpan, find_memory
 from .parts import (
     ANNOTATIONS,
     ATTRIBUTES,
@@ -40,7 +41,7 @@ from .parts import (
     MODULE,
     PANDAS_ATTRIBUTES,
     SLOTS,
-    Part,
+    ObjectPart,
     Values,
     opaque_kind,
     progress_part,
@@ -58,23 +59,27 @@ _BASE: Any = type.__dict__["__base__"].__get__
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 _SIZE: Any = type.__dict__["__basicsize__"].__get__
 _ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
-_MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
-_WORD = 8
-_OURS = f"{__package__.rpartition('.')[0]}."
-"""A fork changes the kernel's own objects, which must not come back."""
+_MANAGED_WEAKREF = 1 << 3
+_MANAGED_DICT = 1 << 4
+_WORD_BYTES = 8
+
+_CLOCK_INTERVAL_OBJECTS = 128
+VALUES = 16
 
 
 def _native_base(cls: type) -> type:
     """Return the C class that determines what objects store; `object` if all is in attributes and
     slots."""
     while cls is not object:
-        base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
+        base = _BASE(cls)
+        names = class_dict(cls)
+        flags = _FLAGS(cls)
         fields = ("__dict__" in names and not flags & _MANAGED_DICT) + (
             "__weakref__" in names and not flags & _MANAGED_WEAKREF
         )
         if "__slots__" in names:
             fields += sum(type(slot) is types.MemberDescriptorType for slot in names.values())
-        if _SIZE(cls) - _SIZE(base) > fields * _WORD or _ITEM_SIZE(cls) != _ITEM_SIZE(base):
+        if _SIZE(cls) - _SIZE(base) > fields * _WORD_BYTES or _ITEM_SIZE(cls) != _ITEM_SIZE(base):
             return cls
         cls = base
     return cls
@@ -87,7 +92,7 @@ def _user_modules() -> dict[str, types.ModuleType]:
     foreign = tuple(
         os.path.join(folder, "") for folder in {*folders, *map(os.path.realpath, folders), ours}
     )
-    found = {}
+    user_modules = {}
     for name, module in list(sys.modules.items()):
         names = own_dict(module) if is_module(module) else {}
         file = names.get("__file__")
@@ -99,12 +104,12 @@ def _user_modules() -> dict[str, types.ModuleType]:
             and "site-packages" not in file
             and "dist-packages" not in file
         ):
-            found[name] = module
-    return found
+            user_modules[name] = module
+    return user_modules
 
 
 class Kind(NamedTuple):
-    parts: tuple[Part, ...]
+    parts: tuple[ObjectPart, ...]
     is_user_defined: bool = False
     has_memory: bool = False
     known: bool = True
@@ -138,11 +143,11 @@ class Kinds:
             *(address_of(own_dict(module)) for module in self._modules.values()),
         }
         self._immutable = {
-            address_of(get_if_loaded(*name)): () if read is None else (Part(read),)
+            address_of(get_if_loaded(*name)): () if read is None else (ObjectPart(read),)
             for name, read in IMMUTABLE.items()
         }
         self._immutable.pop(address_of(MISSING), None)
-        self._bases: list[tuple[Any, tuple[Part, ...]]] = [
+        self._bases: list[tuple[Any, tuple[ObjectPart, ...]]] = [
             *((get_if_loaded(*name), parts) for name, parts in BY_BASE.items()),
             *((cls, (part,)) for cls, part in BUILTINS),
         ]
@@ -152,19 +157,27 @@ class Kinds:
 
     def current(self) -> Kinds:
         """Return new kinds if a module was loaded since: a class of it may be the user's own."""
-        return self if len(sys.modules) == self._modules_loaded else Kinds(self._namespace)
+        if len(sys.modules) == self._modules_loaded:
+            return self
+        return Kinds(self._namespace)
 
     def kind(self, value: Any) -> Kind:
         cls = type(value)
-        known = self._known.get(address_of(cls))
-        if known is None:
-            of_user = _USER_CLASS if is_class(value) else _OF_USER.get(address_of(cls))
+        kind_of_class = self._known.get(address_of(cls))
+        if kind_of_class is None:
+            of_user: Kind | None = _USER_CLASS
+            if not is_class(value):
+                of_user = _OF_USER.get(address_of(cls))
             if of_user is not None:
-                return of_user if self.is_user_defined(value) else _NO_PARTS
-            known = self._kind_of(cls)
-            self._known[address_of(cls)] = known
+                if self.is_user_defined(value):
+                    return of_user
+                return _NO_PARTS
+            kind_of_class = self._kind_of(cls)
+            self._known[address_of(cls)] = kind_of_class
             self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
-        return _NO_PARTS if value is self._namespace else known
+        if value is self._namespace:
+            return _NO_PARTS
+        return kind_of_class
 
     def is_fixed(self, address: int, holder: Any) -> bool:
         """Return whether an object cannot be replaced in its holder."""
@@ -172,34 +185,44 @@ class Kinds:
         return any(address_of(value) == address for values in fixed for value in values)
 
     def _forget(self, reference: weakref.ref[type]) -> None:
-        for address in [address for address, known in self._classes.items() if known is reference]:
+        for address in [
+            address
+            for address, kind_of_class in self._classes.items()
+            if kind_of_class is reference
+        ]:
             del self._known[address], self._classes[address]
 
     def _kind_of(self, cls: type) -> Kind:
-        if f"{class_module(cls)}.".startswith(_OURS):
+        # A fork changes the kernel's own objects, which must not come back.
+        if belongs_to_worker(class_module(cls)):
             return _NO_PARTS
-        immutable, opaque = self._immutable_parts(cls), opaque_kind(cls)
+        immutable = self._immutable_parts(cls)
+        opaque = opaque_kind(cls)
         if immutable is not None:
-            parts, known, ends = immutable, True, False
+            parts = immutable
+            is_known = True
+            ends = False
         elif opaque is not None:
-            parts, known = (progress_part(cls, opaque),), opaque.read_progress is not None
+            parts = (progress_part(cls, opaque),)
+            is_known = opaque.read_progress is not None
             ends = opaque.has_finalizer
         else:
-            parts, known = self._mutable_parts(cls)
-            ends = not known
-        bases, is_weak = mro_of(cls), is_subclass(cls, weakref.ref)
+            parts, is_known = self._mutable_parts(cls)
+            ends = not is_known
+        bases = mro_of(cls)
+        is_weak = is_subclass(cls, weakref.ref)
         plain = is_weak or class_module(cls).partition(".")[0] in _PLAIN
         return Kind(
             parts,
             self._is_user_class(cls),
             any(part.has_memory for part in parts),
-            known,
+            is_known,
             is_weak,
             not plain and (ends or any("__del__" in class_dict(base) for base in bases)),
             not plain and any("__weakref__" in class_dict(base) for base in bases),
         )
 
-    def _immutable_parts(self, cls: type) -> tuple[Part, ...] | None:
+    def _immutable_parts(self, cls: type) -> tuple[ObjectPart, ...] | None:
         """Return what distinguishes objects that never change; None for other classes."""
         if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
             cls, get_if_loaded("numpy", "void")
@@ -208,18 +231,19 @@ class Kinds:
         if is_subclass(cls, get_if_loaded("numpy", "dtype")):
             return (DTYPE,)
         if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):
-            return (Part(lambda value: list(tuple.__iter__(value))),)
+            return (ObjectPart(lambda value: list(tuple.__iter__(value))),)
         if any(is_subclass(cls, base) for base in _NEVER):
             return ()
         return self._immutable.get(address_of(cls))
 
-    def _mutable_parts(self, cls: type) -> tuple[tuple[Part, ...], bool]:
+    def _mutable_parts(self, cls: type) -> tuple[tuple[ObjectPart, ...], bool]:
         """Return the parts of a class's objects, and whether these are all of their state."""
-        bases, native = mro_of(cls), _native_base(cls)
-        empty: tuple[Any, tuple[Part, ...]] = (None, ())
+        bases = mro_of(cls)
+        native = _native_base(cls)
+        empty: tuple[Any, tuple[ObjectPart, ...]] = (None, ())
         base, parts = next((row for row in self._bases if is_subclass(cls, row[0])), empty)
         package = class_module(native).partition(".")[0]
-        known = (
+        is_known = (
             native is object
             or package in _UNCHANGING
             or (class_module(cls), name_of(cls)) == _CAPSULE
@@ -231,19 +255,18 @@ class Kinds:
             parts += (PANDAS_ATTRIBUTES if of_pandas else ATTRIBUTES,)
         if slot_descriptors(cls):
             parts += (SLOTS,)
-        return parts, known
+        return parts, is_known
 
     def is_user_defined(self, value: Any) -> bool:
         """Return whether a class, module or function is the user's; a closure of theirs, too."""
         if is_class(value):
             return self._is_user_class(value)
-        if type(value) is types.ModuleType:
+        if is_module(value):
             return address_of(own_dict(value)) in self._globals
         if address_of(value.__globals__) in self._globals:
             return True
-        return (
-            value.__closure__ is not None
-            and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
+        return value.__closure__ is not None and not belongs_to_worker(
+            value.__globals__.get("__name__")
         )
 
     def _is_user_class(self, cls: Any) -> bool:
@@ -269,7 +292,7 @@ class Node(NamedTuple):
     fixed_state: int
     mutable_state: int
     children: tuple[int, ...]
-    memory: Span | None
+    memory: MemorySpan | None
     known: bool
     """Whether these numbers cover all of its state."""
 
@@ -283,10 +306,6 @@ class Limits(NamedTuple):
     work: int
     """Number of objects to read in one go; `VALUES` values inside an object count as one more."""
     size: int
-
-
-_CLOCK_INTERVAL = 128
-VALUES = 16
 
 
 class Graph:
@@ -308,10 +327,14 @@ class Graph:
         """Walk through everything reachable, nearest first; return False if time or limits ended
         it."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
-        nodes, self._holders = self.nodes, None
-        most = float("inf") if limits is None else limits.size
-        end = float("inf") if limits is None else self._work + limits.work
-        look = self._work + _CLOCK_INTERVAL
+        nodes = self.nodes
+        self._holders = None
+        max_size = float("inf") if limits is None else limits.size
+        if limits is None:
+            end = float("inf")
+        else:
+            end = self._work + limits.work
+        look = self._work + _CLOCK_INTERVAL_OBJECTS
         for value in pending:
             if address_of(value) in nodes:
                 continue
@@ -319,10 +342,10 @@ class Graph:
             if self._work > end:
                 return False
             if self._work >= look:
-                look = self._work + _CLOCK_INTERVAL
+                look = self._work + _CLOCK_INTERVAL_OBJECTS
                 if self._clock() > until:
                     return False
-            nodes[address_of(value)] = self._node(value, pending, most)
+            nodes[address_of(value)] = self._node(value, pending, max_size)
         return True
 
     def __del__(self) -> None:
@@ -342,12 +365,16 @@ class Graph:
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
         return objects + [
-            each for each in weak if address_of(weakref.ref.__call__(each)) in self.nodes
+            reference
+            for reference in weak
+            if address_of(weakref.ref.__call__(reference)) in self.nodes
         ]
 
     def ancestors(self, start: Iterable[int]) -> set[int]:
         start = set(start)
-        return ancestors(start, self.find_holders()) if start else start
+        if start:
+            return ancestors(start, self.find_holders())
+        return start
 
     def find_holders(self) -> dict[int, list[int]]:
         if self._holders is None:
@@ -357,19 +384,20 @@ class Graph:
                     self._holders.setdefault(child, []).append(address)
         return self._holders
 
-    def _node(self, value: Any, pending: Values, most: float) -> Node:
+    def _node(self, value: Any, pending: Values, max_size: float) -> Node:
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0
         memory = None
-        known = kind.known
+        is_known = kind.known
         ends = kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
             for part in kind.parts:
                 if part.size is not None:
                     size = part.size(value)
-                    if size > most:
-                        known, ends = False, True
+                    if size > max_size:
+                        is_known = False
+                        ends = True
                         continue
                     self._work += size // VALUES
                 contents = part.read(value)
@@ -399,10 +427,10 @@ class Graph:
             self._weak.append(address_of(value))
         if ends:
             self._finalizable.append(address_of(value))
-        return Node(value, fixed, loose, tuple(children), memory, known)
+        return Node(value, fixed, loose, tuple(children), memory, is_known)
 
 
-def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
+def _encode_values(part: ObjectPart, values: Values, types: set[int]) -> bytes:
     """Return bytes that are equal if plain values are equal and all others are the same objects."""
     if part.ordered and types.isdisjoint(ATOMS):
         return b"objects" + array("q", map(address_of, values)).tobytes()

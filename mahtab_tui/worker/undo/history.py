@@ -6,12 +6,12 @@ import resource
 import sys
 import time
 import types
-import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable
 
-from ..objects import (
-    ATOMS,
+from ..cells.tracebacks import describe_safely
+from ..guard.side_effects import read_side_effect
+from ..values.objects import (
     MISSING,
     TimeLimitError,
     address_of,
@@ -19,23 +19,24 @@ from ..objects import (
     is_class,
     mro_of,
 )
-from ..side_effects import read_side_effect
-from ..tracebacks import describe_safely
+from .actions import Unrestored
 from .checkpoint import Checkpoint, CheckpointError, fork
+from .earlier_state import CheckpointResponder
 from .graph import Graph, Kinds, Limits
-from .memory import DirtyPages, Span, UnreadableMemoryError
-from .process_state import (
-    LibrarySnapshot,
-    NotRestored,
-    ProcessState,
-    ReleasedObject,
-    SideState,
-    take_library_snapshot,
-    take_library_snapshots,
-)
-from .restoring import CheckpointResponder, Plan, plan_undo
+from .libraries import take_library_snapshot, take_library_snapshots
+from .memory import DirtyPages, MemorySpan, UnreadableMemoryError
+from .plan import Plan
+from .process_state import ProcessState
+from .restoring import plan_undo
+from .side_state import SideState
+from .step import Step
 
 MEASURE_INTERVAL_FACTOR = 20
+
+MAX_RETAINED_OBJECTS = 3_000
+RETAIN_TIMEOUT_S = 0.1
+"""Of computing."""
+MAX_SIDE_EFFECTS = 20
 
 
 class MemoryUse:
@@ -52,11 +53,11 @@ class MemoryUse:
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         if start < self._next and (faults - self._faults) * resource.getpagesize() < limit // 4:
             return None
-        own = _rollup("self")
+        own_memory = _rollup("self")
         total = sum(_rollup(str(pid)).get("Pss_Anon", 0) for pid in pids)
         self._faults = faults
         self._next = time.monotonic() + MEASURE_INTERVAL_FACTOR * (time.monotonic() - start)
-        return max(0, total + own.get("Pss_Anon", 0) - own.get("Anonymous", 0))
+        return max(0, total + own_memory.get("Pss_Anon", 0) - own_memory.get("Anonymous", 0))
 
     def reset(self) -> None:
         self._next = 0.0
@@ -74,96 +75,6 @@ def _rollup(process: str) -> dict[str, int]:
         return {}
 
 
-MAX_RETAINED = 3_000
-RETAIN_SECONDS = 0.1
-"""Of computing."""
-MAX_SIDE_EFFECTS = 20
-
-
-class Step:
-    """The state before a cell."""
-
-    def __init__(
-        self,
-        serial: int,
-        cell: int,
-        names: dict[str, Any],
-        memory: DirtyPages,
-        scheduled: Sequence[Any],
-    ) -> None:
-        """scheduled: tasks and callbacks of the event loop that wait."""
-        self.serial = serial
-        self.cell = cell
-        self.names = names
-        """Objects by name; a `ReleasedObject` for one that is not kept alive."""
-        self._memory = memory
-        self._scheduled = [weakref.ref(work) for work in scheduled]
-        self.retained: list[Any] = []
-        self._released = False
-        self.mentioned: tuple[str, ...] = ()
-        self.changes_inside = False
-        """Whether the cell may have changed an object in place."""
-        self.checkpoint: Checkpoint | None = None
-        self.blocks: frozenset[Span] = frozenset()
-        """The memory of arrays that this step keeps alive."""
-        self.process: ProcessState | None = None
-        self.side_state: SideState | None = None
-        self.libraries: list[LibrarySnapshot] = []
-        self.side_effects: dict[NotRestored, None] = {}
-        self.failure = ""
-
-    def release(self, retained: set[int]) -> None:
-        """Keep only these objects alive, by address, and plain values."""
-        if self._released:
-            return
-        self._released = True
-
-        def release(value: Any) -> Any:
-            is_plain = address_of(type(value)) in ATOMS
-            return value if is_plain or address_of(value) in retained else ReleasedObject(value)
-
-        self.names = {name: release(value) for name, value in self.names.items()}
-        self.retained = list(map(release, self.retained))
-
-    def live_objects(self) -> list[Any]:
-        """Return the retained objects that live, at the same addresses as in the checkpoint."""
-        return [value for value in map(_find_released, self.retained) if value is not MISSING]
-
-    def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        found = {
-            name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
-        }
-        return {name: value for name, value in found.items() if value is not MISSING}
-
-    def find_new_work(self, scheduled: Sequence[Any]) -> list[NotRestored]:
-        """Name the tasks and callbacks that were started since."""
-        earlier_addresses = {address_of(reference()) for reference in self._scheduled}
-        return [
-            _describe_work(work) for work in scheduled if address_of(work) not in earlier_addresses
-        ]
-
-    def ended(self) -> set[int]:
-        return {
-            value.address
-            for value in (*self.names.values(), *self.retained)
-            if type(value) is ReleasedObject and value.ended
-        }
-
-    def written_since(self, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
-        return self._memory.written_since(self.serial, blocks)
-
-
-def _describe_work(work: Any) -> NotRestored:
-    """work: a task, or the handle of a callback."""
-    if hasattr(work, "get_name"):
-        return NotRestored(f"task {work.get_name()}", "this task was started and still runs")
-    return NotRestored("event loop", "a callback was scheduled and will run")
-
-
-def _find_released(value: Any, now: Any = None) -> Any:
-    return value.value(now) if type(value) is ReleasedObject else value
-
-
 class UndoError(Exception):
     """The message is a sentence for the user."""
 
@@ -174,7 +85,7 @@ class UndoHistory:
     def __init__(
         self,
         namespace: dict[str, Any],
-        most: int,
+        max_steps: int,
         megabytes: int = 1024,
         no_fork: str = "",
         scheduled: Callable[[], Sequence[Any]] = tuple,
@@ -183,7 +94,7 @@ class UndoHistory:
         callbacks of the event loop that wait."""
         self._namespace = namespace
         self._scheduled = scheduled
-        self._max_steps = most
+        self._max_steps = max_steps
         self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
         self._redo: list[tuple[Step, list[Step]]] = []
@@ -191,7 +102,8 @@ class UndoHistory:
         self._memory_use = MemoryUse()
         self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
-        self._dropped_cell, self._drop_reason = 0, ""
+        self._dropped_cell = 0
+        self._drop_reason = ""
         self._kinds = Kinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
@@ -208,7 +120,7 @@ class UndoHistory:
         self._forget_redo()
         self._steps.append(self._new_step(cell))
         while len(self._steps) > self._max_steps:
-            self._drop_oldest(f"only {self._max_steps} cells can be undone (undo_steps)")
+            self._drop_oldest(f"only {self._max_steps:,} cells can be undone (undo_steps)")
         self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.has_exited()]
         self._memory.forget(self._steps[0].serial)
 
@@ -217,7 +129,8 @@ class UndoHistory:
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
-        step.changes_inside, step.mentioned = True, mentioned
+        step.changes_inside = True
+        step.mentioned = mentioned
         try:
             self._kinds = self._kinds.current()
             step.libraries = take_library_snapshots(
@@ -237,11 +150,15 @@ class UndoHistory:
     def _fill(self, step: Step) -> None:
         step.process = ProcessState(step.mentioned)
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
-        first = [step.names[name] for name in step.mentioned if name in step.names]
+        mentioned_values = [step.names[name] for name in step.mentioned if name in step.names]
         graph.add(
-            (*first, *(value for _, value in graph.kinds.shared_objects), *step.names.values()),
-            time.thread_time() + RETAIN_SECONDS,
-            Limits(MAX_RETAINED, MAX_RETAINED),
+            (
+                *mentioned_values,
+                *(value for _, value in graph.kinds.shared_objects),
+                *step.names.values(),
+            ),
+            time.thread_time() + RETAIN_TIMEOUT_S,
+            Limits(MAX_RETAINED_OBJECTS, MAX_RETAINED_OBJECTS),
         )
         step.retained = graph.retained_objects()
         step.side_state = SideState(step.retained)
@@ -256,10 +173,10 @@ class UndoHistory:
             self._fork(step, frozenset(blocks.values()))
         finally:
             del graph
-            for each in self._steps:
-                each.release(retained)
+            for kept_step in self._steps:
+                kept_step.release(retained)
 
-    def _fork(self, step: Step, blocks: frozenset[Span]) -> None:
+    def _fork(self, step: Step, blocks: frozenset[MemorySpan]) -> None:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
@@ -269,11 +186,11 @@ class UndoHistory:
         try:
             step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
         except (OSError, AttributeError) as error:
-            why = getattr(error, "strerror", None) or error
-            step.failure = f"the kernel could not be forked before cell {step.cell} ({why})"
+            reason = getattr(error, "strerror", None) or error
+            step.failure = f"the kernel could not be forked before cell {step.cell} ({reason})"
 
-    def _measure_blocks(self, used: frozenset[Span]) -> int:
-        unused = frozenset[Span]().union(*(each.blocks for each in self._steps)) - used
+    def _measure_blocks(self, used_spans: frozenset[MemorySpan]) -> int:
+        unused = frozenset[MemorySpan]().union(*(step.blocks for step in self._steps)) - used_spans
         self._bytes_in_use = sum(block.size for block in unused)
         return self._bytes_in_use
 
@@ -290,14 +207,16 @@ class UndoHistory:
             return
         effect = read_side_effect(event, args)
         if effect is not None and effect.remains:
-            effects[NotRestored(effect.target, effect.remains)] = None
+            effects[Unrestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:
         """Drop the oldest steps until the memory limit is met."""
         while len(self._steps) > 1:
             pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
-            used = self._memory_use.measure(pids, self._max_bytes) if pids else None
-            if used is None or used + self._bytes_in_use <= self._max_bytes:
+            used_bytes = None
+            if pids:
+                used_bytes = self._memory_use.measure(pids, self._max_bytes)
+            if used_bytes is None or used_bytes + self._bytes_in_use <= self._max_bytes:
                 return
             self._drop_for_memory()
 
@@ -308,34 +227,40 @@ class UndoHistory:
         self._ended = []
         self._memory_use.reset()
 
-    def _drop_oldest(self, why: str) -> None:
+    def _drop_oldest(self, reason: str) -> None:
         step = self._steps.pop(0)
-        self._dropped_cell, self._drop_reason = step.cell, why
+        self._dropped_cell = step.cell
+        self._drop_reason = reason
         self._end_checkpoint(step)
 
     def steps(self) -> list[dict[str, Any]]:
         """Return the cells that can be undone, oldest first, with the bytes of their
         checkpoints."""
-        found = []
+        rows = []
         for step in self._steps:
-            sizes = {} if step.checkpoint is None else _rollup(str(step.checkpoint.pid))
+            if step.checkpoint is None:
+                sizes = {}
+            else:
+                sizes = _rollup(str(step.checkpoint.pid))
             private = sum(size for name, size in sizes.items() if name.startswith("Private_"))
-            found.append({"cell": step.cell, "bytes": private})
-        return found
+            rows.append({"cell": step.cell, "bytes": private})
+        return rows
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
         """Raises `UndoError` with a sentence for any failure."""
         try:
             if action == "redo":
                 return self.redo()
-            return self.undo(cell) if action == "undo" else self.preview(cell)
+            if action == "undo":
+                return self.undo(cell)
+            return self.preview(cell)
         except UndoError:
             raise
         except TimeLimitError:
-            why = ": the code that creates an object again did not end in time."
+            reason = ": the code that creates an object again did not end in time."
         except BaseException as error:  # an object of the user's, while it was made again
-            why = f", because a step failed: {_last_line(error)}"
-        raise UndoError(f"Nothing was changed{why}")
+            reason = f", because a step failed: {_last_line(error)}"
+        raise UndoError(f"Nothing was changed{reason}")
 
     def preview(self, cell: int) -> dict[str, Any]:
         steps = self._steps_from(cell)
@@ -349,24 +274,28 @@ class UndoHistory:
         removed = self._steps_from(cell)
         plan = self._plan(removed)
         report = plan.report(self._namespace)
-        before = self._new_step(0)
+        state_before = self._new_step(0)
         checkpoint = _first_checkpoint(removed)
-        self._redo.append((before, removed))
+        self._redo.append((state_before, removed))
         self._steps = self._steps[: -len(removed)]
         holders = {
             address_of(library.holder): library.holder
             for step in removed
             for library in step.libraries
         }
-        before.changes_inside = True
-        before.mentioned = tuple(dict.fromkeys(name for step in removed for name in step.mentioned))
-        before.libraries = [take_library_snapshot(holder) for holder in holders.values()]
+        state_before.changes_inside = True
+        state_before.mentioned = tuple(
+            dict.fromkeys(name for step in removed for name in step.mentioned)
+        )
+        state_before.libraries = [
+            take_library_snapshot(holder, state_before.mentioned) for holder in holders.values()
+        ]
         try:
-            self._fill(before)
-            plan.apply(self._namespace, checkpoint, before.checkpoint)
+            self._fill(state_before)
+            plan.apply(self._namespace, checkpoint, state_before.checkpoint)
         except BaseException:
             self._redo.pop()
-            self._end_checkpoint(before)
+            self._end_checkpoint(state_before)
             self._steps += removed
             raise
         return report
@@ -376,17 +305,17 @@ class UndoHistory:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
             )
-        before, removed = self._redo[-1]
-        plan = self._plan([before])
+        state_before, removed = self._redo[-1]
+        plan = self._plan([state_before])
         plan.not_restored += self._find_repeated_ends(plan)
         report = plan.report(self._namespace)
-        plan.apply(self._namespace, before.checkpoint, _first_checkpoint(removed))
+        plan.apply(self._namespace, state_before.checkpoint, _first_checkpoint(removed))
         self._redo.pop()
-        self._end_checkpoint(before)
+        self._end_checkpoint(state_before)
         self._steps += removed
         return report
 
-    def _find_repeated_ends(self, plan: Plan) -> list[NotRestored]:
+    def _find_repeated_ends(self, plan: Plan) -> list[Unrestored]:
         """Name the objects that a redo drops and whose `__del__` runs for the second time: they ended
         in the cell, and the undo made them again."""
         dropped = {
@@ -395,7 +324,7 @@ class UndoHistory:
             if type(name) is str and plan.names.get(name, MISSING) is not value
         }
         return [
-            NotRestored(name, "its __del__ runs once more")
+            Unrestored(name, "its __del__ runs once more")
             for name, value in dropped.items()
             if self._has_finalizer(value)
         ]
@@ -403,8 +332,8 @@ class UndoHistory:
     def _has_finalizer(self, value: Any) -> bool:
         """Return whether an object, or one that it leads to, has a `__del__`."""
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
-        deadline = time.thread_time() + RETAIN_SECONDS
-        graph.add((value,), deadline, Limits(MAX_RETAINED, MAX_RETAINED))
+        deadline = time.thread_time() + RETAIN_TIMEOUT_S
+        graph.add((value,), deadline, Limits(MAX_RETAINED_OBJECTS, MAX_RETAINED_OBJECTS))
         classes = {type(node.value) for node in graph.nodes.values()}
         return any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls))
 
@@ -414,10 +343,11 @@ class UndoHistory:
             self._end_checkpoint(step)
         self._steps = []
 
-    def invalidate(self, why: str) -> None:
-        """Make earlier cells impossible to undo. why: the end of a sentence."""
+    def invalidate(self, reason: str) -> None:
+        """Make earlier cells impossible to undo. reason: the end of a sentence."""
         if self._steps:
-            self._dropped_cell, self._drop_reason = self._steps[-1].cell, why
+            self._dropped_cell = self._steps[-1].cell
+            self._drop_reason = reason
         self.end()
 
     def _forget_redo(self) -> None:
@@ -436,7 +366,9 @@ class UndoHistory:
             if step.cell == cell:
                 return self._steps[index:]
         if 0 < cell <= self._dropped_cell:
-            oldest = f" The oldest that can is cell {self._steps[0].cell}." if self._steps else ""
+            oldest = ""
+            if self._steps:
+                oldest = f" The oldest that can is cell {self._steps[0].cell}."
             raise UndoError(
                 f"Cell {cell} can no longer be undone, because {self._drop_reason}.{oldest}"
             )

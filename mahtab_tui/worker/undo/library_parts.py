@@ -10,20 +10,26 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from ..objects import as_library_type, get_if_loaded, is_subclass
-from .memory import Span, plain_array, tensor_memory
-from .parts import Part, Read, Values, by_class, put_attributes
+from ..values.objects import as_library_type, get_if_loaded, is_subclass
+from .memory import MemorySpan, plain_array, tensor_memory
+from .parts import ObjectPart, Read, Values, by_class, put_attributes
+
+_MANAGER = ("axes", "blocks")
+_MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
+_BLOCK = ("values", "refs", "_mgr_locs")
 
 
 def _identity(array: Any) -> Values:
     """Tell an array from one that now lies at the address of an earlier one."""
-    base, plain = get_if_loaded("numpy", "ndarray").base.__get__(array), plain_array(array)
+    base = get_if_loaded("numpy", "ndarray").base.__get__(array)
+    plain = plain_array(array)
     return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
 
 
 def _array(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
-    base, plain = numpy_array.base.__get__(array), plain_array(array)
+    base = numpy_array.base.__get__(array)
+    plain = plain_array(array)
     values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
     if is_subclass(type(base), numpy_array):
         return values
@@ -45,7 +51,9 @@ def is_mapped(base: Any) -> bool:
 
 def _objects_in(array: Any) -> int:
     plain = plain_array(array)
-    return int(plain.size) if plain.dtype.hasobject else 0
+    if plain.dtype.hasobject:
+        return int(plain.size)
+    return 0
 
 
 def _put_array(array: Any, values: Values) -> None:
@@ -60,7 +68,10 @@ def _put_array(array: Any, values: Values) -> None:
             # without one, of the array as it is now.
             is_view = is_subclass(type(numpy.ndarray.base.__get__(array)), numpy.ndarray)
             sizes = accumulate((*plain.shape[:0:-1],), mul, initial=plain.itemsize)
-            neutral = (0,) * plain.ndim if is_view else tuple(sizes)[: plain.ndim][::-1]
+            if is_view:
+                neutral = (0,) * plain.ndim
+            else:
+                neutral = tuple(sizes)[: plain.ndim][::-1]
             numpy.ndarray.strides.__set__(array, neutral)
             numpy.ndarray.shape.__set__(array, shape)
             numpy.ndarray.strides.__set__(array, strides)
@@ -75,7 +86,8 @@ def _put_array(array: Any, values: Values) -> None:
 def _set_writeable(array: Any, writeable: bool) -> None:
     """Make the base writeable meanwhile if it is locked."""
     numpy_array = get_if_loaded("numpy", "ndarray")
-    flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
+    flags = numpy_array.flags.__get__(array)
+    base = numpy_array.base.__get__(array)
     if flags.writeable == writeable:
         return
     locked = (
@@ -88,11 +100,6 @@ def _set_writeable(array: Any, writeable: bool) -> None:
     flags.writeable = writeable
     if locked:
         _set_writeable(base, False)
-
-
-_MANAGER = ("axes", "blocks")
-_MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
-_BLOCK = ("values", "refs", "_mgr_locs")
 
 
 def _fields(*names: str) -> Read:
@@ -116,7 +123,8 @@ def _put_backed(value: Any, values: Values) -> None:
 
 
 def _tensor(tensor: Any) -> Values:
-    plain, memory = as_library_type(tensor), tensor_memory(tensor)
+    plain = as_library_type(tensor)
+    memory = tensor_memory(tensor)
     if memory is None:
         return [str(plain.device), plain._version]
     layout = marshal.dumps((tuple(plain.shape), plain.stride(), plain.storage_offset()), 2)
@@ -131,9 +139,10 @@ def _check_tensor(values: Values) -> Values:
 
 def _put_tensor(tensor: Any, values: Values) -> None:
     layout, dtype_name, start, end, requires_grad, grad = values
-    torch, (shape, stride, offset) = sys.modules["torch"], marshal.loads(layout)
+    torch = sys.modules["torch"]
+    shape, stride, offset = marshal.loads(layout)
     dtype = getattr(torch, dtype_name.partition(".")[2])
-    if tensor_memory(tensor) != Span(start, end) or tensor.dtype != dtype:
+    if tensor_memory(tensor) != MemorySpan(start, end) or tensor.dtype != dtype:
         base = torch.empty((end - start) // dtype.itemsize, dtype=dtype)
         tensor.data = base.as_strided(shape, stride, offset)
     elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
@@ -165,30 +174,34 @@ def _put_generator(value: Any, state: Any) -> None:
         value.set_state(state)
 
 
-BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
+BY_BASE: dict[tuple[str, str], tuple[ObjectPart, ...]] = by_class(
     {
         "numpy: ndarray": (
-            Part(_identity),
-            Part(_array, _put_array, size=_objects_in, has_memory=True),
+            ObjectPart(_identity),
+            ObjectPart(_array, _put_array, size=_objects_in, has_memory=True),
         ),
-        "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
+        "torch: Tensor": (ObjectPart(_tensor, _put_tensor, _check_tensor, has_memory=True),),
         "numpy.random: Generator RandomState BitGenerator": (
-            Part(_generator, _put_generator, lambda values: load_plain(values[0])),
+            ObjectPart(_generator, _put_generator, lambda values: load_plain(values[0])),
         ),
         "random: Random": (
-            Part(
+            ObjectPart(
                 lambda value: [dump_plain(get_if_loaded("random", "Random").getstate(value))],
                 lambda value, state: get_if_loaded("random", "Random").setstate(value, state),
                 lambda values: load_plain(values[0]),
             ),
         ),
-        "sklearn.tree._tree: Tree": (Part(lambda tree: [dump_plain(tree.__getstate__())]),),
+        "sklearn.tree._tree: Tree": (ObjectPart(lambda tree: [dump_plain(tree.__getstate__())]),),
         "pandas.core.internals.managers: SingleBlockManager": (
-            Part(_fields(*_MANAGER), put_attributes(*_MANAGER)),
+            ObjectPart(_fields(*_MANAGER), put_attributes(*_MANAGER)),
         ),
-        "pandas.core.internals.managers: BlockManager": (Part(_fields(*_MANAGER), _put_manager),),
-        "pandas._libs.internals: Block": (Part(_block, put_attributes(*_BLOCK)),),
-        "pandas._libs.arrays: NDArrayBacked": (Part(_fields("_ndarray", "_dtype"), _put_backed),),
+        "pandas.core.internals.managers: BlockManager": (
+            ObjectPart(_fields(*_MANAGER), _put_manager),
+        ),
+        "pandas._libs.internals: Block": (ObjectPart(_block, put_attributes(*_BLOCK)),),
+        "pandas._libs.arrays: NDArrayBacked": (
+            ObjectPart(_fields("_ndarray", "_dtype"), _put_backed),
+        ),
     }
 )
 
@@ -199,7 +212,9 @@ def _match(value: Any) -> Values:
 
 def _placement(value: Any) -> Values:
     rows = value.indexer
-    return [rows.start, rows.stop, rows.step] if type(rows) is slice else [rows.tobytes()]
+    if type(rows) is slice:
+        return [rows.start, rows.stop, rows.step]
+    return [rows.tobytes()]
 
 
 def _scalar(value: Any) -> Values:
@@ -240,5 +255,5 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
     }
 )
 """Readers of objects that never change; None where their holders show their changes."""
-SCALAR = Part(_scalar)
-DTYPE = Part(_text)
+SCALAR = ObjectPart(_scalar)
+DTYPE = ObjectPart(_text)

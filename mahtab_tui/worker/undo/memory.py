@@ -12,12 +12,12 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from ..objects import MISSING, as_library_type, get_if_loaded, is_subclass
+from ..values.objects import MISSING, as_library_type, get_if_loaded, is_subclass
 
 T = TypeVar("T")
 
-PAGE = 4096
-CHUNK = 256 * 1024
+PAGE_BYTES = 4096
+CHUNK_BYTES = 256 * 1024
 """Fits into a processor's cache."""
 _MADV_DONTNEED = 4
 _UNWRITTEN = b"\x80\xa0\xa1"
@@ -25,7 +25,7 @@ _UNWRITTEN = b"\x80\xa0\xa1"
 _UNTOUCHED = b"\0"
 
 
-class Span(NamedTuple):
+class MemorySpan(NamedTuple):
     start: int
     end: int
 
@@ -33,9 +33,9 @@ class Span(NamedTuple):
     def size(self) -> int:
         return self.end - self.start
 
-    def chunks(self) -> Iterator[Span]:
-        for start in range(self.start, self.end, CHUNK):
-            yield Span(start, min(start + CHUNK, self.end))
+    def chunks(self) -> Iterator[MemorySpan]:
+        for start in range(self.start, self.end, CHUNK_BYTES):
+            yield MemorySpan(start, min(start + CHUNK_BYTES, self.end))
 
     def digest(self) -> int:
         parts = ((ctypes.c_char * part.size).from_address(part.start) for part in self.chunks())
@@ -46,84 +46,94 @@ class UnreadableMemoryError(Exception):
     """The memory of another process cannot be read."""
 
 
-def find_memory(value: Any) -> Span | None:
+def find_memory(value: Any) -> MemorySpan | None:
     """Return the memory of an array of plain data that is no view of another array."""
     if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
         return tensor_memory(value)
     array = get_if_loaded("numpy", "ndarray")
     if array is MISSING or not is_subclass(type(value), array):
         return None
-    base, plain = array.base.__get__(value), plain_array(value)
+    base = array.base.__get__(value)
+    plain = plain_array(value)
     if is_subclass(type(base), array) or type(base) is bytes:
         return None
     if not plain.size or plain.dtype.hasobject:
         return None
-    first = last = int(plain.__array_interface__["data"][0])
+    start = end = int(plain.__array_interface__["data"][0])
     for length, stride in zip(plain.shape, plain.strides):
-        first += min(0, stride) * (length - 1)
-        last += max(0, stride) * (length - 1)
-    return Span(first, last + plain.itemsize)
+        start += min(0, stride) * (length - 1)
+        end += max(0, stride) * (length - 1)
+    return MemorySpan(start, end + plain.itemsize)
 
 
 def plain_array(value: Any) -> Any:
     """View an array as numpy's own class, without code of a derived class."""
     array = get_if_loaded("numpy", "ndarray")
-    return value if type(value) is array else array.view(value, array)
+    if type(value) is array:
+        return value
+    return array.view(value, array)
 
 
-def tensor_memory(tensor: Any) -> Span | None:
+def tensor_memory(tensor: Any) -> MemorySpan | None:
     """Return the memory of a tensor; None if it is not the kernel's own."""
     plain = as_library_type(tensor)
     if str(plain.layout) != "torch.strided" or plain.device.type != "cpu":
         return None
     storage = plain.untyped_storage()
-    start, size = storage.data_ptr(), storage.nbytes()
-    return Span(start, start + size) if size else None
+    start = storage.data_ptr()
+    size = storage.nbytes()
+    if size:
+        return MemorySpan(start, start + size)
+    return None
 
 
-def _matching_pages(process: str, span: Span, ignored: bytes) -> list[Span]:
+def _matching_pages(process: str, span: MemorySpan, ignored: bytes) -> list[MemorySpan]:
     """Return the parts of a span whose pages' flags are none of these; all if flags are unknown."""
-    first, last = span.start // PAGE, -(-span.end // PAGE)
+    first_page = span.start // PAGE_BYTES
+    end_page = -(-span.end // PAGE_BYTES)
     try:
         with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
-            pagemap.seek(first * 8)
-            flags = pagemap.read((last - first) * 8)[7::8]
+            pagemap.seek(first_page * 8)
+            flags = pagemap.read((end_page - first_page) * 8)[7::8]
     except OSError:
         return [span]
-    if len(flags) < last - first:
+    if len(flags) < end_page - first_page:
         return [span]
     if not flags.strip(ignored):  # quicker, and most often so
         return []
     runs = re.finditer(b"[^" + re.escape(ignored) + b"]+", flags)
-    pages = ((first + run.start(), first + run.end()) for run in runs)
-    return [Span(max(span.start, start * PAGE), min(span.end, end * PAGE)) for start, end in pages]
+    pages = ((first_page + run.start(), first_page + run.end()) for run in runs)
+    return [
+        MemorySpan(max(span.start, start * PAGE_BYTES), min(span.end, end * PAGE_BYTES))
+        for start, end in pages
+    ]
 
 
-def _written_since_fork(blocks: Iterable[Span]) -> list[Span]:
+def _written_since_fork(blocks: Iterable[MemorySpan]) -> list[MemorySpan]:
     return [span for block in blocks for span in _matching_pages("self", block, _UNWRITTEN)]
 
 
-def _merge(spans: Iterable[Span]) -> list[Span]:
-    result: list[Span] = []
+def _merge(spans: Iterable[MemorySpan]) -> list[MemorySpan]:
+    result: list[MemorySpan] = []
     for span in sorted(spans):
         if result and span.start <= result[-1].end:
-            result[-1] = Span(result[-1].start, max(result[-1].end, span.end))
+            result[-1] = MemorySpan(result[-1].start, max(result[-1].end, span.end))
         else:
             result.append(span)
     return result
 
 
-def _clip(spans: list[Span], block: Span) -> list[Span]:
+def _clip(spans: list[MemorySpan], block: MemorySpan) -> list[MemorySpan]:
     inside = (span for span in spans if span.start < block.end and span.end > block.start)
-    return [Span(max(span.start, block.start), min(span.end, block.end)) for span in inside]
+    return [MemorySpan(max(span.start, block.start), min(span.end, block.end)) for span in inside]
 
 
 class _Interval(NamedTuple):
     """Written between a checkpoint's fork and the next one."""
 
     serial: int
-    seen: frozenset[Span]
-    written: list[Span]
+    seen: frozenset[MemorySpan]
+    written: list[MemorySpan]
 
 
 class DirtyPages:
@@ -134,38 +144,46 @@ class DirtyPages:
     def __init__(self) -> None:
         self._intervals: list[_Interval] = []
         self._serial = 0
-        self._blocks: frozenset[Span] = frozenset()
+        self._blocks: frozenset[MemorySpan] = frozenset()
         self._own_fork = False
         note = weakref.WeakMethod(self._before_fork)
         os.register_at_fork(before=lambda: (method := note()) and method())
 
-    def fork(self, serial: int, blocks: frozenset[Span], fork: Callable[[], T]) -> T:
+    def fork(self, serial: int, blocks: frozenset[MemorySpan], fork: Callable[[], T]) -> T:
         self._before_fork(blocks)
         self._own_fork = True
         try:
             checkpoint = fork()
         finally:
             self._own_fork = False
-        self._serial, self._blocks = serial, blocks
+        self._serial = serial
+        self._blocks = blocks
         return checkpoint
 
-    def written_since(self, serial: int, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
+    def written_since(
+        self, serial: int, blocks: Iterable[MemorySpan]
+    ) -> dict[MemorySpan, list[MemorySpan]]:
         blocks = list(blocks)
-        intervals = [each for each in self._intervals if each.serial >= serial]
+        intervals = [interval for interval in self._intervals if interval.serial >= serial]
         spans = _merge(
-            [*_written_since_fork(blocks), *(span for each in intervals for span in each.written)]
+            [
+                *_written_since_fork(blocks),
+                *(span for interval in intervals for span in interval.written),
+            ]
         )
         return {
-            block: _clip(spans, block) if all(block in each.seen for each in intervals) else [block]
+            block: _clip(spans, block)
+            if all(block in interval.seen for interval in intervals)
+            else [block]
             for block in blocks
         }
 
     def forget(self, oldest: int) -> None:
-        self._intervals = [each for each in self._intervals if each.serial >= oldest]
+        self._intervals = [interval for interval in self._intervals if interval.serial >= oldest]
 
-    def _before_fork(self, more: frozenset[Span] = frozenset()) -> None:
+    def _before_fork(self, further_spans: frozenset[MemorySpan] = frozenset()) -> None:
         if self._serial and not self._own_fork:
-            blocks = self._blocks | more
+            blocks = self._blocks | further_spans
             self._intervals.append(_Interval(self._serial, blocks, _written_since_fork(blocks)))
 
 
@@ -179,11 +197,12 @@ class CheckpointMemory:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._c: Any = ctypes.CDLL(None, use_errno=True)
-        self._buffer = ctypes.create_string_buffer(CHUNK)
+        self._buffer = ctypes.create_string_buffer(CHUNK_BYTES)
 
-    def touched(self, spans: Iterable[Span]) -> list[Span]:
+    def touched(self, spans: Iterable[MemorySpan]) -> list[MemorySpan]:
         """Return the pages that either process ever touched; all others are zeros in both."""
-        ours, theirs = "self", str(self._pid)
+        ours = "self"
+        theirs = str(self._pid)
         return [
             part
             for span in spans
@@ -192,27 +211,34 @@ class CheckpointMemory:
             )
         ]
 
-    def differs(self, span: Span) -> bool:
+    def differs(self, span: MemorySpan) -> bool:
         for chunk in span.chunks():
             self._read(chunk, ctypes.addressof(self._buffer))
-            start, size = ctypes.c_void_p(chunk.start), ctypes.c_size_t(chunk.size)
+            start = ctypes.c_void_p(chunk.start)
+            size = ctypes.c_size_t(chunk.size)
             if self._c.memcmp(self._buffer, start, size):
                 return True
         return False
 
-    def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
+    def copy(self, span: MemorySpan, to: int, *, drop: bool = False) -> None:
         """Copy to an address of ours. drop: faster, but a failure loses what was there."""
         # Give the pages back that will be overwritten: Linux would copy each page that is shared
         # with a checkpoint first, which takes four times as long.
-        first, last = -(-to // PAGE) * PAGE, (to + span.size) // PAGE * PAGE
-        if drop and last - first >= CHUNK:
-            self._c.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
+        first_page = -(-to // PAGE_BYTES) * PAGE_BYTES
+        end_page = (to + span.size) // PAGE_BYTES * PAGE_BYTES
+        if drop and end_page - first_page >= CHUNK_BYTES:
+            self._c.madvise(
+                ctypes.c_void_p(first_page), ctypes.c_size_t(end_page - first_page), _MADV_DONTNEED
+            )
         for chunk in span.chunks():
             self._read(chunk, to + chunk.start - span.start)
 
-    def _read(self, span: Span, to: int) -> None:
-        here, there = _IoVec(to, span.size), _IoVec(span.start, span.size)
-        done = self._c.process_vm_readv(self._pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+    def _read(self, span: MemorySpan, to: int) -> None:
+        ours = _IoVec(to, span.size)
+        theirs = _IoVec(span.start, span.size)
+        done = self._c.process_vm_readv(
+            self._pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0
+        )
         if done != span.size:
             raise UnreadableMemoryError(
                 f"the memory of the checkpoint cannot be read (error {ctypes.get_errno()})"

@@ -6,18 +6,16 @@ import gc
 import marshal
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
-from ..objects import ATOMS, address_of
-from ..variables import HIDDEN
+from ..values.objects import ATOMS, address_of
+from ..values.variables import HIDDEN
 from .graph import Graph, Kinds, Limits
-from .memory import CheckpointMemory, Span, UnreadableMemoryError
-from .process_state import SideState
+from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError
+from .side_state import SideState
+from .step import Step
 
-if TYPE_CHECKING:
-    from .history import Step
-
-WALK_SECONDS = 0.1
+WALK_TIMEOUT_S = 0.1
 """Of computing; the limits below usually end it earlier."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
 OTHER_LIMITS = Limits(work=300, size=1_000)
@@ -65,28 +63,28 @@ class MutationDetector:
 
     def compare(self) -> Mutations:
         named = self._mutable_names()
-        graph, whole = self._walk(named)
-        whole = whole and self._complete
+        graph, is_complete = self._walk(named)
+        is_complete = is_complete and self._complete
         changed: set[int] = set()
         unknown: set[int] = set()
-        owners: dict[Span, list[int]] = {}
+        owners: dict[MemorySpan, list[int]] = {}
         for address, node in graph.nodes.items():
-            then = self._states.get(address)
-            if then is None:
+            old_state = self._states.get(address)
+            if old_state is None:
                 continue
-            if then != node.state:
+            if old_state != node.state:
                 changed.add(address)
             elif node.memory is not None:
                 owners.setdefault(node.memory, []).append(address)
             if not node.known or address in self._unknown:
                 unknown.add(address)
-            if not whole and any(
+            if not is_complete and any(
                 child not in graph.nodes or child not in self._states for child in node.children
             ):
                 unknown.add(address)
         written, unreadable = self._find_written(set(owners))
-        for found, blocks in ((changed, written), (unknown, unreadable)):
-            found.update(address for block in blocks for address in owners[block])
+        for addresses, blocks in ((changed, written), (unknown, unreadable)):
+            addresses.update(address for block in blocks for address in owners[block])
         too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
         changed.update(
             address_of(value) for value, _ in self._side_state.find_differences(too_large)
@@ -102,13 +100,14 @@ class MutationDetector:
             for name, value in named.items()
             if self._names.get(name) == (address := address_of(value))
         }
-        reached, unsure = graph.ancestors(changed), graph.ancestors(unknown)
+        reached = graph.ancestors(changed)
+        unsure = graph.ancestors(unknown)
         inside = frozenset(name for name, address in same.items() if address in reached)
-        seen = graph.nodes.keys() & self._states.keys()
+        common_addresses = graph.nodes.keys() & self._states.keys()
         open_names = {
             name
             for name in self.mentioned
-            if name in same and (same[name] in unsure or same[name] not in seen)
+            if name in same and (same[name] in unsure or same[name] not in common_addresses)
         } - inside
         compared = {
             name: _plain_digest(named[name]) == self._plain[name]
@@ -120,13 +119,13 @@ class MutationDetector:
         )
 
     def _digests_of_plain(self) -> dict[str, int]:
-        until = time.thread_time() + WALK_SECONDS
-        found = {
+        until = time.thread_time() + WALK_TIMEOUT_S
+        digests = {
             name: _plain_digest(self._namespace.get(name))
             for name in self.mentioned
             if time.thread_time() < until
         }
-        return {name: number for name, number in found.items() if number is not None}
+        return {name: number for name, number in digests.items() if number is not None}
 
     def _mutable_names(self) -> dict[str, Any]:
         return {
@@ -138,50 +137,51 @@ class MutationDetector:
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
         """Return also whether all below the mentioned names was reached."""
         graph = Graph(self._kinds, clock=time.thread_time)
-        until = time.thread_time() + WALK_SECONDS
-        others = [*(value for _, value in self._kinds.shared_objects), *named.values()]
+        until = time.thread_time() + WALK_TIMEOUT_S
+        other_values = [*(value for _, value in self._kinds.shared_objects), *named.values()]
         collects = gc.isenabled()
         gc.disable()  # otherwise this many new objects would start a full collection
         try:
-            whole = graph.add(
+            is_complete = graph.add(
                 [named[name] for name in self.mentioned if name in named], until, MENTIONED_LIMITS
             )
-            graph.add(others, until, OTHER_LIMITS)
-            return graph, whole
+            graph.add(other_values, until, OTHER_LIMITS)
+            return graph, is_complete
         finally:
             if collects:
                 gc.enable()
 
-    def _find_written(self, blocks: set[Span]) -> tuple[set[Span], set[Span]]:
+    def _find_written(self, blocks: set[MemorySpan]) -> tuple[set[MemorySpan], set[MemorySpan]]:
         """Return the blocks whose memory differs, and those of which that is unknown."""
         if self._step is None or self._step.checkpoint is None:
-            now = _digests(blocks & self._digests.keys())
-            changed = {block for block in now if now[block] != self._digests[block]}
-            return changed, blocks - now.keys()
-        written: set[Span] = set()
-        unreadable: set[Span] = set()
-        memory, left = CheckpointMemory(self._step.checkpoint.pid), MAX_COMPARED_BYTES
+            digests_now = _digests(blocks & self._digests.keys())
+            changed = {block for block in digests_now if digests_now[block] != self._digests[block]}
+            return changed, blocks - digests_now.keys()
+        written: set[MemorySpan] = set()
+        unreadable: set[MemorySpan] = set()
+        memory = CheckpointMemory(self._step.checkpoint.pid)
+        remaining_bytes = MAX_COMPARED_BYTES
         for block, spans in self._step.written_since(blocks).items():
             try:
                 for chunk in (part for span in memory.touched(spans) for part in span.chunks()):
-                    left -= chunk.size
-                    if left < 0 or memory.differs(chunk):
-                        (unreadable if left < 0 else written).add(block)
+                    remaining_bytes -= chunk.size
+                    if remaining_bytes < 0 or memory.differs(chunk):
+                        (unreadable if remaining_bytes < 0 else written).add(block)
                         break
             except UnreadableMemoryError:
                 unreadable.add(block)
         return written, unreadable
 
 
-def _digests(blocks: set[Span]) -> dict[Span, int]:
-    found = {}
-    left = MAX_COMPARED_BYTES
+def _digests(blocks: set[MemorySpan]) -> dict[MemorySpan, int]:
+    digests = {}
+    remaining_bytes = MAX_COMPARED_BYTES
     for block in sorted(blocks, key=lambda block: block.size):
-        left -= block.size
-        if left < 0:
+        remaining_bytes -= block.size
+        if remaining_bytes < 0:
             break
-        found[block] = block.digest()
-    return found
+        digests[block] = block.digest()
+    return digests
 
 
 def _plain_digest(value: Any) -> int | None:
@@ -189,17 +189,23 @@ def _plain_digest(value: Any) -> int | None:
     code."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
-    level, left = [value], _MAX_VALUES
+    level = [value]
+    remaining_values = _MAX_VALUES
     while level:
-        left -= sum(map(len, level))
-        if left < 0:  # also ends for containers that contain themselves
+        remaining_values -= sum(map(len, level))
+        if remaining_values < 0:  # also ends for containers that contain themselves
             return None
-        parts = ((each, each.values()) if type(each) is dict else (each,) for each in level)
+        parts = (
+            (container, container.values()) if type(container) is dict else (container,)
+            for container in level
+        )
         items = list(chain.from_iterable(chain.from_iterable(parts)))
         types = set(map(address_of, map(type, items))) - ATOMS
         if not types <= _CONTAINERS:
             return None
-        level = [each for each in items if address_of(type(each)) not in ATOMS] if types else []
+        level = []
+        if types:
+            level = [container for container in items if address_of(type(container)) not in ATOMS]
     try:  # later formats record whether a text is interned, which may change
         return hash(marshal.dumps(value, 0))
     except ValueError:

@@ -12,7 +12,7 @@ import types
 from functools import partial
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from ..objects import (
+from ..values.objects import (
     ATOMS,
     MISSING,
     address_of,
@@ -29,8 +29,38 @@ T = TypeVar("T")
 Values = list[Any]
 Read = Callable[[Any], Values]
 
+_FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
 
-class Part(NamedTuple):
+_CONNECTION_FIELDS = (
+    *("total_changes", "in_transaction", "isolation_level"),
+    *("row_factory", "text_factory"),
+)
+
+_FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
+
+_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
+
+_CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
+"""In these pandas caches results when a table is read."""
+
+_FUNCTION_FIELDS = tuple(
+    f"__{name}__" for name in "code defaults kwdefaults name qualname doc module".split()
+)
+
+_HAS_STORED_ANNOTATIONS = sys.version_info < (3, 14)
+"""Whether annotations are stored. Python 3.14 and later run the user's code to read them."""
+
+_OF_PYTHON = frozenset(
+    f"__{name}__"
+    for name in "dict weakref module qualname slots abstractmethods static_attributes firstlineno"
+    " annotations_cache annotate_func annotate type_params parameters hash slotnames".split()
+) | {"_abc_impl"}
+_BASES: Any = type.__dict__["__bases__"]
+
+_DEQUE = collections.deque
+
+
+class ObjectPart(NamedTuple):
     read: Read
     write: Callable[[Any, Any], object] | None = None
     """Puts values back, without code of the user's classes; None if such an object never
@@ -68,14 +98,13 @@ class OpaqueKind(NamedTuple):
     has_finalizer: bool = True
 
 
-_FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
-
-
 def _generator(value: Any) -> Values:
     for prefix in ("gi", "cr", "ag"):
         frame = getattr(value, f"{prefix}_frame", MISSING)
         if frame is not MISSING:
-            return [-2] if frame is None else [frame.f_lasti, *_inside_generator(value, frame)]
+            if frame is None:
+                return [-2]
+            return [frame.f_lasti, *_inside_generator(value, frame)]
     return []
 
 
@@ -126,12 +155,6 @@ def _pipes_of_process(value: Any) -> Values:
     return [own_dict(value).get(name) for name in ("stdin", "stdout", "stderr")]
 
 
-_CONNECTION_FIELDS = (
-    *("total_changes", "in_transaction", "isolation_level"),
-    *("row_factory", "text_factory"),
-)
-
-
 _OPAQUE = by_class(
     {
         "builtins: generator coroutine async_generator": OpaqueKind(
@@ -174,7 +197,6 @@ _OPAQUE = by_class(
 )
 """A row without a class is about all other classes of these modules and their submodules."""
 _PACKAGES = frozenset(module.partition(".")[0] for module, _ in _OPAQUE)
-_FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 
 
 def file_class(cls: type) -> Any:
@@ -193,7 +215,8 @@ def opaque_kind(cls: type) -> OpaqueKind | None:
     ):
         return None
     for base in bases:
-        module, name = class_module(base), name_of(base)
+        module = class_module(base)
+        name = name_of(base)
         while module:
             kind = _OPAQUE.get((module, name)) or _OPAQUE.get((module, ""))
             if kind is not None:
@@ -202,16 +225,19 @@ def opaque_kind(cls: type) -> OpaqueKind | None:
     return None
 
 
-def progress_part(cls: type, kind: OpaqueKind) -> Part:
+def progress_part(cls: type, kind: OpaqueKind) -> ObjectPart:
     """Tell how far an object has got; of derived classes also attributes."""
     is_derived = class_module(cls).partition(".")[0] not in _PACKAGES
 
     def read(value: Any) -> Values:
-        values = [] if kind.read_progress is None else [*kind.read_progress(value)]
+        if kind.read_progress is None:
+            values = []
+        else:
+            values = [*kind.read_progress(value)]
         inside = _items(own_dict(value).copy())
         return values + [item for item in inside if is_derived or address_of(type(item)) in ATOMS]
 
-    return Part(read)
+    return ObjectPart(read)
 
 
 def _items(mapping: Any) -> Values:
@@ -222,9 +248,9 @@ def pairs(values: Values) -> dict[Any, Any]:
     return dict(zip(values[::2], values[1::2]))
 
 
-def _put_dict(mapping: Any, wanted: Any) -> None:
+def _put_dict(mapping: Any, content: Any) -> None:
     dict.clear(mapping)
-    dict.update(mapping, wanted)
+    dict.update(mapping, content)
 
 
 def _ordered_items(mapping: Any) -> Values:
@@ -232,23 +258,20 @@ def _ordered_items(mapping: Any) -> Values:
     return [value for key in keys for value in (key, dict.__getitem__(mapping, key))]
 
 
-def _put_ordered_dict(mapping: Any, wanted: Any) -> None:
+def _put_ordered_dict(mapping: Any, content: Any) -> None:
     collections.OrderedDict.clear(mapping)
-    for key, value in wanted.items():
+    for key, value in content.items():
         collections.OrderedDict.__setitem__(mapping, key, value)
 
 
-_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
+def _put_default_dict(mapping: Any, content: Any) -> None:
+    _FACTORY.__set__(mapping, content[0])
+    _put_dict(mapping, content[1])
 
 
-def _put_default_dict(mapping: Any, wanted: Any) -> None:
-    _FACTORY.__set__(mapping, wanted[0])
-    _put_dict(mapping, wanted[1])
-
-
-def _put_set(group: Any, wanted: Any) -> None:
+def _put_set(group: Any, content: Any) -> None:
     set.clear(group)
-    set.update(group, wanted)
+    set.update(group, content)
 
 
 def _put_deque(items: Any, values: Values) -> None:
@@ -256,18 +279,14 @@ def _put_deque(items: Any, values: Values) -> None:
     _DEQUE.extend(items, values)
 
 
-_CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""In these pandas caches results when a table is read."""
-
-
 def _without_caches(value: Any) -> Values:
     named = dict.items(own_dict(value))
     return [part for pair in named if pair[0] not in _CACHES for part in pair]
 
 
-def _put_without_caches(value: Any, wanted: Any) -> None:
+def _put_without_caches(value: Any, content: Any) -> None:
     names = own_dict(value)
-    _put_dict(names, {**wanted, **{name: names[name] for name in _CACHES if name in names}})
+    _put_dict(names, {**content, **{name: names[name] for name in _CACHES if name in names}})
 
 
 def slot_descriptors(cls: type) -> list[Any]:
@@ -284,28 +303,19 @@ def _get(slot: Any, value: Any) -> Any:
 
 
 def _put_slots(value: Any, values: Values) -> None:
-    for slot, wanted in zip(slot_descriptors(type(value)), values):
-        if wanted is MISSING and _get(slot, value) is not MISSING:
+    for slot, slot_value in zip(slot_descriptors(type(value)), values):
+        if slot_value is MISSING and _get(slot, value) is not MISSING:
             slot.__delete__(value)
-        elif _get(slot, value) is not wanted:
-            slot.__set__(value, wanted)
+        elif _get(slot, value) is not slot_value:
+            slot.__set__(value, slot_value)
 
 
 def put_attributes(*names: str) -> Callable[[Any, Values], None]:
     def put(value: Any, values: Values) -> None:
-        for name, wanted in zip(names, values):
-            setattr(value, name, wanted)
+        for name, old_value in zip(names, values):
+            setattr(value, name, old_value)
 
     return put
-
-
-_FUNCTION_FIELDS = tuple(
-    f"__{name}__" for name in "code defaults kwdefaults name qualname doc module".split()
-)
-
-
-_HAS_STORED_ANNOTATIONS = sys.version_info < (3, 14)
-"""Whether annotations are stored. Python 3.14 and later run the user's code to read them."""
 
 
 def _function(function: Any) -> Values:
@@ -314,12 +324,14 @@ def _function(function: Any) -> Values:
 
 
 def _annotations(function: Any) -> Values:
-    return _items(function.__annotations__) if _HAS_STORED_ANNOTATIONS else []
-
-
-def _put_annotations(function: Any, wanted: dict[Any, Any]) -> None:
     if _HAS_STORED_ANNOTATIONS:
-        _put_dict(function.__annotations__, wanted)
+        return _items(function.__annotations__)
+    return []
+
+
+def _put_annotations(function: Any, annotations: dict[Any, Any]) -> None:
+    if _HAS_STORED_ANNOTATIONS:
+        _put_dict(function.__annotations__, annotations)
 
 
 def read_cell_contents(cell: Any) -> Values:
@@ -334,14 +346,6 @@ def _put_cell(cell: Any, values: Values) -> None:
         cell.cell_contents = values[0]
     elif read_cell_contents(cell)[0] is not MISSING:
         del cell.cell_contents
-
-
-_OF_PYTHON = frozenset(
-    f"__{name}__"
-    for name in "dict weakref module qualname slots abstractmethods static_attributes firstlineno"
-    " annotations_cache annotate_func annotate type_params parameters hash slotnames".split()
-) | {"_abc_impl"}
-_BASES: Any = type.__dict__["__bases__"]
 
 
 def _class(cls: Any) -> Values:
@@ -360,12 +364,12 @@ def _put_class(cls: Any, values: Values) -> None:
     registered = values[2:registered_end]
     if list(map(address_of, registered)) != list(map(address_of, read_registered(cls))):
         write_registered(cls, registered)
-    wanted = pairs(values[registered_end:])
+    attributes = pairs(values[registered_end:])
     named = dict(class_dict(cls))
     for name in named:
-        if name not in wanted and name not in _OF_PYTHON:
+        if name not in attributes and name not in _OF_PYTHON:
             type.__delattr__(cls, name)
-    for name, value in wanted.items():
+    for name, value in attributes.items():
         if named.get(name, MISSING) is not value:
             type.__setattr__(cls, name, value)
 
@@ -375,86 +379,88 @@ def _module(module: Any) -> Values:
     return [part for pair in items if not pair[0].startswith("__") for part in pair]
 
 
-def _put_module(module: Any, wanted: Any) -> None:
+def _put_module(module: Any, content: Any) -> None:
     names = own_dict(module)
     for name in list(names):
-        if name not in wanted and not name.startswith("__"):
+        if name not in content and not name.startswith("__"):
             del names[name]
-    for name, value in wanted.items():
+    for name, value in content.items():
         if names.get(name, MISSING) is not value:
             names[name] = value
 
 
-def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
-    return cls, Part(lambda value: [read(value)])
+def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, ObjectPart]:
+    return cls, ObjectPart(lambda value: [read(value)])
 
 
-def _own_fields(cls: type, *names: str) -> tuple[type, Part]:
+def _own_fields(cls: type, *names: str) -> tuple[type, ObjectPart]:
     """Read fields as this class defines them."""
     slots = [class_dict(cls)[name] for name in names]
-    return cls, Part(lambda value: [slot.__get__(value) for slot in slots])
+    return cls, ObjectPart(lambda value: [slot.__get__(value) for slot in slots])
 
 
 def _sequence(cls: Any) -> Read:
     return lambda value: list(cls.__iter__(value))
 
 
-ATTRIBUTES = Part(
+ATTRIBUTES = ObjectPart(
     lambda value: _items(own_dict(value)),
     lambda value, wanted: _put_dict(own_dict(value), wanted),
     pairs,
 )
-PANDAS_ATTRIBUTES = Part(_without_caches, _put_without_caches, pairs)
-SLOTS = Part(
+PANDAS_ATTRIBUTES = ObjectPart(_without_caches, _put_without_caches, pairs)
+SLOTS = ObjectPart(
     lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots
 )
-CLASS = Part(_class, _put_class)
-MODULE = Part(_module, _put_module, pairs)
-FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))
-ANNOTATIONS = Part(_annotations, _put_annotations, pairs)
-_DEQUE = collections.deque
+CLASS = ObjectPart(_class, _put_class)
+MODULE = ObjectPart(_module, _put_module, pairs)
+FUNCTION = ObjectPart(_function, put_attributes(*_FUNCTION_FIELDS))
+ANNOTATIONS = ObjectPart(_annotations, _put_annotations, pairs)
 
-BUILTINS: tuple[tuple[type, Part], ...] = (
-    (collections.OrderedDict, Part(_ordered_items, _put_ordered_dict, pairs, size=dict.__len__)),
+BUILTINS: tuple[tuple[type, ObjectPart], ...] = (
+    (
+        collections.OrderedDict,
+        ObjectPart(_ordered_items, _put_ordered_dict, pairs, size=dict.__len__),
+    ),
     (
         collections.defaultdict,
-        Part(
+        ObjectPart(
             lambda value: [_FACTORY.__get__(value), *_items(value)],
             _put_default_dict,
             lambda values: (values[0], pairs(values[1:])),
             size=dict.__len__,
         ),
     ),
-    (dict, Part(_items, _put_dict, pairs, size=dict.__len__)),
+    (dict, ObjectPart(_items, _put_dict, pairs, size=dict.__len__)),
     (
         list,
-        Part(
+        ObjectPart(
             list.copy,
             lambda items, values: list.__setitem__(items, slice(None), values),
             size=list.__len__,
         ),
     ),
-    (tuple, Part(_sequence(tuple), size=tuple.__len__)),
-    (set, Part(_sequence(set), _put_set, set, ordered=False, size=set.__len__)),
-    (frozenset, Part(_sequence(frozenset), ordered=False, size=frozenset.__len__)),
-    (_DEQUE, Part(_sequence(_DEQUE), _put_deque, size=_DEQUE.__len__)),
+    (tuple, ObjectPart(_sequence(tuple), size=tuple.__len__)),
+    (set, ObjectPart(_sequence(set), _put_set, set, ordered=False, size=set.__len__)),
+    (frozenset, ObjectPart(_sequence(frozenset), ordered=False, size=frozenset.__len__)),
+    (_DEQUE, ObjectPart(_sequence(_DEQUE), _put_deque, size=_DEQUE.__len__)),
     (
         bytearray,
-        Part(
+        ObjectPart(
             lambda value: [bytes(bytearray.copy(value))],
             lambda data, values: bytearray.__setitem__(data, slice(None), values[0]),
             size=lambda value: bytearray.__len__(value) // 8,
         ),
     ),
-    (types.CellType, Part(read_cell_contents, _put_cell)),
-    (types.MethodType, Part(lambda value: [value.__func__, value.__self__])),
+    (types.CellType, ObjectPart(read_cell_contents, _put_cell)),
+    (types.MethodType, ObjectPart(lambda value: [value.__func__, value.__self__])),
     _own_fields(staticmethod, "__func__"),
     _own_fields(classmethod, "__func__"),
     _own_fields(property, "fget", "fset", "fdel"),
     _own_fields(functools.partial, "func", "args", "keywords"),
     _own_fields(slice, "start", "stop", "step"),
-    (memoryview, Part(lambda value: [value.obj])),
-    (types.MappingProxyType, Part(gc.get_referents)),
+    (memoryview, ObjectPart(lambda value: [value.obj])),
+    (types.MappingProxyType, ObjectPart(gc.get_referents)),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
     _exact(complex, complex.__pos__),

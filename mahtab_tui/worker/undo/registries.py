@@ -17,8 +17,8 @@ from contextlib import suppress
 from itertools import count, takewhile
 from typing import Any, NamedTuple
 
-from ..objects import MISSING, address_of, class_dict, is_module, mro_of
-from ..tracebacks import CELL
+from ..cells.tracebacks import CELL
+from ..values.objects import MISSING, address_of, class_dict, is_module, mro_of
 
 try:
     import _abc  # type: ignore[import-not-found]
@@ -36,6 +36,11 @@ _ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
 _DECIMAL_CONTEXTS = ("DefaultContext", "BasicContext", "ExtendedContext")
 _CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps")
 
+_DIALECT_FIELDS = (
+    *("delimiter", "doublequote", "escapechar", "lineterminator", "quotechar", "quoting"),
+    *("skipinitialspace", "strict"),
+)
+
 
 def _read_c_environment() -> list[bytes]:
     """Return rows ``NAME=text``."""
@@ -51,9 +56,9 @@ def read_environment() -> tuple[dict[str, str], list[bytes]]:
     return variables, _read_c_environment()
 
 
-def write_environment(wanted: tuple[dict[str, str], list[bytes]]) -> None:
+def write_environment(environment: tuple[dict[str, str], list[bytes]]) -> None:
     """Set and remove variables until they are those that `read_environment` returned."""
-    variables, c_rows = wanted
+    variables, c_rows = environment
     time_zone = os.environ.get("TZ")
     for name in [name for name in os.environ if name not in variables]:
         if name not in _SIZE_VARIABLES:
@@ -81,7 +86,7 @@ class ModuleTable:
     """The entries of `sys.modules` at one time. Keeps no module alive."""
 
     def __init__(self) -> None:
-        self._entries = {
+        self._entries: dict[str, Callable[[], Any]] = {
             name: weakref.ref(module) if is_module(module) else _constant(module)
             for name, module in sys.modules.items()
         }
@@ -96,8 +101,12 @@ class ModuleTable:
             is_lost = module is None and isinstance(read, weakref.ref)
             if not is_lost and present.get(name, MISSING) is not module:
                 changes[name] = module
+        old_addresses = {address_of(read()) for read in self._entries.values()}
         for name in present.keys() - self._entries.keys():
-            if not is_module(present[name]) or present[name].__spec__ is None:
+            module = present[name]
+            # A module that was there before has got another name.
+            is_renamed = address_of(module) in old_addresses
+            if is_renamed or not is_module(module) or module.__spec__ is None:
                 changes[name] = MISSING
         return changes
 
@@ -142,8 +151,8 @@ def read_accessors() -> list[dict[str, Any]]:
     return [{name: class_dict(cls).get(name) for name in cls._accessors} for cls in classes]
 
 
-def write_accessors(wanted: list[dict[str, Any]]) -> None:
-    for class_name, accessors in zip(_ACCESSOR_CLASSES, wanted):
+def write_accessors(old_accessors: list[dict[str, Any]]) -> None:
+    for class_name, accessors in zip(_ACCESSOR_CLASSES, old_accessors):
         cls = getattr(sys.modules["pandas"], class_name)
         for name in cls._accessors - accessors.keys():
             cls._accessors.discard(name)
@@ -152,6 +161,39 @@ def write_accessors(wanted: list[dict[str, Any]]) -> None:
             if accessor is not None and class_dict(cls).get(name) is not accessor:
                 setattr(cls, name, accessor)
             cls._accessors.add(name)
+
+
+def read_dialects() -> dict[str, dict[str, Any]]:
+    """Return the arguments of `register_dialect` by the names of dialects."""
+    csv = sys.modules["csv"]
+    return {
+        name: {field: getattr(csv.get_dialect(name), field) for field in _DIALECT_FIELDS}
+        for name in csv.list_dialects()
+    }
+
+
+def write_dialects(old_dialects: dict[str, dict[str, Any]]) -> None:
+    csv = sys.modules["csv"]
+    for name in csv.list_dialects():
+        csv.unregister_dialect(name)
+    for name, fields in old_dialects.items():
+        csv.register_dialect(name, **fields)
+
+
+def write_faulthandler(is_enabled: bool) -> None:
+    faulthandler = sys.modules["faulthandler"]
+    if is_enabled:
+        faulthandler.enable(sys.__stderr__)
+    else:
+        faulthandler.disable()
+
+
+def write_tracemalloc(is_tracing: bool) -> None:
+    tracemalloc = sys.modules["tracemalloc"]
+    if is_tracing:
+        tracemalloc.start()
+    else:
+        tracemalloc.stop()
 
 
 def read_source_cache() -> dict[str, Any]:
@@ -165,11 +207,11 @@ def read_source_cache() -> dict[str, Any]:
     }
 
 
-def write_source_cache(wanted: dict[str, Any]) -> None:
+def write_source_cache(old_cache: dict[str, Any]) -> None:
     cache: dict[str, Any] = sys.modules["linecache"].cache
-    for name in read_source_cache().keys() - wanted.keys():
+    for name in read_source_cache().keys() - old_cache.keys():
         del cache[name]
-    cache.update(wanted)
+    cache.update(old_cache)
 
 
 def read_decimal_contexts() -> list[Any]:
@@ -178,9 +220,9 @@ def read_decimal_contexts() -> list[Any]:
     return [getattr(decimal, name).__reduce__()[1] for name in _DECIMAL_CONTEXTS]
 
 
-def write_decimal_contexts(wanted: list[Any]) -> None:
+def write_decimal_contexts(contexts: list[Any]) -> None:
     decimal = sys.modules["decimal"]
-    for name, state in zip(_DECIMAL_CONTEXTS, wanted):
+    for name, state in zip(_DECIMAL_CONTEXTS, contexts):
         context = getattr(decimal, name)
         earlier = decimal.Context(*state)
         for field in _CONTEXT_FIELDS:
@@ -224,14 +266,14 @@ class Descriptors:
         """Return what cannot be restored, as labels and reasons. without: descriptors of files that
         are compared in another way."""
         changes: list[tuple[str, str]] = []
-        for number, now in _read_descriptors():
-            then = self._states.get(number)
-            if number in without or then is None or then.identity != now.identity:
+        for number, new_state in _read_descriptors():
+            old_state = self._states.get(number)
+            if number in without or old_state is None or old_state.identity != new_state.identity:
                 continue
-            if now.is_pipe and now.position < then.position:
+            if new_state.is_pipe and new_state.position < old_state.position:
                 reason = "what was read from this pipe does not come back"
                 changes.append((f"descriptor {number}", reason))
-            elif not now.is_pipe and now.position != then.position:
+            elif not new_state.is_pipe and new_state.position != old_state.position:
                 reason = "the file was read or written; its position stays"
                 changes.append((f"descriptor {number} ({_file_name(number)})", reason))
         return changes

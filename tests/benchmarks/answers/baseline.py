@@ -64,14 +64,18 @@ class Baseline:
     """One conversation at temperature 0: the output of each block becomes words of the user."""
 
     def __init__(self, url: str, model: str, seconds: float, files: Sequence[Path]) -> None:
-        self._url, self._model, self._files, self._seconds = url, model, files, seconds
+        self._url = url
+        self._model = model
+        self._files = files
+        self._seconds = seconds
         self._messages: list[dict[str, str]] = [{"role": "system", "content": SYSTEM}]
         self._tables = describe(files)
 
     def ask(self, question: str) -> Outcome:
         text = question if len(self._messages) > 1 else f"{self._tables}\n{question}"
         self._messages.append({"role": "user", "content": text})
-        outcome, began = Outcome(calls=1, transcript=[("question", text)]), time.perf_counter()
+        outcome = Outcome(calls=1, transcript=[("question", text)])
+        began = time.perf_counter()
         body: dict[str, Any] = {"model": self._model, "messages": self._messages}
         body |= {"temperature": 0, "max_tokens": _MOST_WRITTEN}
         try:
@@ -90,7 +94,8 @@ class Baseline:
         timed = (reply.get("timings") or {}).get("cache_n", 0)
         outcome.cached = timed if cached is None else cached
         if len(self._messages) > 2:
-            outcome.later_read, outcome.later_cached = outcome.read, outcome.cached
+            outcome.later_read = outcome.read
+            outcome.later_cached = outcome.cached
         outcome.transcript.append(("answer", words))
         self._messages.append({"role": "assistant", "content": words})
         block = _BLOCK.search(words)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.answers.items import Item
+from tests.benchmarks.answers.items import DEVELOP, Half, Item
 from tests.benchmarks.answers.outcome import Outcome
 
 _ANSWER = re.compile(r"@(\w+)\[(.*?)\]")
@@ -15,29 +15,46 @@ _ANSWER = re.compile(r"@(\w+)\[(.*?)\]")
 
 def share_right(answer: str, labels: dict[str, str]) -> float:
     """Return the share of the values that an answer states, each exactly or as an equal number."""
-    found = dict(_ANSWER.findall(answer))
-    right = [_is_equal(found.get(name, ""), value) for name, value in labels.items()]
+    stated_values = dict(_ANSWER.findall(answer))
+    right = [_is_equal(stated_values.get(name, ""), value) for name, value in labels.items()]
     return sum(right) / len(labels)
 
 
-def _is_equal(found: str, value: str) -> bool:
-    if found == value:
+def _is_equal(stated_value: str, value: str) -> bool:
+    if stated_value == value:
         return True
     try:
-        return abs(float(found) - float(value)) < 1e-6
+        return abs(float(stated_value) - float(value)) < 1e-6
     except ValueError:
         return False
 
 
-def dabench_items(folder: Path, every: int, work: Path) -> tuple[list[list[Item]], int]:
-    """Return every n-th question, and the number of those without a table. work: for the tables."""
+def dabench_items(
+    folder: Path, every: int, work: Path, half: Half | None = None
+) -> tuple[list[list[Item]], int]:
+    """Return every n-th question, and the number of those without a table.
+
+    Args:
+        work: The folder for the tables.
+        half: Questions with even ids are to develop with, the others to judge by; None: all.
+    """
     labelled = _lines(folder / "da-dev-labels.jsonl")
-    labels = {each["id"]: dict(each["common_answers"]) for each in labelled}
-    items, skipped = [], 0
-    for asked in _lines(folder / "da-dev-questions.jsonl")[::every]:
-        table = folder / "da-dev-tables" / asked["file_name"]
-        if table.is_file() and asked["id"] in labels:
-            items.append([_item(asked, labels[asked["id"]], _copy(table, work))])
+    labels = {
+        labelled_question["id"]: dict(labelled_question["common_answers"])
+        for labelled_question in labelled
+    }
+    items = []
+    skipped = 0
+    questions = _lines(folder / "da-dev-questions.jsonl")
+    if half is not None:
+        remainder = 0 if half == DEVELOP else 1
+        questions = [question for question in questions if question["id"] % 2 == remainder]
+    for question_fields in questions[::every]:
+        table = folder / "da-dev-tables" / question_fields["file_name"]
+        if table.is_file() and question_fields["id"] in labels:
+            items.append(
+                [_item(question_fields, labels[question_fields["id"]], _copy(table, work))]
+            )
         else:
             skipped += 1
     return items, skipped
@@ -59,11 +76,11 @@ def _copy(table: Path, work: Path) -> Path:
     return copy
 
 
-def _item(asked: dict[str, Any], labels: dict[str, str], file: Path) -> Item:
-    text = f"{asked['question']}\n{asked['constraints']}\nGive the answer in this format: {asked['format']}"
+def _item(question: dict[str, Any], labels: dict[str, str], file: Path) -> Item:
+    text = f"{question['question']}\n{question['constraints']}\nGive the answer in this format: {question['format']}"
 
     def score(outcome: Outcome) -> float:
         return share_right(outcome.answer, labels)
 
     expected = ", ".join(f"@{name}[{value}]" for name, value in labels.items())
-    return Item(f"dabench {asked['id']}", asked["level"], text, [file], expected, score)
+    return Item(f"dabench {question['id']}", question["level"], text, [file], expected, score)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.benchmarks.answers.outcome import Outcome
 from tests.benchmarks.answers.questions import CONVERSATIONS, NO_CODE, Conversation, Question
 from tests.benchmarks.answers.tables import read_tables, write_tables
+
+Half = Literal["develop", "judge"]
+"""Half of the questions: one to develop with, and one to judge by, whose failures nobody reads."""
+DEVELOP: Half = "develop"
+JUDGE: Half = "judge"
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,9 @@ def own_items(
     folder: Path, conversations: Sequence[Conversation] = CONVERSATIONS
 ) -> list[list[Item]]:
     """Return our own questions, conversation by conversation. folder: for their tables."""
-    return [[_item(question, folder) for question in each] for each in conversations]
+    return [
+        [_item(question, folder) for question in conversation] for conversation in conversations
+    ]
 
 
 def _item(question: Question, folder: Path) -> Item:
@@ -42,6 +51,20 @@ def _item(question: Question, folder: Path) -> Item:
     return Item(question.name, question.kind, question.text, files, str(expected), score)
 
 
+def half_of(conversations: Sequence[list[Item]], half: Half) -> list[list[Item]]:
+    """Choose every other conversation of each kind. The kind of a conversation is that of its last
+    question."""
+    chosen: list[list[Item]] = []
+    counts: Counter[str] = Counter()
+    for conversation in conversations:
+        kind = conversation[-1].kind
+        its_half = JUDGE if counts[kind] % 2 else DEVELOP
+        counts[kind] += 1
+        if its_half == half:
+            chosen.append(conversation)
+    return chosen
+
+
 def select(
     conversations: Sequence[Sequence[Item]],
     *,
@@ -52,15 +75,15 @@ def select(
     """Choose questions by kind or name, with the earlier ones of their conversations, up to a
     limit."""
     chosen: list[list[Item]] = []
-    left = sum(map(len, conversations)) if limit is None else limit
+    remaining_count = sum(map(len, conversations)) if limit is None else limit
     for conversation in conversations:
-        wanted = [
+        matching_indices = [
             index
             for index, item in enumerate(conversation)
             if kind in ("", item.kind) and (not only or item.name in only)
         ]
-        count = min(wanted[-1] + 1, left) if wanted else 0
-        left -= count
+        count = min(matching_indices[-1] + 1, remaining_count) if matching_indices else 0
+        remaining_count -= count
         if count:
             chosen.append(list(conversation[:count]))
     return chosen

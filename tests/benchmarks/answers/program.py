@@ -16,7 +16,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import inspect_files
-from mahtab_tui.settings.model import load_settings
+from mahtab_tui.settings.model import LoopMode, load_settings
 from tests.benchmarks.answers.outcome import Outcome
 from tests.records import RecordList
 
@@ -25,11 +25,11 @@ _SOURCES = ("agent", "reflection", "summary")
 """Model calls that belong to a question."""
 
 
-def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
+def outcome_of(turn_records: Sequence[Record], *, is_first: bool = True) -> Outcome:
     """Sum up the records of a question. first: whether it is the first of its conversation."""
     outcome = Outcome(not_computed=0)
     show = outcome.transcript.append
-    for record in seen:
+    for record in turn_records:
         match record:
             case records.AssistantChat():
                 show(("answer", record.text))
@@ -44,7 +44,7 @@ def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
                 outcome.read += record.input_tokens
                 outcome.written += record.output_tokens
                 outcome.cached += record.cache_read_tokens
-                if outcome.calls > 1 or not first:
+                if outcome.calls > 1 or not is_first:
                     outcome.later_read += record.input_tokens
                     outcome.later_cached += record.cache_read_tokens
             case records.Notice():
@@ -56,7 +56,9 @@ class SessionTalk:
     """Asks questions in one session."""
 
     def __init__(self, session: Session, collector: RecordList, seconds: float) -> None:
-        self._session, self._collector, self._seconds = session, collector, seconds
+        self._session = session
+        self._collector = collector
+        self._seconds = seconds
         self._first = True
 
     def ask(self, question: str) -> Outcome:
@@ -71,9 +73,10 @@ class SessionTalk:
             failure = f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - began
         limit.cancel()
-        outcome = outcome_of(self._collector.records, first=self._first)
+        outcome = outcome_of(self._collector.records, is_first=self._first)
         self._first = False
-        outcome.answer, outcome.seconds = _CODE.sub("", answer).strip(), seconds
+        outcome.answer = _CODE.sub("", answer).strip()
+        outcome.seconds = seconds
         outcome.failure = failure or (
             f"stopped after {self._seconds:g} s" if seconds >= self._seconds else ""
         )
@@ -82,11 +85,16 @@ class SessionTalk:
 
 @contextlib.contextmanager
 def open_session(
-    url: str, model: str, seconds: float, files: Sequence[Path]
+    url: str, model: str, seconds: float, files: Sequence[Path], *, loop: LoopMode = "auto"
 ) -> Iterator[SessionTalk]:
     """Open a session with a kernel in which each CSV file is a variable named after it."""
     settings = load_settings(
-        model=f"openai:{model}", base_url=url, approval="auto", python=sys.executable
+        model=f"openai:{model}",
+        base_url=url,
+        approval="auto",
+        python=sys.executable,
+        loop=loop,
+        model_timeout=seconds,
     )
     session = Session(settings, process_kernel(settings), HeadlessFrontend())
     collector = RecordList()

@@ -13,7 +13,15 @@ from pandas import DataFrame
 from tests.benchmarks.answers.scoring import All, Check, Date, Names, Number, Words
 from tests.benchmarks.answers.tables import Tables
 
-SINGLE, TWO_STEPS, FOLLOW_UP, NO_CODE = KINDS = ("single", "two steps", "follow-up", "no code")
+SINGLE = "single"
+TWO_STEPS = "two steps"
+FOLLOW_UP = "follow-up"
+NO_CODE = "no code"
+KINDS = (SINGLE, TWO_STEPS, FOLLOW_UP, NO_CODE)
+
+EXACT = Number()
+
+PERCENT = Number(0, percent=True)
 
 
 @dataclass(frozen=True)
@@ -35,9 +43,9 @@ class Question:
 Conversation = list[Question]
 """Questions of one session, in order; all but the first are follow-ups."""
 
-EXACT = Number()
-WHOLE, ONE, TWO = Number(0), Number(1), Number(2)
-PERCENT = Number(0, percent=True)
+WHOLE = Number(0)
+ONE = Number(1)
+TWO = Number(2)
 
 
 def _origin(cars: DataFrame, name: str) -> DataFrame:
@@ -66,7 +74,9 @@ def _stock(stocks: DataFrame, symbol: str) -> pd.Series:
 
 def _growth(stocks: DataFrame) -> pd.Series:
     prices = {symbol: _stock(stocks, symbol) for symbol in stocks.symbol.unique()}
-    return pd.Series({symbol: each.iloc[-1] / each.iloc[0] for symbol, each in prices.items()})
+    return pd.Series(
+        {symbol: series.iloc[-1] / series.iloc[0] for symbol, series in prices.items()}
+    )
 
 
 def _fossil(electricity: DataFrame, year: int) -> Any:
@@ -90,17 +100,18 @@ def _one(
     return [Question(name, kind, tuple(tables.split()), text, check, compute)]
 
 
-_single, _two_steps = partial(_one, SINGLE), partial(_one, TWO_STEPS)
+_single = partial(_one, SINGLE)
+_two_steps = partial(_one, TWO_STEPS)
 
 
 def _no_code(names: str, text: str, *groups: Sequence[str]) -> Conversation:
     return _one(NO_CODE, names, text, Words(), lambda *_: groups)
 
 
-def _session(tables: str, *asked: tuple[str, str, Check, Callable[..., Any]]) -> Conversation:
+def _session(tables: str, *questions: tuple[str, str, Check, Callable[..., Any]]) -> Conversation:
     return [
         _one(FOLLOW_UP if index else SINGLE, f"{tables}: {name}", text, check, compute)[0]
-        for index, (name, text, check, compute) in enumerate(asked)
+        for index, (name, text, check, compute) in enumerate(questions)
     ]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from tests.benchmarks.answers.items import Item
@@ -30,7 +31,10 @@ class Row(Outcome):
 
 def make_row(program: str, item: Item, outcome: Outcome) -> Row:
     row = Row(**vars(outcome), program=program, score=item.score(outcome))
-    row.name, row.kind, row.question, row.expected = item.name, item.kind, item.text, item.expected
+    row.name = item.name
+    row.kind = item.kind
+    row.question = item.text
+    row.expected = item.expected
     return row
 
 
@@ -40,9 +44,27 @@ def print_row(row: Row, *, verbose: bool) -> None:
     print(
         f"{row.program:<11} {verdict:<6} {row.seconds:>6.1f} s  {row.kind}: {row.name}", flush=True
     )
-    for what in ("question", "expected", "answer", "failure") if verbose else ():
-        if text := getattr(row, what):
-            print(f"    {what}: " + text.strip().replace("\n", "\n        "), flush=True)
+    for field_name in ("question", "expected", "answer", "failure") if verbose else ():
+        if text := getattr(row, field_name):
+            print(f"    {field_name}: " + text.strip().replace("\n", "\n        "), flush=True)
+
+
+def without_texts(row: Row) -> Row:
+    """Return a row without the question and what was answered, so that nobody can read why an
+    answer is wrong."""
+    return replace(row, question="", expected="", answer="", failure="", codes=[], transcript=[])
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Return the two-sided p of McNemar's exact test.
+
+    Args:
+        gained: How many answers became right.
+        lost: How many became wrong.
+    """
+    changed = gained + lost
+    tail = sum(math.comb(changed, count) for count in range(min(gained, lost) + 1))
+    return min(1.0, float(2 * tail / 2**changed))
 
 
 def _mean(get: Callable[[Row], float]) -> Callable[[Sequence[Row]], str]:
@@ -100,8 +122,8 @@ def print_report(rows: Sequence[Row]) -> None:
     mine = {program: [row for row in rows if row.program == program] for program in programs}
     print(f"\n{'':<38}" + "".join(f"{program:>14}" for program in programs))
     lines = {"right": _right} | {f"  {kind}": _of_kind(kind) for kind in kinds} | _FIGURES
-    for what, figure in lines.items():
-        print(f"{what:<38}" + "".join(f"{figure(mine[program]):>14}" for program in programs))
+    for label, figure in lines.items():
+        print(f"{label:<38}" + "".join(f"{figure(mine[program]):>14}" for program in programs))
 
 
 def _of_kind(kind: str) -> Callable[[Sequence[Row]], str]:
@@ -116,30 +138,43 @@ def save(rows: Sequence[Row], file: Path) -> None:
 
 def load(file: Path) -> list[Row]:
     saved = json.loads(file.read_text(encoding="utf-8"))
-    known = [each.name for each in fields(Row)]
+    field_names = [field.name for field in fields(Row)]
     try:
-        return [Row(**{name: row[name] for name in known}) for row in saved]
+        return [Row(**{name: row[name] for name in field_names}) for row in saved]
     except (KeyError, TypeError) as error:
         raise ValueError(f"{file} holds no rows of this bench: {error}") from None
 
 
-def print_changes(earlier: Sequence[Row], rows: Sequence[Row]) -> None:
-    """Print which questions changed between right and wrong."""
-    before = {(row.program, row.name): row for row in earlier}
+def print_changes(
+    earlier: Sequence[Row], rows: Sequence[Row], *, with_answers: bool = True
+) -> None:
+    """Print how many answers became right or wrong, and the answers."""
+    earlier_rows = {(row.program, row.name): row for row in earlier}
+    programs = {row.program for row in earlier}
+    if len(programs) == 1:  # another program may be compared with it
+        earlier_rows |= {
+            (row.program, row.name): old for row in rows for old in earlier if old.name == row.name
+        }
     both = [
-        (before[row.program, row.name], row) for row in rows if (row.program, row.name) in before
+        (earlier_rows[row.program, row.name], row)
+        for row in rows
+        if (row.program, row.name) in earlier_rows
     ]
     if not both:
         return
     print(f"\nCompared with the earlier run, in {len(both)} questions of both:")
     for program in dict.fromkeys(new.program for _, new in both):
         pairs = [(old, new) for old, new in both if new.program == program]
-        was, now = zip(*pairs, strict=True)
+        old_rows, new_rows = zip(*pairs, strict=True)
         print(
-            f"{program}: {sum(row.right for row in was)} -> {sum(row.right for row in now)} right, "
-            f"median {_median_seconds(was):.1f} -> {_median_seconds(now):.1f} s"
+            f"{program}: {sum(row.right for row in old_rows)} -> {sum(row.right for row in new_rows)} right, "
+            f"median {_median_seconds(old_rows):.1f} -> {_median_seconds(new_rows):.1f} s"
         )
-        for old, new in pairs:
+        gained = sum(new.right and not old.right for old, new in pairs)
+        lost = sum(old.right and not new.right for old, new in pairs)
+        p = mcnemar(gained, lost)
+        print(f"  {gained} became right, {lost} wrong: p = {p:.3f} (McNemar, exact, two-sided)")
+        for old, new in pairs if with_answers else ():
             if old.right != new.right:
                 verdict = "right" if new.right else "wrong"
                 print(f"  now {verdict}: {new.name} (expected {new.expected})")

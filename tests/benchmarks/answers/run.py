@@ -10,12 +10,13 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.answers import report
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items
-from tests.benchmarks.answers.items import Item, own_items, select
+from tests.benchmarks.answers.items import DEVELOP, JUDGE, Item, half_of, own_items, select
 from tests.benchmarks.answers.outcome import Talk
 from tests.benchmarks.answers.program import open_session
 from tests.benchmarks.answers.questions import KINDS
@@ -24,8 +25,10 @@ from tests.benchmarks.answers.report import Row
 PROGRAMS: dict[str, Callable[[str, str, float, Sequence[Path]], AbstractContextManager[Talk]]] = {
     "baseline": lambda *given: nullcontext(Baseline(*given)),
     "mahtab-tui": open_session,
+    "steps": partial(open_session, loop="steps"),
 }
 """Begin a conversation, given the address, the model, the seconds for an answer, and the files."""
+DEFAULT_PROGRAMS = ("baseline", "mahtab-tui")
 
 _PERSONAL = tuple(
     "MAHTAB_ ANTHROPIC_ CLAUDE OPENAI_ OPENROUTER_ OTEL_ LANGSMITH_ XDG_ PYTHONSTARTUP".split()
@@ -41,7 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     server = "an OpenAI-compatible server (default: %(default)s)"
     add("--url", default="http://127.0.0.1:8080/v1", help=server)
     add("--model", help="the model's name there (default: the first that it lists)")
-    add("--program", choices=list(PROGRAMS), help="ask only one of the programs")
+    program = "ask only this one; steps is mahtab-tui with loop=steps"
+    add("--program", choices=list(PROGRAMS), help=program)
     kinds = f"only questions of a kind: {', '.join(KINDS)}; of DABench easy, medium, hard"
     add("--kind", default="", help=kinds)
     only = "only this question; may be repeated"
@@ -51,8 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=300.0, help=seconds)
     dabench = "InfiAgent-DABench's questions from examples/DA-Agent/data"
     add("--dabench", type=Path, metavar="FOLDER", help=dabench)
-    every = "every Nth question of DABench (default: %(default)s)"
-    add("--every", type=int, default=8, metavar="N", help=every)
+    every_help = "every Nth question of DABench (default: %(default)s)"
+    add("--every", type=int, default=8, metavar="N", help=every_help)
+    half = "only the half to develop with, or that to judge by, whose texts are neither printed nor saved"
+    add("--half", choices=[DEVELOP, JUDGE], help=half)
     add("--verbose", action="store_true", help="print questions and answers")
     add("--json", type=Path, metavar="FILE", help="write all rows with code and answers")
     compare = "say what has changed since a run that was written with --json"
@@ -64,11 +70,11 @@ class NoServer(Exception):
     """No server answers."""
 
 
-def find_model(url: str, wanted: str | None = None) -> str:
+def find_model(url: str, model: str | None = None) -> str:
     """Return the model's name, by default the first that the server lists."""
     try:
         with urllib.request.urlopen(f"{url}/models", timeout=60) as reply:
-            return wanted or str(json.load(reply)["data"][0]["id"])
+            return model or str(json.load(reply)["data"][0]["id"])
     except (OSError, ValueError, LookupError) as error:
         raise NoServer(
             f"No OpenAI-compatible server answers at {url} ({error}); start one, for instance with "
@@ -99,25 +105,31 @@ def ask_all(
 
 
 def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: list[Row]) -> None:
-    work, skipped = folder / "work", 0
+    work = folder / "work"
+    skipped = 0
     if options.dabench is None:
-        found = own_items(work)
+        candidates = own_items(work)
+        if options.half is not None:
+            candidates = half_of(candidates, options.half)
     else:
-        found, skipped = dabench_items(options.dabench, options.every, work)
-    conversations = select(found, kind=options.kind, only=options.only, limit=options.limit)
+        candidates, skipped = dabench_items(options.dabench, options.every, work, options.half)
+    conversations = select(candidates, kind=options.kind, only=options.only, limit=options.limit)
     if not conversations:
         raise ValueError("no question is chosen")
     if skipped:
         print(f"{skipped} questions are skipped, because their tables are missing.")
     # Not in turns, because they would push each other out of the server's cache.
-    for name in [options.program] if options.program else PROGRAMS:
+    for name in [options.program] if options.program else DEFAULT_PROGRAMS:
         for row in ask_all(name, conversations, options.url, model, options.seconds):
             rows.append(row)
-            report.print_row(row, verbose=options.verbose)
+            if options.half == JUDGE:
+                print(f"{name}: {len(rows)} questions asked", flush=True)
+            else:
+                report.print_row(row, verbose=options.verbose)
             if options.json is not None:
-                report.save(
-                    rows, options.json
-                )  # a run takes long: nothing is lost if it ends early
+                # After each answer, because a run takes long and may end early.
+                saved = map(report.without_texts, rows) if options.half == JUDGE else rows
+                report.save(list(saved), options.json)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -128,7 +140,8 @@ def main(arguments: Sequence[str]) -> None:
         if path := getattr(options, name):
             setattr(options, name, path.absolute())
     rows: list[Row] = []
-    before, problem = Path.cwd(), ""
+    starting_folder = Path.cwd()
+    problem = ""
     try:
         model = find_model(options.url, options.model)
         earlier = report.load(options.compare) if options.compare else []
@@ -142,11 +155,11 @@ def main(arguments: Sequence[str]) -> None:
     except (OSError, ValueError) as error:
         problem = f"The bench cannot run: {error}"
     finally:
-        os.chdir(before)
+        os.chdir(starting_folder)
     if rows:
         print(f"\n{model} at {options.url}")
         report.print_report(rows)
-        report.print_changes(earlier, rows)
+        report.print_changes(earlier, rows, with_answers=options.half != JUDGE)
     if problem:
         print(problem, file=sys.stderr)
         raise SystemExit(2)

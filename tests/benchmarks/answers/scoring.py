@@ -15,6 +15,12 @@ from tests.benchmarks.answers.tables import Tables
 _NUMBER = re.compile(
     r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 )
+_FALL = re.compile(
+    r"\b(?:fell|fallen|dropped|decreased|declined|shrank|down)\b(?:\s+\w+){0,3}?\s*$", re.IGNORECASE
+)
+"""The words right before the size of a fall."""
+_MAX_FALL_CHARS = 60
+"""Characters before a number that are searched for them."""
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
@@ -28,7 +34,8 @@ _DATES = [
         rf"\b{_MONTH},?\s+(?:of\s+)?(?P<year>\d{{4}})\b",
     )
 ]
-MOST_NUMBERS, MOST_DATES = 12, 3
+MOST_NUMBERS = 12
+MOST_DATES = 3
 """A text that states more of them is a printed table."""
 
 
@@ -38,23 +45,29 @@ class Check(Protocol):
 
 
 def numbers_in(text: str) -> list[float]:
-    """Return the numbers of a text: with thousands separators, or as small words."""
-    digits = [float(each.replace(",", "").replace("−", "-")) for each in _NUMBER.findall(text)]
+    """Return the numbers of a text: with thousands separators, or as small words. The size of a
+    fall stands in it with both signs, because people write "fell by 3%" and "fell by -3%"."""
+    digits = []
+    for match in _NUMBER.finditer(text):
+        number = float(match[0].replace(",", "").replace("−", "-"))
+        digits.append(number)
+        if _FALL.search(text, max(0, match.start() - _MAX_FALL_CHARS), match.start()):
+            digits.append(-number)
     words = [word for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS]
     return digits + [float(_WORDS.index(word)) for word in words]
 
 
 def dates_in(text: str) -> list[tuple[int, int, int | None]]:
     """Return year, month and day (None for a month) of each date of a text, form by form."""
-    found = []
+    dates = []
     for pattern in _DATES:
         for match in pattern.finditer(text):
             month = match["month"].lower()[:3]
             number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
             day = match.groupdict().get("day")
-            found.append((int(match["year"]), number, int(day) if day else None))
+            dates.append((int(match["year"]), number, int(day) if day else None))
         text = pattern.sub(" ", text)
-    return found
+    return dates
 
 
 @dataclass(frozen=True)
@@ -66,15 +79,15 @@ class Number:
     """The value is a share, which may be stated as a percentage, with so many decimals."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
-        found = numbers_in(text)
-        if len(set(found)) > MOST_NUMBERS:
+        numbers = numbers_in(text)
+        if len(set(numbers)) > MOST_NUMBERS:
             return False
-        most = 1e-6 if self.decimals is None else 0.5 * 10**-self.decimals + 1e-9
+        tolerance = 1e-6 if self.decimals is None else 0.5 * 10**-self.decimals + 1e-9
         value = float(expected)
         if self.percent:
-            found += [each * 100 for each in found]
+            numbers += [number * 100 for number in numbers]
             value *= 100
-        return any(abs(each - value) <= most for each in found)
+        return any(abs(number - value) <= tolerance for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -87,10 +100,10 @@ class Names:
     """Other words for names."""
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
-        found = self._found(text, tables)
+        stated_names = self._found(text, tables)
         if isinstance(expected, str):
-            return found[:1] == [expected]
-        return set(found) == {str(each) for each in expected}
+            return stated_names[:1] == [expected]
+        return set(stated_names) == {str(name) for name in expected}
 
     def _found(self, text: str, tables: Tables) -> list[str]:
         table, _, column = self.column.partition(".")
@@ -104,7 +117,10 @@ class Names:
         )
         lowered = {name.lower(): value for name, value in meant.items()}
         pattern = rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)"
-        return [meant.get(each) or lowered[each.lower()] for each in re.findall(pattern, text)]
+        return [
+            meant.get(name_text) or lowered[name_text.lower()]
+            for name_text in re.findall(pattern, text)
+        ]
 
 
 @dataclass(frozen=True)
@@ -114,13 +130,16 @@ class Date:
     month: bool = False
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
-        wanted: date = pd.Timestamp(expected).date()
-        found = dates_in(text)
-        if len(set(found)) > MOST_DATES:
+        expected_date: date = pd.Timestamp(expected).date()
+        stated_dates = dates_in(text)
+        if len(set(stated_dates)) > MOST_DATES:
             return False
         if self.month:
-            return any(each[:2] == (wanted.year, wanted.month) for each in found)
-        return (wanted.year, wanted.month, wanted.day) in found
+            return any(
+                stated_date[:2] == (expected_date.year, expected_date.month)
+                for stated_date in stated_dates
+            )
+        return (expected_date.year, expected_date.month, expected_date.day) in stated_dates
 
 
 @dataclass(frozen=True)
@@ -142,4 +161,4 @@ class All:
 
     def states(self, text: str, expected: Any, tables: Tables) -> bool:
         pairs = zip(self.checks, expected, strict=True)
-        return all(check.states(text, each, tables) for check, each in pairs)
+        return all(check.states(text, expected_part, tables) for check, expected_part in pairs)

@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.rlm.search import SearchFailed
 from tests.benchmarks.quality.forms import show_forms
 from tests.benchmarks.quality.peers import ENGINES, search_by_peer
 from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
@@ -24,6 +24,8 @@ from tests.recursion_scripts import ScriptedModel, query_of
 CALLS = 100
 """Calls that a search may make."""
 SIZES = (0.1, 1.0, 10.0, 100.0)
+
+_LINE = "{:<12}{:<16}{:>6}{:>8}{:>9}{:>8}{:>6}{:>8}{:>11}{:>8}{:>7}  {}".format
 
 
 def searched(task: Task, policy: str) -> Score:
@@ -71,9 +73,6 @@ def main() -> None:
         by_prepared_models(arguments.sizes or SIZES)
 
 
-_LINE = "{:<12}{:<16}{:>6}{:>8}{:>9}{:>8}{:>6}{:>8}{:>11}{:>8}{:>7}  {}".format
-
-
 def by_prepared_models(sizes: Sequence[float]) -> None:
     heading = "engine policy MB exact partial calls over s precision recall lines".split()
     print(_LINE(*heading, "not exact"))
@@ -89,21 +88,23 @@ def by_prepared_models(sizes: Sequence[float]) -> None:
 
 
 def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]]) -> None:
-    scores = [each for _, each in done]
-    over = max(0, max(each.calls for each in scores) - CALLS)
-    missed = ", ".join(f"{task.kind} ({each.state})" for task, each in done if not each.exact)
-    precision = [each.precision for each in scores if each.precision is not None]
+    scores = [task_score for _, task_score in done]
+    over = max(0, max(task_score.calls for task_score in scores) - CALLS)
+    missed = ", ".join(
+        f"{task.kind} ({task_score.state})" for task, task_score in done if not task_score.exact
+    )
+    precision = [task_score.precision for task_score in scores if task_score.precision is not None]
     ours = engine == "mahtab-tui"
     cells = (
         f"{size:g}",
-        f"{sum(each.exact for each in scores):>5}/{len(scores)}",
-        sum(each.state == "partial" for each in scores),
-        f"{sum(each.calls for each in scores):,}",
+        f"{sum(task_score.exact for task_score in scores):>5}/{len(scores)}",
+        sum(task_score.state == "partial" for task_score in scores),
+        f"{sum(task_score.calls for task_score in scores):,}",
         over if ours else "-",
-        f"{sum(each.seconds for each in scores):.1f}",
+        f"{sum(task_score.seconds for task_score in scores):.1f}",
         mean(precision),
-        mean([each.recall for each in scores] if ours else []),
-        mean([each.lines for each in scores] if ours else []),
+        mean([task_score.recall for task_score in scores] if ours else []),
+        mean([task_score.lines for task_score in scores] if ours else []),
     )
     print(_LINE(engine, policy, *cells, missed), flush=True)
 

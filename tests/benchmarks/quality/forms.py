@@ -15,7 +15,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.search.api import rlm
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.rlm.search import SearchFailed
 from tests.benchmarks.quality.score import Score, mean, score
 from tests.benchmarks.quality.tasks import Span, Task
 from tests.recursion_scripts import ScriptedModel, query_of
@@ -40,11 +40,11 @@ def form_tasks() -> Iterator[tuple[Task, str]]:
     texts = documents()
     for number in range(ITEMS):
         random = Random(f"form {number}")
-        name, other = sorted(texts, reverse=bool(number % 2))
+        name, other_name = sorted(texts, reverse=bool(number % 2))
         text = texts[name]
         line, span = _unique_line(text, random)
         make = (_choice, _line, _rejoined)[number % 3]
-        yield make(text, line, span, _unique_line(texts[other], random)[0])
+        yield make(text, line, span, _unique_line(texts[other_name], random)[0])
 
 
 def _unique_line(text: str, random: Random) -> tuple[str, Span]:
@@ -62,7 +62,9 @@ def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
     right = len(line) % 4
     options = [foreign, foreign[::-1], f"{foreign} {foreign}"]
     options.insert(right, line)
-    listed = "\n".join(f"{letter}) {each}" for letter, each in zip(_LETTERS, options, strict=True))
+    listed = "\n".join(
+        f"{letter}) {option}" for letter, option in zip(_LETTERS, options, strict=True)
+    )
     question = f"Which of these lines does the text have?\n{listed}"
     form = Literal["A", "B", "C", "D"]
     return (
@@ -92,10 +94,10 @@ def run_form_task(task: Task, code: str) -> Score:
         query = query_of(messages)
         if not query.startswith(_COPY):
             return f"```python\n{code}\n```"
-        wanted = query.removeprefix(_COPY)
+        copied_text = query.removeprefix(_COPY)
         form = r"<search-text>\n(.*?)\n</search-text>"
         words = re.findall(form, str(messages[-1].content), re.DOTALL)[0]
-        return "\n".join(line.strip() for line in words.splitlines() if wanted in line)
+        return "\n".join(line.strip() for line in words.splitlines() if copied_text in line)
 
     model = ScriptedModel(reply=reply)
 
@@ -113,12 +115,14 @@ def show_forms() -> None:
         scores.setdefault(task.kind, []).append(done)
         if not done.exact:
             print(f"not exact: {json.dumps(task.question)} {done.state}")
-    scores["all"] = [each for some in scores.values() for each in some]
-    for kind, some in scores.items():
-        precision = [each.precision for each in some if each.precision is not None]
+    scores["all"] = [form_score for kind_scores in scores.values() for form_score in kind_scores]
+    for kind, kind_scores in scores.items():
+        precision = [
+            form_score.precision for form_score in kind_scores if form_score.precision is not None
+        ]
         print(
-            f"{kind:<10}{sum(each.exact for each in some):>3} of {len(some):<3} exact"
-            f"{sum(each.calls for each in some):>5} calls, precision"
-            f" {mean(precision)}, recall {mean([each.recall for each in some])}"
-            f" ({len(precision)} answers with evidence), {sum(each.seconds for each in some):.1f} s"
+            f"{kind:<10}{sum(form_score.exact for form_score in kind_scores):>3} of {len(kind_scores):<3} exact"
+            f"{sum(form_score.calls for form_score in kind_scores):>5} calls, precision"
+            f" {mean(precision)}, recall {mean([form_score.recall for form_score in kind_scores])}"
+            f" ({len(precision)} answers with evidence), {sum(form_score.seconds for form_score in kind_scores):.1f} s"
         )

@@ -57,7 +57,9 @@ def search_by_peer(name: str, task: Task, policy: str) -> Score:
         calls += 1
         return read(SKILLS[task.kind], prompt) if prompt.startswith(LABEL) else turn
 
-    began, state, exact = time.monotonic(), "answered", False
+    began = time.monotonic()
+    state = "answered"
+    exact = False
     try:
         exact = json.loads(ENGINES[name](task, policy, answer)) == task.answer
     except Exception:  # whatever an engine raises

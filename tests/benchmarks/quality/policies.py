@@ -14,6 +14,12 @@ LABEL = "List the values in this part as JSON."
 PART = 15_000
 """Characters of a part."""
 
+_JOIN = "sorted({v.split(' belongs to ')[1] for v in values for d in values if d.split()[-1] == v.split()[1] and 'door' in d and 'badge' in v[:5]})"
+
+_VALUES = (
+    "values = [v for a in llm_map({label!r}, {texts}) for v in json.loads(a)]\nFINAL({combine})"
+)
+
 
 class Skill(NamedTuple):
     """Abilities of a model for a kind of task."""
@@ -28,8 +34,8 @@ class Skill(NamedTuple):
 
 def _found(pattern: str) -> Callable[[str], str | None]:
     def value(line: str) -> str | None:
-        found = re.fullmatch(pattern, line.strip())
-        return found and found.group(1)
+        match = re.fullmatch(pattern, line.strip())
+        return match and match.group(1)
 
     return value
 
@@ -43,7 +49,6 @@ _NEEDLE = Skill(
     _found(r"[-\d]+ [:\d]+ NOTE the code of the north vault is (\S+)"),
     "values[0]",
 )
-_JOIN = "sorted({v.split(' belongs to ')[1] for v in values for d in values if d.split()[-1] == v.split()[1] and 'door' in d and 'badge' in v[:5]})"
 
 SKILLS = {
     "needle": _NEEDLE,
@@ -69,11 +74,6 @@ def read(skill: Skill, text: str) -> str:
     return json.dumps(
         [value for line in text.splitlines() if (value := skill.value(line)) is not None]
     )
-
-
-_VALUES = (
-    "values = [v for a in llm_map({label!r}, {texts}) for v in json.loads(a)]\nFINAL({combine})"
-)
 
 
 def _map_all(skill: Skill) -> list[str]:

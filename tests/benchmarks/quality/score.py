@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from tests.benchmarks.quality.tasks import Span, Task
 
+HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}"
+
 
 class Score(NamedTuple):
     """Result and cost of a search."""
@@ -40,35 +42,33 @@ def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception
     except failures:
         return Score(seconds=time.monotonic() - began)
     named = covered(answer.spans, task.spans)
-    whole = sum(end - start for start, end in answer.spans)
-    used, value = answer.usage, answer.value
+    cited_chars = sum(end - start for start, end in answer.spans)
+    usage = answer.usage
+    value = answer.value
     return Score(
         (value.strip() if isinstance(value, str) else value) == task.answer,
         answer.state,
-        used.calls,
-        used.tokens,
-        used.usd,
+        usage.calls,
+        usage.tokens,
+        usage.usd,
         time.monotonic() - began,
-        named / whole if whole else None,
+        named / cited_chars if cited_chars else None,
         named / sum(end - start for start, end in task.spans),
         sum(covered(answer.spans, [line]) > 0 for line in task.spans) / len(task.spans),
     )
 
 
-def covered(some: Sequence[Span], others: Sequence[Span]) -> int:
+def covered(spans: Sequence[Span], other_spans: Sequence[Span]) -> int:
     """Return how many characters lie in both; the spans of each do not overlap."""
     return sum(
         max(0, min(end, other_end) - max(start, other_start))
-        for start, end in some
-        for other_start, other_end in others
+        for start, end in spans
+        for other_start, other_end in other_spans
     )
 
 
 def mean(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.2f}" if values else "-"
-
-
-HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}"
 
 
 def row(task: Task, megabytes: float, score: Score) -> str:

@@ -8,6 +8,20 @@ from typing import Any, NamedTuple
 
 Span = tuple[int, int]
 
+_BLOCK = 2_000
+"""Lines of noise that differ; longer texts repeat them."""
+
+COMPLAINTS = (
+    "Three weeks and still no parcel.",
+    "It came long after the birthday that it was meant for.",
+    "I gave up waiting and bought it in a shop.",
+    "The tracking has shown the same depot since Easter.",
+    "Two of the five boxes never reached me.",
+    "By the time it was here the season was over.",
+    "Paid for express, got it when the holidays had ended.",
+)
+"""Reviews that complain about slow or missing deliveries, without a word that they share."""
+
 
 class Task(NamedTuple):
     """A question about a text."""
@@ -32,40 +46,38 @@ class _Lines(NamedTuple):
     noise: Callable[[Random], str]
 
 
-_BLOCK = 2_000
-"""Lines of noise that differ; longer texts repeat them."""
-
-
 def make(kind: str, megabytes: float) -> Task:
     """Make a task. megabytes: the length of its text, in millions of characters."""
     random = Random(f"{kind} {megabytes}")
     lines = _KINDS[kind](random)
     noise = [lines.noise(random) + "\n" for _ in range(_BLOCK)]
     planted = [line + "\n" for line in (*lines.evidence, *lines.decoys)]
-    room = megabytes * 1_000_000 - sum(map(len, planted))
-    count = max(1, int(room * _BLOCK / sum(map(len, noise))))
+    noise_chars = megabytes * 1_000_000 - sum(map(len, planted))
+    count = max(1, int(noise_chars * _BLOCK / sum(map(len, noise))))
     shuffled = random.sample(range(len(planted)), len(planted))
     indexes = [random.randrange(count + 1) for _ in planted]
     insertions = sorted(zip(indexes, shuffled, strict=True))
     pieces: list[str] = []
     spans: list[Span] = []
-    length = last = 0
+    length = last_line = 0
     for line_index, number in insertions:
-        before = _repeated(noise, last, line_index)
-        length, last = length + len(before), line_index
+        noise_before = _repeated(noise, last_line, line_index)
+        length = length + len(noise_before)
+        last_line = line_index
         if number < len(lines.evidence):
             spans.append((length, length + len(planted[number])))
-        pieces += [before, planted[number]]
+        pieces += [noise_before, planted[number]]
         length += len(planted[number])
-    pieces.append(_repeated(noise, last, count))
+    pieces.append(_repeated(noise, last_line, count))
     return Task(kind, lines.question, "".join(pieces), lines.returns, lines.answer, tuple(spans))
 
 
-def _repeated(noise: Sequence[str], first: int, after: int) -> str:
-    start, rest = first % len(noise), after - first
-    head = noise[start : start + rest]
-    whole, tail = divmod(rest - len(head), len(noise))
-    return "".join(head) + "".join(noise) * whole + "".join(noise[:tail])
+def _repeated(noise: Sequence[str], first_line: int, end_line: int) -> str:
+    start = first_line % len(noise)
+    line_count = end_line - first_line
+    head = noise[start : start + line_count]
+    repeats, tail = divmod(line_count - len(head), len(noise))
+    return "".join(head) + "".join(noise) * repeats + "".join(noise[:tail])
 
 
 def _time(random: Random) -> str:
@@ -86,18 +98,6 @@ def _needle(random: Random) -> _Lines:
     evidence = [f"{_time(random)} NOTE the code of the north vault is {code}"]
     question = "What is the code of the north vault? Answer with the code only."
     return _Lines(question, str, code, evidence, decoys, _log_line)
-
-
-COMPLAINTS = (
-    "Three weeks and still no parcel.",
-    "It came long after the birthday that it was meant for.",
-    "I gave up waiting and bought it in a shop.",
-    "The tracking has shown the same depot since Easter.",
-    "Two of the five boxes never reached me.",
-    "By the time it was here the season was over.",
-    "Paid for express, got it when the holidays had ended.",
-)
-"""Reviews that complain about slow or missing deliveries, without a word that they share."""
 
 
 def _meaning(random: Random) -> _Lines:
@@ -129,8 +129,8 @@ def _meaning(random: Random) -> _Lines:
 
 
 def _count(random: Random) -> _Lines:
-    def line(level: str, service: str, what: str) -> str:
-        return f"{_time(random)} {level} {service} {what} after {random.randint(1000, 9000)} ms"
+    def line(level: str, service: str, event: str) -> str:
+        return f"{_time(random)} {level} {service} {event} after {random.randint(1000, 9000)} ms"
 
     evidence = [line("ERROR", "billing", "timeout") for _ in range(random.randint(15, 30))]
     decoys = [
@@ -179,9 +179,9 @@ def _pairs(random: Random) -> _Lines:
     entered = random.sample(sorted(badges), 4)
     evidence = [f"{_time(random)} door archive opened with badge {badge}" for badge in entered]
     evidence += [f"badge {badge} belongs to {badges[badge]}" for badge in entered]
-    others = [badge for badge in badges if badge not in entered]
+    unused_badges = [badge for badge in badges if badge not in entered]
     decoys = [f"{_time(random)} door garage opened with badge {badge}" for badge in badges]
-    decoys += [f"badge {badge} belongs to {badges[badge]}" for badge in others]
+    decoys += [f"badge {badge} belongs to {badges[badge]}" for badge in unused_badges]
     question = "Which people have opened the door of the archive? Answer with a list of their names in alphabetical order."
     people = sorted(badges[badge] for badge in entered)
     return _Lines(question, list[str], people, evidence, decoys, _log_line)

@@ -14,6 +14,38 @@ _DATA = Path(vega_datasets.__file__).with_name("_data")
 _SEED = 7
 """For random numbers that are the same in each run."""
 
+_STATS = '''\
+def median(values):
+    """Return the median of numbers."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle]
+
+
+def spread(values):
+    """Return the largest minus the smallest."""
+    return max(values) - min(values)
+'''
+_STATS_TESTS = """\
+from stats import median, spread
+
+assert median([3, 1, 2]) == 2
+assert median([4, 1, 3, 2]) == 2.5, median([4, 1, 3, 2])
+assert spread([5, 9, 7]) == 4
+print("all tests pass")
+"""
+
+_PAIRS = '''\
+def count_pairs(values, total):
+    """Return the number of pairs of positions whose values add up to total."""
+    count = 0
+    for first in range(len(values)):
+        for second in range(first + 1, len(values)):
+            if values[first] + values[second] == total:
+                count += 1
+    return count
+'''
+
 
 @dataclass(frozen=True)
 class Task:
@@ -56,43 +88,9 @@ def _write_sales(folder: Path) -> None:
     )
 
 
-_STATS = '''\
-def median(values):
-    """Return the median of numbers."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle]
-
-
-def spread(values):
-    """Return the largest minus the smallest."""
-    return max(values) - min(values)
-'''
-_STATS_TESTS = """\
-from stats import median, spread
-
-assert median([3, 1, 2]) == 2
-assert median([4, 1, 3, 2]) == 2.5, median([4, 1, 3, 2])
-assert spread([5, 9, 7]) == 4
-print("all tests pass")
-"""
-
-
 def _write_buggy_module(folder: Path) -> None:
     (folder / "stats.py").write_text(_STATS)
     (folder / "check_stats.py").write_text(_STATS_TESTS)
-
-
-_PAIRS = '''\
-def count_pairs(values, total):
-    """Return the number of pairs of positions whose values add up to total."""
-    count = 0
-    for first in range(len(values)):
-        for second in range(first + 1, len(values)):
-            if values[first] + values[second] == total:
-                count += 1
-    return count
-'''
 
 
 def _write_slow_module(folder: Path) -> None:

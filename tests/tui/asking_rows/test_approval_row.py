@@ -30,6 +30,10 @@ from tests.tui.editor_app import (
 
 CODE = "x = 1\nx"
 
+LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
+
+RULES = ("allow: read_only", 'allow: open("x", "w")')
+
 
 def row_of(pilot: Pilot[None]) -> ApprovalRow:
     return pilot.app.query_one(ApprovalRow)
@@ -49,10 +53,10 @@ async def ask(
     request: str = "1",
     *,
     accept_keys: bool = True,
-    **more: Any,
+    **fields: Any,
 ) -> None:
     """Let code wait for approval; by default until the row accepts keys."""
-    attrs = {"turn": 1, "block": 0, "blocks": 1, "party": "claude"} | more
+    attrs = {"turn": 1, "block": 0, "blocks": 1, "party": "claude"} | fields
     app_of(pilot).fold(tags.APPROVAL, code, request=request, state="waiting", **attrs)
     await pilot.pause()
     if accept_keys:
@@ -235,10 +239,10 @@ async def test_row_explains_why_it_asks_despite_reviews_and_how_to_reach_it(
     pilot: Pilot[None],
 ) -> None:
     await write(pilot, "half")
-    what = "[b]subprocess.run[/b] does"
-    await ask(pilot, why=f"undo cannot take back what \x1b[2J{what}")
-    why = f"asks before it runs: undo cannot take back what {what}"
-    assert about(pilot) == f"{why} · f7 or a click answers"
+    effect = "[b]subprocess.run[/b] does"
+    await ask(pilot, why=f"undo cannot take back what \x1b[2J{effect}")
+    reason = f"asks before it runs: undo cannot take back what {effect}"
+    assert about(pilot) == f"{reason} · f7 or a click answers"
     label = pilot.app.query_one("#about", Static)
     await until(pilot, lambda: label.size.height == 2)
     assert "f7 or a click answers" in "".join(label.render_line(y).text for y in range(2))
@@ -366,8 +370,6 @@ async def test_bouncing_enter_after_edit_runs_nothing(pilot: Pilot[None]) -> Non
 
 # Code that the transcript does not show is read in the row before it is approved.
 
-LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
-
 
 def drawn_code(pilot: Pilot[None]) -> list[str]:
     code = pilot.app.query_one(WaitingCode)
@@ -393,7 +395,7 @@ async def test_code_visible_above_is_not_shown_twice(pilot: Pilot[None]) -> None
 async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     lines = LONG.split("\n")
-    for keys, first in (
+    for keys, top_line in (
         ((), 1),
         (("pagedown",), 13),
         (("down", "down"), 15),
@@ -404,8 +406,8 @@ async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) 
     ):
         await pilot.press(*keys)
         await pilot.pause()
-        assert drawn_code(pilot) == lines[first - 1 : first + 11]
-        assert about(pilot).startswith(f"lines {first}–{first + 11} of 60")
+        assert drawn_code(pilot) == lines[top_line - 1 : top_line + 11]
+        assert about(pilot).startswith(f"lines {top_line}–{top_line + 11} of 60")
     assert actions(pilot) == []
 
 
@@ -502,8 +504,6 @@ async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code
 
 # A rule that lets code like the waiting one run without asking.
 
-RULES = ("allow: read_only", 'allow: open("x", "w")')
-
 
 async def show_rules(pilot: Pilot[None]) -> None:
     app_of(pilot).rules = RULES
@@ -517,10 +517,10 @@ async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> No
     await show_rules(pilot)
     rules = row_of(pilot).query_one("#rules")
     assert rules.display
-    shown = str(rules.render()).splitlines()
-    assert shown[0::2] == [f"  {rule}" for rule in RULES]
-    assert "can read but not change anything" in shown[1]
-    assert "exactly this call with these arguments" in shown[3]
+    lines = str(rules.render()).splitlines()
+    assert lines[0::2] == [f"  {rule}" for rule in RULES]
+    assert "can read but not change anything" in lines[1]
+    assert "exactly this call with these arguments" in lines[3]
     assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
     assert actions(pilot) == []
     await press_later(pilot, "enter")

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.rows.code import NAMES
+from mahtab_tui.tui.rows.code import MAX_LISTED_CHANGES
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow
@@ -33,6 +33,13 @@ from tests.tui.editor_app import (
 )
 from tests.tui.search_app import RecordingControl
 from tests.tui.story import MakeApp, change, drawn, showing, story
+
+CHANGES = [
+    change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
+    change("total", "int", "5"),
+    change("[red]x[/]\n", "str", "'\x1b]0;y\x07'", "deleted"),
+]
+LEFT = [{"name": "numbers", "reason": "the generator has moved on"}]
 
 
 def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
@@ -67,7 +74,7 @@ async def ask_fan_out(pilot: Pilot[int], *records: Record, accept_keys: bool = T
 
 def accept_keys_at_once(row: FanOutRow) -> None:
     chips = row.query_one(Chips)
-    chips._clicks_from = chips._keys_from = 0.0
+    chips._accept_clicks_from = chips._accept_keys_from = 0.0
 
 
 def question(row: FanOutRow) -> str:
@@ -91,16 +98,16 @@ async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "gone",
+    "closing_record",
     [fan_out("run"), fan_out("refused"), ended("1.7", "stopped")],
     ids=["run", "refused", "stopped"],
 )
-async def test_row_closes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
+async def test_row_closes_when_the_question_does(app: MahtabApp, closing_record: Record) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot)
         row.fold([ended("1.2", "done")])
         assert row.display
-        row.fold([gone])
+        row.fold([closing_record])
         assert not row.display
         assert calls(app) == []
 
@@ -126,6 +133,16 @@ async def test_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None:
         ) in screen_text(pilot).replace(" ▌", "▌")
 
 
+async def test_answer_to_a_closed_question_does_not_answer_the_next_one(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2", calls=50))
+        row.query_one(Chips).post_message(Chips.Chosen("q1", "run", None))
+        row.fold([fan_out("refused")])
+        await pilot.pause()
+        assert calls(app) == []
+        assert "50 calls" in question(row)
+
+
 async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
@@ -138,8 +155,9 @@ async def test_second_of_two_bunched_keys_does_not_answer_the_next_question(app:
 async def test_late_key_does_not_answer_a_question_asked_after_it(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask_fan_out(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
-        first, second = Key("y", "y"), Key("y", "y")
-        app.post_message(first)
+        late_key = Key("y", "y")
+        second = Key("y", "y")
+        app.post_message(late_key)
         await until(pilot, lambda: bool(calls(app)))
         await pilot.pause()
         accept_keys_at_once(row)  # a busy machine is that slow
@@ -151,28 +169,21 @@ async def test_late_key_does_not_answer_a_question_asked_after_it(app: MahtabApp
 
 # Changes that the user keeps or undoes.
 
-CHANGES = [
-    change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
-    change("total", "int", "5"),
-    change("[red]x[/]\n", "str", "'\x1b]0;y\x07'", "deleted"),
-]
-LEFT = [{"name": "numbers", "reason": "the generator has moved on"}]
+
+def text(pilot: Pilot[Any], area: str) -> str:
+    return static_text(pilot, f"#review-{area}")
 
 
-def text(pilot: Pilot[Any], part: str) -> str:
-    return static_text(pilot, f"#review-{part}")
-
-
-def review(changes: list[dict[str, Any]], left: list[dict[str, str]]) -> dict[str, Any]:
+def review(changes: list[dict[str, Any]], not_restored: list[dict[str, str]]) -> dict[str, Any]:
     about = {"request": "1", "cells": [4], "state": "waiting", "party": "claude"}
-    return {**about, "changes": changes, "not_restored": left}
+    return {**about, "changes": changes, "not_restored": not_restored}
 
 
 async def ask_review(
-    pilot: Pilot[None], request: str = "1", *, accept_keys: bool = True, **more: Any
+    pilot: Pilot[None], request: str = "1", *, accept_keys: bool = True, **fields: Any
 ) -> None:
     """Let changes wait; by default until the row accepts keys."""
-    app_of(pilot).fold(tags.REVIEW, **review(CHANGES, LEFT) | {"request": request} | more)
+    app_of(pilot).fold(tags.REVIEW, **review(CHANGES, LEFT) | {"request": request} | fields)
     await pilot.pause()
     if accept_keys:
         wait_a_second(pilot)
@@ -227,7 +238,10 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     changes = [change(f"x{number}", "int", "1") for number in range(20_000)]
     await ask_review(pilot, changes=changes, not_restored=[])
     rows = text(pilot, "changes").split("\n")
-    assert rows[NAMES - 1 :] == [f"+ x{NAMES - 1}  int 1", f"and {20_000 - NAMES:,} more"]
+    assert rows[MAX_LISTED_CHANGES - 1 :] == [
+        f"+ x{MAX_LISTED_CHANGES - 1}  int 1",
+        f"and {20_000 - MAX_LISTED_CHANGES:,} more",
+    ]
     scroll = pilot.app.query_one("#review-scroll", VerticalScroll)
     assert scroll.size.height == SIZE[1] // 3
     assert pilot.app.query_one(ReviewRow).size.height == scroll.size.height + 2, (
@@ -245,13 +259,14 @@ async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     records = itertools.takewhile(lambda record: record.tag != tags.USAGE, story())
     app = make_app(*records, made(tags.REVIEW, "", review(CHANGES, LEFT), 1.0))
     async with showing(app, (120, 35)) as pilot:
-        session, row = app.session, app.query_one(ReviewRow)
+        session = app.session
+        row = app.query_one(ReviewRow)
         assert app.panes.prompt_row is row
         entries = app.panes.transcript.viewport.transcript.entries
         cells = [entry for entry in entries if isinstance(entry, Cell) and entry.number == 4]
         assert [cell.approval for cell in cells] == ["waiting"]
         await pilot.press("f7")
-        row.query_one(Chips)._keys_from = 0.0
+        row.query_one(Chips)._accept_keys_from = 0.0
         await pilot.press("y")
         await until(pilot, lambda: not (session.approvals.waiting or row.display))
         assert session.approvals.wait("1").action == "keep"

@@ -1,0 +1,326 @@
+"""Finds by reading which variables of the session a cell uses as they were before it ran."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mahtab_tui.worker.magic.syntax import parse_python, transform
+
+_MAX_CODE_CHARS = 20_000
+"""Longer code is not read, because code can be made to take quadratic time."""
+
+
+@dataclass(frozen=True)
+class CodeInputs:
+    """The names that a cell uses, and those that it would use through what it defines."""
+
+    names: frozenset[str]
+    """Names that the cell reads before it binds them."""
+    by_definition: Mapping[str, frozenset[str]]
+    """By the name of a function or class that the cell defines: the names that its code reads when
+    it is called."""
+
+
+_UNKNOWN = CodeInputs(frozenset(), {})
+
+
+def find_inputs(code: str) -> CodeInputs:
+    """Return the names that code reads from the namespace; none if it cannot be read.
+
+    What only shows when the code runs is not found, such as names in texts for `eval`, or those
+    that a function reads if it is called through an alias.
+    """
+    if len(code) > _MAX_CODE_CHARS:
+        return _UNKNOWN
+    tree = parse_python(transform(code))
+    if tree is None:
+        return _UNKNOWN
+    reader = _CellReader()
+    try:
+        reader.visit(tree)
+    except RecursionError:
+        return _UNKNOWN
+    return CodeInputs(frozenset(reader.names), reader.by_definition)
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_Scope = _Function | ast.ClassDef | _Comprehension
+# Each node is checked, and a tuple takes a fraction of the time of a union.
+_SCOPE_TYPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+class _CellReader(ast.NodeVisitor):
+    """Reads the statements of a cell in the order in which they run."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.by_definition: dict[str, frozenset[str]] = {}
+        self._bound: set[str] = set()
+        """Names that the statements so far have bound, whatever branch was taken."""
+        self._bound_in_order: list[str] = []
+        """The same names, the newest last."""
+        self._followed_definitions: set[str] = set()
+        """Functions and classes whose names have been read, and would be the same again."""
+        self._read_by_methods: set[str] = set()
+        """Names that the functions defined so far read; in a class, only those of its methods."""
+
+    def _read(self, names: Iterable[str]) -> None:
+        """Note that code reads names, and what functions among them read."""
+        pending_names = list(names)
+        while pending_names:
+            name = pending_names.pop()
+            if name not in self._bound:
+                self.names.add(name)
+            if name in self.by_definition and name not in self._followed_definitions:
+                self._followed_definitions.add(name)
+                pending_names += self.by_definition[name]
+
+    def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            self.visit(node)
+
+    def _visit_branches(self, *branches: Iterable[ast.AST]) -> None:
+        """Read branches of which one runs. What each of them binds is bound after them."""
+        names_by_branch: list[set[str]] = []
+        start = len(self._bound_in_order)
+        for branch in branches:
+            self._visit_all(branch)
+            names_by_branch.append(set(self._bound_in_order[start:]))
+            self._bound.difference_update(self._bound_in_order[start:])
+            del self._bound_in_order[start:]
+        if any(names_by_branch):
+            self._followed_definitions.clear()
+        for name in set.intersection(*names_by_branch):
+            self._mark_bound(name)
+
+    def _visit_optional(self, nodes: Iterable[ast.AST]) -> None:
+        """Read statements that may not run."""
+        self._visit_branches(nodes, ())
+
+    # Names
+
+    def visit_Name(self, node: ast.Name) -> None:
+        match node.ctx:
+            case ast.Load():
+                self._read([node.id])
+            case ast.Store():
+                self._bind(node.id)
+            # `del x` does the same whatever x is.
+
+    def _bind(self, name: str) -> None:
+        self._mark_bound(name)
+        self.by_definition.pop(name, None)
+
+    def _mark_bound(self, name: str) -> None:
+        if name not in self._bound:
+            self._bound.add(name)
+            self._bound_in_order.append(name)
+
+    def _define(self, name: str, read_names: frozenset[str]) -> None:
+        """Note a function or class, and the names that it reads when it is called."""
+        self._bind(name)
+        self.by_definition[name] = read_names
+        self._read_by_methods |= read_names
+        self._followed_definitions.clear()
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._bind(_imported_name(alias))
+
+    visit_ImportFrom = visit_Import
+
+    # Statements that read before they bind
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        self._visit_all(node.targets)
+        if isinstance(node.value, ast.Lambda):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    self._define(target.id, free_names(node.value))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            self.visit(node.target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            self._read([node.target.id])
+        self.visit(node.target)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self.visit(node.target)
+
+    # Statements whose parts may not run
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self._visit_branches(node.body, node.orelse)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        self._visit_optional([node.target, *node.body])
+        self._visit_optional(node.orelse)
+
+    visit_AsyncFor = visit_For
+
+    def visit_While(self, node: ast.While) -> None:
+        self.visit(node.test)
+        self._visit_optional(node.body)
+        self._visit_optional(node.orelse)
+
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
+        handlers = [[handler] for handler in node.handlers]
+        self._visit_branches([*node.body, *node.orelse], *handlers)
+        self._visit_all(node.finalbody)
+
+    visit_TryStar = visit_Try
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.visit(node.subject)
+        for case in node.cases:
+            self._visit_optional([case])
+
+    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
+        self.generic_visit(node)
+        if node.name is not None:
+            self._bind(node.name)
+
+    visit_MatchStar = visit_MatchAs
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self.generic_visit(node)
+        if node.rest is not None:
+            self._bind(node.rest)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is not None:
+            self.visit(node.type)
+        if node.name is not None:
+            self._bind(node.name)
+        self._visit_all(node.body)
+
+    # Code with names of its own
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._visit_all(_outer_nodes(node))
+        self._define(node.name, free_names(node))
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._visit_all(_outer_nodes(node))
+        # The body runs now, but the names that it binds are those of the class.
+        definitions_outside = dict(self.by_definition)
+        read_outside = self._read_by_methods
+        self._read_by_methods = set()
+        self._visit_optional(node.body)
+        read_by_methods = frozenset(self._read_by_methods)
+        self.by_definition = definitions_outside
+        self._read_by_methods = read_outside
+        self._define(node.name, read_by_methods)
+
+    def _visit_expression_scope(self, node: ast.Lambda | _Comprehension) -> None:
+        self._visit_all(_outer_nodes(node))
+        self._read(free_names(node))
+
+    visit_Lambda = _visit_expression_scope
+    visit_ListComp = _visit_expression_scope
+    visit_SetComp = _visit_expression_scope
+    visit_DictComp = _visit_expression_scope
+    visit_GeneratorExp = _visit_expression_scope
+
+
+def free_names(scope: _Scope) -> frozenset[str]:
+    """Return the names that the body of a function, class or comprehension reads from outside,
+    whatever the order of its statements."""
+    loaded: set[str] = set()
+    loaded_by_inner_scopes: set[str] = set()
+    stored = _parameters(scope)
+    global_names: set[str] = set()
+    nodes = _inner_nodes(scope)
+    while nodes:
+        node = nodes.pop()
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                loaded.add(name)
+            case ast.Name(id=name):
+                stored.add(name)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                loaded.add(name)
+            case ast.Global(names=names):
+                global_names.update(names)
+            case ast.Import() | ast.ImportFrom():
+                stored.update(map(_imported_name, node.names))
+            case ast.ExceptHandler(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                stored.add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                stored.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                stored.add(name)
+            case ast.ClassDef(name=name):
+                stored.add(name)
+        if isinstance(node, _SCOPE_TYPES):
+            loaded_by_inner_scopes |= free_names(node)
+            nodes += _outer_nodes(node)
+        else:
+            nodes += ast.iter_child_nodes(node)
+
+    local_names = stored - global_names
+    if isinstance(scope, ast.ClassDef):
+        # Methods do not see the names of their class.
+        return frozenset((loaded - local_names) | loaded_by_inner_scopes)
+    return frozenset((loaded | loaded_by_inner_scopes) - local_names)
+
+
+def _outer_nodes(scope: _Scope) -> list[ast.AST]:
+    """Return the parts that are computed where a function, class or comprehension stands, with the
+    names that are known there. Annotations are left out."""
+    if isinstance(scope, _Comprehension):
+        return [scope.generators[0].iter]
+    decorators = [] if isinstance(scope, ast.Lambda) else scope.decorator_list
+    if isinstance(scope, ast.ClassDef):
+        return [*decorators, *scope.bases, *(keyword.value for keyword in scope.keywords)]
+    keyword_defaults = [default for default in scope.args.kw_defaults if default is not None]
+    return [*decorators, *scope.args.defaults, *keyword_defaults]
+
+
+def _inner_nodes(scope: _Scope) -> list[ast.AST]:
+    """Return the parts of a function, class or comprehension that see its own names."""
+    if isinstance(scope, ast.Lambda):
+        return [scope.body]
+    if not isinstance(scope, _Comprehension):
+        return [*scope.body]
+    first, *others = scope.generators
+    values = [scope.key, scope.value] if isinstance(scope, ast.DictComp) else [scope.elt]
+    return [*values, first.target, *first.ifs, *others]
+
+
+def _parameters(scope: _Scope) -> set[str]:
+    """Return the names of a function's parameters; of others, nothing."""
+    if not isinstance(scope, _Function):
+        return set()
+    arguments = scope.args
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    parameters += [rest for rest in (arguments.vararg, arguments.kwarg) if rest is not None]
+    return {parameter.arg for parameter in parameters}
+
+
+def _imported_name(alias: ast.alias) -> str:
+    """Return the name that an import binds."""
+    return alias.asname or alias.name.partition(".")[0]

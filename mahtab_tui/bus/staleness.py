@@ -1,0 +1,375 @@
+"""Knows which results no longer hold: those of cells that have used variables that are different
+now."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mahtab_tui.bus.code_inputs import CodeInputs, find_inputs
+from mahtab_tui.bus.records import Namespace
+from mahtab_tui.bus.values import Change
+
+_MAX_NAMED = 3
+"""Inputs that a sentence names; more are counted."""
+_UNCERTAIN = ("perhaps", "restoring")
+"""Kinds of changes after which a variable may be as before."""
+_GONE = ("deleted", "absent")
+"""Kinds of changes after which a variable does not exist."""
+_NO_CELL = sys.maxsize
+"""A number after those of all cells."""
+
+
+class StaleInput(NamedTuple):
+    """A variable that a cell has used, and that has been different since."""
+
+    name: str
+    made_by: int
+    """The cell that had made it as it was used; 0 if none had."""
+    changed_by: int | None
+    """The cell that has changed or deleted it since, the first one if several have; None for an
+    undo, or a new kernel."""
+    now_made_by: int | None
+    """The cell that had made it as it was after that; None if it was gone."""
+
+    def __str__(self) -> str:
+        used = f"`{self.name}`"
+        if self.made_by:
+            used += f" from In {self.made_by}"
+        if self.changed_by is not None:
+            verb = "deleted" if self.now_made_by is None else "changed"
+            return f"{used}, {verb} by In {self.changed_by}"
+        if self.now_made_by:
+            return f"{used}, now that from In {self.now_made_by}"
+        return f"{used}, which is gone" if self.now_made_by is None else f"{used}, which is another"
+
+
+def describe_stale(inputs: Iterable[StaleInput]) -> str:
+    """Say which inputs of a cell have changed: ``uses `df` from In 4, changed by In 9``."""
+    named = list(inputs)
+    text = f"uses {'; '.join(map(str, named[:_MAX_NAMED]))}"
+    omitted_count = len(named) - _MAX_NAMED
+    return f"{text}; and {omitted_count:,} more" if omitted_count > 0 else text
+
+
+@dataclass
+class _CellUse:
+    """What a cell has used, and which of that it has changed."""
+
+    code: str
+    made_by: Mapping[str, int]
+    """By the name of an input: the cell that had made it."""
+    changed_inputs: set[str] = field(default_factory=set)
+    """Inputs that the cell has changed or deleted itself."""
+    stale: dict[str, StaleInput] = field(default_factory=dict)
+    """By the name of an input: how it is different now."""
+    last_run: int | None = None
+    """The last cell before it with the same code."""
+    next_run: int | None = None
+    """The next cell with the same code."""
+
+
+class _State(NamedTuple):
+    """A variable as it is at one time."""
+
+    maker: int | None
+    """The cell that has changed it last, 0 if none has; None if it does not exist."""
+    first_maker: int
+    """The cell that had made it anew, from which that and all changes since have come; `_NO_CELL`
+    if it does not exist."""
+
+
+@dataclass
+class _Users:
+    """The cells that have used a variable, so that a change need not review all of them."""
+
+    by_maker: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By the cell that had made the variable: those that left it as it was."""
+    changers: list[int] = field(default_factory=list)
+    """Those that have changed or deleted it themselves, in ascending order."""
+    latest_changer: int | None = None
+    """The user that has changed it last. The next change shows whether it is stale."""
+
+    def add_changer(self, cell: int, maker: int) -> None:
+        """Note that a user has changed the variable itself.
+
+        Args:
+            cell: The user.
+            maker: The cell that had made the variable as it was used.
+        """
+        self.by_maker[maker].discard(cell)
+        insort(self.changers, cell)
+
+    def remove(self, cell: int, maker: int) -> None:
+        """Forget a user; `maker` is the cell that had made the variable as it was used."""
+        self.by_maker[maker].discard(cell)
+        if cell in self.changers:
+            self.changers.remove(cell)
+        if self.latest_changer == cell:
+            self.latest_changer = None
+
+    def all_cells(self) -> set[int]:
+        """Return all users."""
+        return set(self.changers).union(*self.by_maker.values())
+
+    def affected_cells(self, before: _State, now: _State) -> set[int]:
+        """Return the users that a change of the variable may make stale, or no longer stale."""
+        start = bisect_left(self.changers, min(before.first_maker, now.first_maker))
+        end = bisect_left(self.changers, max(before.first_maker, now.first_maker))
+        cells = set(self.changers[start:end])
+        for maker in (before.maker, now.maker):
+            if maker is not None:
+                cells |= self.by_maker.get(maker, set())
+        if self.latest_changer is not None:
+            cells.add(self.latest_changer)
+        return cells
+
+
+class Staleness:
+    """Follows variables through the cells of a session.
+
+    The state of a variable is known by the cell that has made it or changed it last. A cell that
+    has changed its own input is stale only once that variable was made anew without it.
+    """
+
+    def __init__(self) -> None:
+        self._makers: dict[str, int] = {}
+        """By variable: the cell that has changed it last; 0 if none has."""
+        self._first_makers: dict[tuple[str, int], int] = {}
+        """By variable and a cell that has changed it: the cell that had made it anew, from which
+        that and all changes between have come. Left out if that is the same cell."""
+        self._definitions: dict[tuple[str, int], frozenset[str]] = {}
+        """By function and the cell that has defined it: the names that its code reads."""
+        self._uses: dict[int, _CellUse] = {}
+        self._users: defaultdict[str, _Users] = defaultdict(_Users)
+        """By variable."""
+        self._latest_run: dict[str, int] = {}
+        """By code: the cell that ran it last."""
+        self.undone_cells: set[int] = set()
+
+    def inputs_of(self, cell: int) -> tuple[StaleInput, ...]:
+        """Return the inputs of a cell that are different now."""
+        use = self._uses.get(cell)
+        return () if use is None else tuple(use.stale.values())
+
+    def made_by(self, cell: int) -> list[str]:
+        """Return the variables that are as a cell has made them."""
+        return [name for name, maker in self._makers.items() if maker == cell]
+
+    def rerun_of(self, cell: int) -> int | None:
+        """Return the next cell that has run the same code and was not undone; None if there is
+        none."""
+        use = self._uses.get(cell)
+        next_run = None if use is None else use.next_run
+        while next_run is not None and next_run in self.undone_cells:
+            next_run = self._uses[next_run].next_run
+        return next_run
+
+    def outdated_cells(self, failed_cells: Container[int]) -> list[int]:
+        """Return the cells that a rerun would bring up to date, in order: stale ones, and those
+        that use what these have made.
+
+        Args:
+            failed_cells: Cells that are not to run again.
+        """
+        outdated_cells: set[int] = set()
+        for cell, use in sorted(self._uses.items()):
+            rests_on_outdated = not outdated_cells.isdisjoint(use.made_by.values())
+            if not use.stale and not rests_on_outdated:
+                continue
+            is_excluded = cell in self.undone_cells or cell in failed_cells
+            if not is_excluded and self.rerun_of(cell) is None:
+                outdated_cells.add(cell)
+        return sorted(outdated_cells)
+
+    def start(self, cell: int, code: str) -> set[int]:
+        """Note what a cell that starts will use. Return the cells that are run again by it, if they
+        are stale."""
+        self._forget(cell)
+        inputs = find_inputs(code)
+        names = self._with_called(inputs)
+        made_by = {name: self._makers[name] for name in names if name in self._makers}
+        use = _CellUse(code, made_by)
+        self._uses[cell] = use
+        for name, maker in made_by.items():
+            self._users[name].by_maker[maker].add(cell)
+        for name, read_names in inputs.by_definition.items():
+            self._definitions[name, cell] = read_names
+
+        last_run = self._latest_run.get(code)
+        self._latest_run[code] = cell
+        # The numbers of a damaged session may not increase.
+        if last_run is None or last_run >= cell:
+            return set()
+        use.last_run = last_run
+        self._uses[last_run].next_run = cell
+        return self._stale_runs_before([cell])
+
+    def undo(self, cells: Iterable[int], *, undone: bool) -> set[int]:
+        """Note that cells were undone, or redone. Return the stale cells that these had run again.
+
+        Variables change by records of their own.
+        """
+        if undone:
+            self.undone_cells.update(cells)
+        else:
+            self.undone_cells.difference_update(cells)
+        return self._stale_runs_before(cells)
+
+    def _stale_runs_before(self, cells: Iterable[int]) -> set[int]:
+        """Return the stale cells whose rerun may have become another, because some of the cells
+        started, were undone or redone."""
+        runs_before: set[int] = set()
+        for cell in cells:
+            use = self._uses.get(cell)
+            while use is not None and use.last_run is not None and use.last_run not in runs_before:
+                runs_before.add(use.last_run)
+                # The reruns of those before it are the same as before, unless it was undone.
+                is_passed = use.last_run in self.undone_cells
+                use = self._uses[use.last_run] if is_passed else None
+        return {run for run in runs_before if self._uses[run].stale}
+
+    def _forget(self, cell: int) -> None:
+        """Forget an earlier cell of the same number, which a damaged session may have."""
+        use = self._uses.pop(cell, None)
+        if use is None:
+            return
+        for name, maker in use.made_by.items():
+            self._users[name].remove(cell, maker)
+        if self._latest_run.get(use.code) == cell:
+            del self._latest_run[use.code]
+        if use.last_run is not None:
+            self._uses[use.last_run].next_run = None
+        if use.next_run is not None:
+            self._uses[use.next_run].last_run = None
+        self.undone_cells.discard(cell)
+
+    def _with_called(self, inputs: CodeInputs) -> set[str]:
+        """Return names with those that the functions among them read."""
+        names: set[str] = set()
+        pending_names = set(inputs.names)
+        while pending_names:
+            name = pending_names.pop()
+            if name not in names:
+                names.add(name)
+                maker = self._makers.get(name, -1)
+                pending_names |= self._definitions.get((name, maker), frozenset())
+        return names
+
+    def fold(self, record: Namespace) -> set[int]:
+        """Note changes of variables. Return the cells whose staleness has changed."""
+        if record.fresh:
+            return self._restart(record.changes)
+        if record.restored or not record.cell:
+            return self._restore(record.cell or 0, record.changes)
+        return self._change(record.cell, record.changes)
+
+    def _change(self, cell: int, changes: Iterable[Change]) -> set[int]:
+        """Note what a cell has changed."""
+        changed_cells: set[int] = set()
+        use = self._uses.get(cell)
+        for change in changes:
+            name = change.name
+            if change.change in _UNCERTAIN:
+                continue
+            before = self._state(name)
+            is_input = use is not None and name in use.made_by
+            if change.change in _GONE:
+                self._makers.pop(name, None)
+            else:
+                is_built_on = is_input and before.maker is not None
+                if is_built_on:
+                    self._first_makers[name, cell] = before.first_maker
+                self._makers[name] = cell
+                if change.change == "changed" and before.maker is not None:
+                    self._keep_definition(name, before.maker, cell)
+            if use is not None and is_input and name not in use.changed_inputs:
+                use.changed_inputs.add(name)
+                self._users[name].add_changer(cell, use.made_by[name])
+            changed_cells |= self._review(name, before, cell)
+            if is_input:
+                self._users[name].latest_changer = cell
+        return changed_cells
+
+    def _keep_definition(self, name: str, maker_before: int, cell: int) -> None:
+        """Note that a function or class has the same code after a cell has changed it in place."""
+        read_names = self._definitions.get((name, maker_before))
+        if read_names is not None:
+            self._definitions.setdefault((name, cell), read_names)
+
+    def _restore(self, cell: int, changes: Iterable[Change]) -> set[int]:
+        """Note that variables are again as a cell had made them; 0 if none had."""
+        makers = {change.name: None if change.change in _GONE else cell for change in changes}
+        return self._set_makers(makers)
+
+    def _restart(self, changes: Iterable[Change]) -> set[int]:
+        """Note that a new kernel has only these variables, which no cell has made."""
+        makers: dict[str, int | None] = dict.fromkeys(self._makers)
+        makers |= {change.name: 0 for change in changes}
+        return self._set_makers(makers)
+
+    def _set_makers(self, makers: Mapping[str, int | None]) -> set[int]:
+        """Note that variables are as cells had made them, for an undo or in a new kernel.
+
+        Args:
+            makers: By variable: the cell, 0 if none had made it; None if it is gone.
+        """
+        changed_cells: set[int] = set()
+        for name, maker in makers.items():
+            state_before = self._state(name)
+            if maker is None:
+                self._makers.pop(name, None)
+            else:
+                self._makers[name] = maker
+            changed_cells |= self._review(name, state_before, None)
+        return changed_cells
+
+    def _state(self, name: str) -> _State:
+        maker = self._makers.get(name)
+        if maker is None:
+            return _State(None, _NO_CELL)
+        return _State(maker, self._first_makers.get((name, maker), maker))
+
+    def _review(self, name: str, before: _State, changed_by: int | None) -> set[int]:
+        """Decide anew which cells that have used a variable are stale.
+
+        Args:
+            name: The variable, which has changed.
+            before: The variable before that.
+            changed_by: The cell that has changed it; None for an undo or a new kernel.
+
+        Returns:
+            The cells whose staleness has changed.
+        """
+        users = self._users.get(name)
+        if users is None:
+            return set()
+        now = self._state(name)
+        if changed_by is None:
+            # All stale cells are described anew.
+            cells = users.all_cells()
+        else:
+            cells = users.affected_cells(before, now) - {changed_by}
+        users.latest_changer = None
+
+        changed_cells: set[int] = set()
+        for cell in cells:
+            use = self._uses[cell]
+            if _is_as_used(name, now, cell, use):
+                if use.stale.pop(name, None) is not None:
+                    changed_cells.add(cell)
+            elif name not in use.stale or changed_by is None:
+                use.stale[name] = StaleInput(name, use.made_by[name], changed_by, now.maker)
+                changed_cells.add(cell)
+        return changed_cells
+
+
+def _is_as_used(name: str, now: _State, cell: int, use: _CellUse) -> bool:
+    """Return whether a variable is as a cell had used it, but for the cell's own changes."""
+    if name in use.changed_inputs:
+        return now.first_maker <= cell
+    return now.maker == use.made_by[name]

@@ -1,0 +1,162 @@
+"""Values that kernels make, records contain, and screens display."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Literal, NamedTuple, cast
+
+from mahtab_tui.bus.marks import WORD, Name, Word
+
+Mode = Literal["python", "ask"]
+"""Whether an input of the user is code or a question."""
+VariableKind = Literal["data", "module", "function", "class"]
+ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted", "restoring", "absent"]
+CHANGE_SIGNS: Mapping[str, str] = {
+    "added": "+",
+    "rebound": "~",
+    "changed": "~",
+    "perhaps": "?",
+    "deleted": "−",
+}
+"""What stands before a changed variable in text, by kind of change."""
+
+
+class Status(StrEnum):
+    """How a cell has ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    """It raised an exception."""
+    INTERRUPTED = "interrupted"
+    KILLED = "killed"
+    """Its kernel was killed on purpose."""
+    DIED = "died"
+    """Its kernel ended by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable as its metadata describes it."""
+
+    name: Name
+    type: Name
+    summary: str
+    """One line: `10,000 × 5`, `18.4 M chars`, `42`."""
+    kind: Annotated[VariableKind, WORD]
+    size: int = 0
+    """Bytes of a large array, table or text; 0 for others."""
+
+    @property
+    def underscored(self) -> bool:
+        """Whether its name says that it is not meant for others."""
+        return self.name.startswith("_")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to a variable."""
+
+    name: Name
+    change: Annotated[ChangeKind, WORD]
+    """``rebound``: to another object. ``changed``: in place. ``perhaps``: comparing it would take
+    too long. For names from an earlier kernel: ``restoring``, or ``absent``, where the summary says
+    why."""
+    variable: Variable | None
+    """The variable after the change; None if it was deleted."""
+    before: Variable | None = None
+    """The variable before the change; None if it is new or was not described."""
+    columns: str = ""
+    """What changed of a table's columns and index, or a dict's keys: ``+ column `z` ``, or
+    ``column `date`: str → datetime64[us]``. Empty for other changes."""
+
+    @property
+    def described(self) -> Variable:
+        """The variable; if it was deleted, as it was before. Its type is empty if that is
+        unknown."""
+        return self.variable or self.before or Variable(self.name, "", "", "data")
+
+    @property
+    def old_description(self) -> Variable | None:
+        """The variable as it was before, if it is described differently now."""
+        variable = self.variable
+        before = self.before
+        if variable is None or before is None:
+            return None
+        is_same = (before.type, before.summary) == (variable.type, variable.summary)
+        return None if is_same else before
+
+
+class StoredChange(NamedTuple):
+    """A change as it is written in sessions and in JSON. Fields that are None are left out.
+
+    The type, summary, kind and size are those of the variable; if it was deleted, as it was before.
+    """
+
+    name: Name
+    change: Word
+    type: Name | None = None
+    summary: str | None = None
+    kind: Word | None = None
+    was_type: Name | None = None
+    """The previous type, if it or the summary is different now."""
+    was: str | None = None
+    """The previous summary, if it or the type is different now."""
+    columns: str | None = None
+    size: int | None = None
+    """In bytes."""
+
+    @classmethod
+    def from_change(cls, change: Change) -> StoredChange:
+        """Return a change as it is written."""
+        stored = cls(change.name, change.change, columns=change.columns or None)
+        variable = change.variable or change.before
+        if variable is not None:
+            stored = stored._replace(
+                type=variable.type,
+                summary=variable.summary,
+                kind=variable.kind,
+                size=variable.size or None,
+            )
+        before = change.old_description
+        if before is not None:
+            stored = stored._replace(was_type=before.type, was=before.summary)
+        return stored
+
+    def as_change(self) -> Change:
+        """Return the change. A newer version may have written it, with words that are not in
+        `ChangeKind` or `VariableKind`."""
+        kind = cast(VariableKind, self.kind or "data")
+        variable: Variable | None = None
+        before: Variable | None = None
+        if self.type is not None:
+            variable = Variable(self.name, self.type, self.summary or "", kind, self.size or 0)
+        if self.was_type is not None:
+            before = Variable(self.name, self.was_type, self.was or "", kind)
+        # The fields of a deleted variable describe what it was.
+        if self.change == "deleted":
+            before = variable
+            variable = None
+        return Change(
+            self.name, cast(ChangeKind, self.change), variable, before, self.columns or ""
+        )
+
+
+class NotRestored(NamedTuple):
+    """Something that an undo could not restore."""
+
+    name: Name
+    """The variable; empty if it is something else."""
+    reason: str
+
+
+class TracebackFrame(NamedTuple):
+    """A line of a traceback that names a place in a file. It is written as a list."""
+
+    file: str
+    """``In [3]`` for a cell."""
+    line: int
+    function: str
+    row: int
+    """The line of the output that names it, counted from its end; 0 if unknown."""

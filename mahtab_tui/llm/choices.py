@@ -1,0 +1,102 @@
+"""The models that a user can choose from, and the default model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.local_servers import find_servers, first_model
+from mahtab_tui.llm.names import SERVICES, full_name
+from mahtab_tui.llm.providers import check_model
+from mahtab_tui.system import find_program, start_thread
+
+if TYPE_CHECKING:
+    from mahtab_tui.settings.model import Settings
+
+_MODEL_LIST_TIMEOUT_S = 1.0
+"""Seconds in which a server must answer to be listed for the user."""
+_CLAUDE_MODELS = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
+"""Models of the ``claude`` program; the first one is its own default."""
+
+
+def default_model() -> str:
+    """Return ``claude`` if the CLI is on the PATH; else the first model of a server; else
+    ``demo``. Waits for servers."""
+    if find_program("claude"):
+        return "claude"
+    return first_model() or "demo"
+
+
+def chosen_model(settings: Settings) -> Future[str]:
+    """Return the full name of the session's first model: that of the settings, or the default. The
+    future is done at once, unless servers must be asked."""
+    model_name: Future[str] = Future()
+    if settings.model or find_program("claude"):
+        model_name.set_result(full_name(settings.model or "claude", settings.provider))
+    else:
+        start_thread("models", lambda: model_name.set_result(first_model() or "demo"))
+    return model_name
+
+
+class ModelChoice(NamedTuple):
+    """A model that the user may choose."""
+
+    spec: str
+    """The full name, or a provider with a colon if a model's name must follow."""
+    about: str
+    """What it is for or where it comes from, as a clause."""
+    problem: str = ""
+    """A sentence saying why it cannot be used; empty if it can."""
+
+    @property
+    def is_provider(self) -> bool:
+        return self.spec.endswith(":")
+
+
+def offered_models(
+    chosen: Iterable[tuple[str, str]], used_names: Iterable[str], access: Mapping[str, Any]
+) -> list[ModelChoice]:
+    """List the models that can be offered without network access, each once.
+
+    Args:
+        chosen: full names of the models in the settings, with what each is for.
+        used_names: full names of those used before.
+        access: addresses, keys and options of providers, as for `check_model`.
+    """
+    # Without the program, one row is enough to say that it is missing.
+    claude_models = _CLAUDE_MODELS if find_program("claude") else _CLAUDE_MODELS[:1]
+    offers = list(chosen)
+    offers += [(spec, "used before") for spec in used_names]
+    offers += [(spec, "the claude program, with your login") for spec in claude_models]
+    for provider in (*SERVICES, "ollama"):
+        offers.append((f"{provider}:", "type a model's name after it"))
+    offers.append(("demo", "offline, canned rules"))
+
+    choices: dict[str, ModelChoice] = {}
+    for spec, about in offers:
+        if spec not in choices:
+            choices[spec] = ModelChoice(spec, about, availability_problem(spec, access))
+    return list(choices.values())
+
+
+def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
+    """Return why a model cannot be used, as a sentence, without asking its service; empty if
+    nothing speaks against it."""
+    # A provider is checked with any model's name.
+    checked_spec = f"{spec}NAME" if spec.endswith(":") else spec
+    try:
+        check_model(checked_spec, **access)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+def server_models() -> list[ModelChoice]:
+    """List the models of the servers that answer; of a server without models, its provider."""
+    return [
+        ModelChoice(spec, f"at {server.address}")
+        for server in find_servers(_MODEL_LIST_TIMEOUT_S)
+        for spec in server.specs or (f"{server.provider}:",)
+    ]

@@ -1,0 +1,73 @@
+"""Estimates of what the calls of a search take, before they are made."""
+
+from __future__ import annotations
+
+import math
+
+from mahtab_tui.llm.ledger import Amount
+
+_CHARS_PER_TOKEN = 4
+_ASSUMED_ANSWER_TOKENS = 600
+"""Assumed length of an answer before there has been one."""
+_COST_MARGIN = 2.0
+"""By how much a call may be more expensive than those before it."""
+
+
+def estimate_tokens(chars: int) -> int:
+    """Estimate how many tokens a text has, before a model has counted."""
+    return math.ceil(chars / _CHARS_PER_TOKEN)
+
+
+class Estimates:
+    """What calls of one model take, estimated from its prices and from its calls so far."""
+
+    def __init__(self, usd_per_token: tuple[float, float]) -> None:
+        """usd_per_token: US dollars for a token read and a token written."""
+        usd_per_read, usd_per_written = usd_per_token
+        self._usd_per_read = usd_per_read
+        """US dollars for a token read."""
+        self._output_weight = usd_per_written / usd_per_read if usd_per_read else 1.0
+        """How many tokens read cost as much as one written."""
+        self._call_count = 0
+        self._written_tokens = 0
+        self._max_written_tokens = 0
+        self._usd = 0.0
+        """US dollars that these calls took."""
+        self._weighted_tokens = 0.0
+        """Tokens of the calls that had a price, as if all had been read."""
+        self._max_rate = 0.0
+        """The highest price of a weighted token in US dollars."""
+
+    def add_call(self, read_tokens: int, written_tokens: int, usd: float | None) -> None:
+        """Take the usage of a call into account. usd: None if its price is unknown."""
+        self._call_count += 1
+        self._written_tokens += written_tokens
+        self._max_written_tokens = max(self._max_written_tokens, written_tokens)
+        if usd is not None:
+            weighted_tokens = read_tokens + self._output_weight * written_tokens
+            self._usd += usd
+            self._weighted_tokens += weighted_tokens
+            self._max_rate = max(self._max_rate, usd / max(1.0, weighted_tokens))
+
+    def estimate(self, chars: int, calls: int = 1) -> Amount:
+        """Estimate what calls take that read so many characters together."""
+        read_tokens = estimate_tokens(chars)
+        answer_tokens = _ASSUMED_ANSWER_TOKENS
+        if self._call_count:
+            answer_tokens = self._written_tokens // self._call_count
+        written_tokens = calls * answer_tokens
+
+        rate = self._usd_per_read
+        if self._weighted_tokens:
+            rate = self._usd / self._weighted_tokens
+        usd = (read_tokens + self._output_weight * written_tokens) * rate
+        return Amount(calls, read_tokens + written_tokens, usd)
+
+    def max_usd(self, chars: int, usd_left: float) -> float:
+        """Return the US dollars that a call may cost at most. Few calls prove little, so each
+        allows for two more at a time."""
+        if not self._call_count:
+            return math.inf
+        weighted_tokens = estimate_tokens(chars) + self._output_weight * self._max_written_tokens
+        max_known_usd = weighted_tokens * self._max_rate
+        return max(_COST_MARGIN * max_known_usd, usd_left / (2 * self._call_count))

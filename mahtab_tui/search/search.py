@@ -1,0 +1,447 @@
+"""Runs searches on a thread of their own, for callers on any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.usage import UsageStats
+from mahtab_tui.llm.ledger import Ledger
+from mahtab_tui.llm.sampling import Sampling
+from mahtab_tui.sandbox.base import Sandboxes, SearchedText, TextSpan
+from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.search.chosen_models import ChosenModels, GetOptions, ModelSpec
+from mahtab_tui.search.conversation import Model
+from mahtab_tui.search.engine import Engine
+from mahtab_tui.search.limits import SearchLimits
+from mahtab_tui.search.logs import SessionLog
+from mahtab_tui.search.nodes import EndState, NodeOutcome
+from mahtab_tui.search.requests import SearchTools, ToolRunner
+from mahtab_tui.search.tree import Emit, Events
+from mahtab_tui.system import wait_for_result
+from mahtab_tui.worker.rlm.answers import Result, SearchUsage
+from mahtab_tui.worker.rlm.contexts import read_context
+
+Asking = Literal["ask", "run", "refuse"]
+"""What happens before a large fan-out: the user is asked (see `Search.answer`), it runs, or it is
+refused."""
+
+MAX_TREES = 8
+"""Maximum number of searches whose texts are kept in memory."""
+MAX_TREE_BYTES = 300_000_000
+"""Maximum bytes of their texts together; the newest tree is always kept."""
+_CLOSE_TIMEOUT_S = 5.0
+"""Seconds for everything to end when a `Search` is closed, and as long for its thread."""
+_STOP_TIMEOUT_S = 0.5
+"""Seconds that a cancelled caller waits for the last events."""
+
+
+class SearchAnswer(NamedTuple):
+    """The answer of a search, and how it came about."""
+
+    text: str
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
+    tree: str
+    """Id of the search; empty if the wait for it was cancelled."""
+    usage: UsageStats
+    """Usage of the tree, including that of its earlier queries."""
+    duration: float
+    """In seconds."""
+    spans: Sequence[TextSpan] = ()
+    """Places of the text on which the answer rests."""
+    why: str = ""
+    """A sentence saying why it is partial, or how the text was searched."""
+    log: SessionLog | None = None
+
+    def as_result(self, *, raw: bool = False) -> Result:
+        """Return the answer as code gets it. raw: whether control characters stay in its text."""
+        usage = SearchUsage(self.usage.calls, self.usage.tokens, self.usage.cost, self.duration)
+        is_partial = self.state == "partial"
+        text = self.text if raw else plain(self.text)
+        return Result(text, is_partial, self.why, usage, tuple(self.spans), self.packed)
+
+    def packed(self) -> bytes:
+        """Return the search's log for storing; empty if there is none."""
+        return b"" if self.log is None else self.log.packed()
+
+
+class CancelToken:
+    """Lets another thread cancel a caller's wait for a search."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._future: Future[SearchAnswer] | None = None
+        self._stopped = False
+
+    def attach(self, future: Future[SearchAnswer]) -> None:
+        """Set the future that `stop` cancels; it is cancelled at once after a `stop`."""
+        with self._lock:
+            self._future = future
+            if self._stopped:
+                future.cancel()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            if self._future is not None:
+                self._future.cancel()
+
+
+class Search:
+    """Runs searches, for callers on any thread."""
+
+    def __init__(
+        self,
+        emit: Emit,
+        open_sandboxes: Callable[[], Sandboxes] = open_sandboxes,
+        *,
+        model_options: GetOptions = dict,
+        ledger: Ledger | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        """Start the search's thread.
+
+        Args:
+            emit: called with every event on the search's thread; must return quickly.
+            open_sandboxes: called there before the first search.
+            model_options: returns the arguments for `get_llm`.
+            ledger: the session's, which limits what models use; by default without a limit.
+            secrets: masked in what models get.
+        """
+        self._emit = emit
+        self._ledger = ledger or Ledger()
+        self._secrets = secrets or Secrets()
+        self._open_sandboxes = open_sandboxes
+        self._sandboxes: Sandboxes | None = None
+        self._models = ChosenModels(model_options, self._secrets, self._notice)
+        self._trees: dict[str, Engine] = {}
+        self._questions: dict[str, asyncio.Future[bool]] = {}
+        """Fan-outs that wait for the user's answer, by request."""
+        self.closed = False
+        self._process_id = os.getpid()
+        """A fork of this process has a copy of this object, but not its thread."""
+        self._entering = threading.Lock()
+        """Held while a caller registers, so that `close` sees every caller."""
+        self._callers: set[Future[SearchAnswer]] = set()
+        """The searches that callers wait for."""
+        self._background: set[asyncio.Task[None]] = set()
+        """Trees that are being closed. A loop keeps no tasks alive by itself."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
+        self._thread.start()
+
+    def run(
+        self,
+        query: str,
+        context: Any,
+        *,
+        model: ModelSpec,
+        sub_model: ModelSpec | None = None,
+        limits: SearchLimits | None = None,
+        asking: Asking = "ask",
+        about: Mapping[str, Any] | None = None,
+        tree: str | None = None,
+        sampling: Sampling | None = None,
+        access: Mapping[str, str] | None = None,
+        tools: ToolRunner | None = None,
+        by_code: bool = False,
+        emit: Emit | None = None,
+        caller: CancelToken | None = None,
+    ) -> SearchAnswer:
+        """Answer a query over a `SearchedText` or any context.
+
+        Args:
+            query: the question.
+            context: a `SearchedText`, or anything that `read_context` takes.
+            model: the model of the whole search.
+            sub_model: the model of its sub-calls; by default the same.
+            limits: limits of the search.
+            asking: what happens before a large fan-out.
+            about: attributes for the search's first event.
+            tree: id of the search; by default a new one.
+            sampling: `temperature`, `top_p` and `seed`, as far as they are set.
+            access: `address` and `api_key` of the model's service.
+            tools: functions that the model's code may call.
+            by_code: whether a short text is searched by code, too.
+            emit: called with each event instead of the function given to the constructor.
+            caller: lets another thread cancel the wait.
+
+        Raises:
+            ContextError: The context is not supported.
+            ModelError: A model is not available or does not take an option.
+            SandboxError: There is no sandbox.
+            ValueError: The query is empty.
+        """
+        if not query.strip():
+            raise ValueError("The query is empty.")
+        if not isinstance(context, SearchedText):
+            contents = read_context(context)
+            for notice in contents.notices:
+                self._notice("warning", notice)
+            context = SearchedText.of(contents)
+
+        tree_id = tree or uuid.uuid4().hex[:8]
+        search_limits = limits or SearchLimits()
+        log = SessionLog()
+
+        async def run_search() -> SearchAnswer:
+            root_model, part_model = self._models.get_both(
+                model, sub_model or model, search_limits, sampling or {}, access or {}
+            )
+            if self._sandboxes is None:
+                self._sandboxes = self._open_sandboxes()
+            engine = Engine(
+                events=Events(tree_id, partial(emit_to_all, [log.add, emit or self._emit])),
+                limits=search_limits,
+                model=root_model,
+                sub_model=part_model,
+                session_ledger=self._ledger,
+                sandboxes=self._sandboxes,
+                consent=partial(self._get_consent, asking),
+                tools=None if tools is None else SearchTools(tools),
+                by_code=by_code,
+                log=log,
+            )
+            self._trees[tree_id] = engine
+            return await self._run(engine, engine.run(query, context, about or {}))
+
+        return self._wait(run_search(), caller)
+
+    def run_again(
+        self,
+        tree: str,
+        query: str,
+        about: Mapping[str, Any] | None = None,
+        caller: CancelToken | None = None,
+    ) -> SearchAnswer:
+        """Answer another query over a tree's text, with its models and within its limits.
+
+        Raises:
+            ValueError: The tree is no longer in memory.
+        """
+
+        async def run_search() -> SearchAnswer:
+            engine = self._trees.get(tree)
+            if engine is None:
+                raise ValueError("The search is no longer in memory.")
+            return await self._run(engine, engine.run_again(query, about or {}))
+
+        return self._wait(run_search(), caller)
+
+    def _wait(
+        self, searching: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
+    ) -> SearchAnswer:
+        """Run a search on the search's thread, and wait for its answer.
+
+        Args:
+            searching: the coroutine of the search.
+            caller: lets another thread cancel the wait.
+
+        Raises:
+            RuntimeError: This process is a fork of the one that made the `Search`.
+            Exception: The search's error.
+        """
+        if self._process_id != os.getpid():
+            searching.close()
+            raise RuntimeError(
+                "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
+            )
+        has_ended = threading.Event()
+
+        async def run() -> SearchAnswer:
+            try:
+                return await searching
+            finally:
+                has_ended.set()
+
+        stopped = SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
+        # A caller that registers before `close` is cancelled by it; a later one is not admitted.
+        with self._entering:
+            if self.closed:
+                searching.close()
+                return stopped
+            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            self._callers.add(future)
+        if caller is not None:
+            caller.attach(future)
+        try:
+            return wait_for_result(future)
+        except CancelledError:  # by `CancelToken.stop` or `close`
+            if not self.closed:
+                has_ended.wait(_STOP_TIMEOUT_S)
+            return stopped
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                has_ended.wait(_STOP_TIMEOUT_S)
+            raise
+        finally:
+            self._callers.discard(future)
+
+    def stop(self, tree: str, node: str) -> None:
+        """Stop a node and its sub-calls; nothing if it has ended."""
+
+        def stop() -> None:
+            engine = self._trees.get(tree)
+            if engine is not None:
+                engine.stop(node)
+
+        self._call_later(stop)
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        """Return a part of a search's text, in characters; None if it is no longer in memory."""
+        engine = self._trees.get(tree)
+        return None if engine is None else engine.text(start, end)
+
+    def answer(self, request: str, run: bool) -> None:
+        """Answer the question about a large fan-out. run: whether the user allows it."""
+
+        def answer() -> None:
+            question = self._questions.get(request)
+            if question is not None and not question.done():
+                question.set_result(run)
+
+        self._call_later(answer)
+
+    def close(self) -> None:
+        """Stop all trees, and end the sandboxes and the processes of models. Callers get a
+        `stopped` answer. In a fork, this does nothing."""
+        if self._process_id != os.getpid():
+            return
+        with self._entering:
+            if self.closed:
+                return
+            self.closed = True
+        # A task whose code cannot be stopped keeps the thread and its loop: a task that is
+        # destroyed before its end would raise errors wherever its memory is collected.
+        have_tasks_ended = asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        if have_tasks_ended:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_CLOSE_TIMEOUT_S)
+            if not self._thread.is_alive():
+                self._loop.close()
+        for caller in list(self._callers):
+            caller.cancel()
+
+    def _notice(self, level: str, text: str) -> None:
+        self._emit(Notice(text, level=level, time=time.time()))
+
+    async def _run(self, engine: Engine, running: Coroutine[Any, Any, NodeOutcome]) -> SearchAnswer:
+        """Wait for a root's outcome, and return it as an answer.
+
+        Args:
+            engine: the tree of the root.
+            running: `Engine.run` or `Engine.run_again`.
+        """
+        start_time = time.monotonic()
+        try:
+            outcome = await running
+        finally:
+            await self._close_old_trees()
+        return SearchAnswer(
+            text=outcome.text,
+            state=outcome.state,
+            tree=engine.events.tree,
+            usage=engine.calls.ledger.total,
+            duration=time.monotonic() - start_time,
+            spans=outcome.evidence,
+            why=outcome.reason or engine.strategy_note,
+            log=engine.log,
+        )
+
+    async def _close_old_trees(self) -> None:
+        """Close the oldest finished trees while there are too many, or their texts are too large."""
+        while len(self._trees) > 1:
+            text_bytes = sum(engine.text_bytes for engine in self._trees.values())
+            if len(self._trees) <= MAX_TREES and text_bytes <= MAX_TREE_BYTES:
+                return
+            finished = (tree for tree, engine in self._trees.items() if not engine.running())
+            oldest = next(finished, None)
+            if oldest is None:
+                return
+            await self._trees.pop(oldest).close()
+
+    def forget(self, tree: str) -> None:
+        """Close a tree without waiting, and the models that no other tree uses."""
+
+        async def close(engine: Engine, unused_models: Set[Model]) -> None:
+            await engine.close()
+            for model in unused_models:
+                with contextlib.suppress(RuntimeError):  # the interpreter is ending
+                    await asyncio.to_thread(model.close)
+
+        def forget() -> None:
+            engine = self._trees.pop(tree, None)
+            if engine is None:
+                return
+            used_models = {model for other in self._trees.values() for model in other.models}
+            unused_models = engine.models - used_models
+            self._models.forget(unused_models)
+            closing = self._loop.create_task(close(engine, unused_models))
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)
+
+        self._call_later(forget)
+
+    async def _get_consent(self, asking: Asking, request: str) -> bool:
+        """Return whether a large fan-out may run; the user's answer comes by `answer`."""
+        if asking != "ask":
+            return asking == "run"
+        question: asyncio.Future[bool] = self._loop.create_future()
+        self._questions[request] = question
+        try:
+            return await question
+        finally:
+            del self._questions[request]
+
+    async def _close(self) -> bool:
+        """Close everything. Returns whether every task has ended."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await asyncio.gather(*self._background, return_exceptions=True)
+                for engine in self._trees.values():
+                    await engine.close()
+                if self._sandboxes is not None:
+                    await self._sandboxes.close()
+                await asyncio.to_thread(self._models.close)
+                await asyncio.sleep(0)  # some things close in the loop's next iteration
+
+        other_tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in other_tasks:
+            task.cancel()
+        if not other_tasks:
+            return True
+        _, pending_tasks = await asyncio.wait(other_tasks, timeout=_STOP_TIMEOUT_S)
+        return not pending_tasks
+
+    def _call_later(self, action: Callable[[], None]) -> None:
+        """Call an action on the search's thread, without waiting."""
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(action)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task only."""
+    while True:
+        try:
+            return loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            continue
+
+
+def emit_to_all(subscribers: list[Emit], record: Record) -> None:
+    """Pass a record to each subscriber. A subscriber may change the list."""
+    for emit in list(subscribers):
+        emit(record)

@@ -1,0 +1,185 @@
+"""Stops what runs, and leaves the screen without losing something unasked."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+    from mahtab_tui.tui.main_screen import Panes
+    from mahtab_tui.tui.navigation import Navigation
+    from mahtab_tui.tui.terminal_app import TerminalApp
+    from mahtab_tui.tui.widgets.question_rows import LeaveRow
+
+SECOND_STOP_S = 2.0
+"""Within this time, a second stop offers to kill the kernel."""
+KILL_OFFER_DELAY_S = 0.4
+"""After a stop, the user is told how to kill a cell that still runs."""
+STOP_KEY = "ctrl+s"
+"""Stops the cell instead of detaching it."""
+KEY_REPEAT_S = 0.3
+"""Within this time, the same key counts as held down."""
+
+
+class Interrupter:
+    """Stops what runs, and offers to kill a kernel that does not stop."""
+
+    def __init__(self, app: TerminalApp[int], session: Session, navigation: Navigation) -> None:
+        self._app = app
+        self._navigation = navigation
+        self._session = session
+        self._last_stop = 0.0
+
+    def stop(self) -> None:
+        since_last_stop_s = time.monotonic() - self._last_stop
+        if self._session.cells.running and since_last_stop_s < SECOND_STOP_S:
+            self.ask_to_kill()
+            return
+        stopped = self._session.stop()
+        if stopped is not None:
+            self._last_stop = time.monotonic()
+            if stopped == "cell":
+                self._app.set_timer(KILL_OFFER_DELAY_S, self._offer_kill)
+
+    def ask_to_kill(self) -> None:
+        question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
+        kill = self._session.kernel_control.kill
+        self._navigation.confirm(question, kill, yes="Kill", no="Wait")
+
+    def _offer_kill(self) -> None:
+        if self._session.cells.running:
+            self._last_stop = time.monotonic()
+            self._app.notify(
+                "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
+                "warning",
+            )
+
+
+class QuitFlow:
+    """Asks once before quitting would lose something; the next key answers."""
+
+    def __init__(
+        self,
+        app: TerminalApp[int],
+        session: Session,
+        panes: Panes,
+        navigation: Navigation,
+        *,
+        keeps_namespace: bool,
+        forget_draft: Callable[[], None] = lambda: None,
+    ) -> None:
+        """
+        Args:
+            app: the application to leave.
+            session: what runs there, and may be lost.
+            panes: what the user would lose in them.
+            navigation: asks before another session is opened.
+            keeps_namespace: whether the variables are saved with the session.
+            forget_draft: called when the user leaves.
+        """
+        self._app = app
+        self._forget_draft = forget_draft
+        self._session = session
+        self._panes = panes
+        self._navigation = navigation
+        self._keeps_namespace = keeps_namespace
+        self._last_press = -math.inf
+        self._answers_question = False
+        """Whether this key answers the question."""
+        self.row: LeaveRow | None = None
+
+    def leave(self) -> None:
+        """Leave, or first ask whether to lose something; the second call leaves."""
+        now = time.monotonic()
+        is_repeat = now - self._last_press < KEY_REPEAT_S
+        self._last_press = now
+        is_confirmed = (self._answers_question or self.row is not None) and not is_repeat
+        unsaved_items = [] if is_confirmed else self._unsaved_items()
+        can_detach = self._cell_can_detach()
+        if is_confirmed or not (unsaved_items or can_detach):
+            self._exit()
+        elif self.row is None:
+            from mahtab_tui.tui.widgets.question_rows import LeaveRow
+
+            self.row = LeaveRow(unsaved_items, can_detach, self._quit_key())
+            self._app.screen.mount(self.row)
+
+    def _quit_key(self) -> str:
+        for active in self._app.active_bindings.values():
+            if active.binding.id == "quit":
+                return self._app.get_key_display(active.binding)
+        return "The same key"
+
+    def switch_to(self, session: str) -> None:
+        """Ask whether to leave this session for another one."""
+
+        def switch() -> None:
+            self._app.next_session = session
+            self._exit()
+
+        question = (
+            f"Switch to session {session}? This session is saved, and /sessions returns to it."
+        )
+        if self._cell_can_detach():
+            question += " The running cell continues."
+        unsaved_items = self._unsaved_items()
+        if unsaved_items:
+            question += f" You would lose {', '.join(unsaved_items)}."
+        self._navigation.confirm(question, switch, yes="Switch", no="Stay")
+
+    def quit_from_cell(self) -> None:
+        if self._session.agent.in_turn:
+            self.leave()
+        else:
+            self._app.exit(0)
+
+    def answer_key(self, key: str = "") -> bool:
+        """Close the question; return whether the key must do nothing else."""
+        self._answers_question = self.row is not None
+        if self.row is not None:
+            self.row.remove()
+            self.row = None
+        if self._answers_question and key == STOP_KEY and self._cell_can_detach():
+            self._app.exit(0)
+            return True
+        return self._answers_question and key == "escape"
+
+    def _exit(self) -> None:
+        self._forget_draft()
+        self._app.leaves_kernel = self._cell_can_detach()
+        self._app.exit(0)
+
+    def _cell_can_detach(self) -> bool:
+        return self._session.cells.running and self._session.kernel.can_detach
+
+    def _unsaved_items(self) -> list[str]:
+        session = self._session
+        items = []
+        if session.cells.running and not self._cell_can_detach():
+            items.append("the running cell")
+        if session.agent.in_turn:
+            items.append("the unfinished answer")
+        queued_count = self._panes.queued
+        if queued_count:
+            noun = "input" if queued_count == 1 else "inputs"
+            items.append(f"{queued_count:,} queued {noun}")
+        if session.notebook is not None and session.notebook.unsaved:
+            items.append(f"the unsaved changes of {session.notebook.label}")
+        if self._panes.editor.text.strip():
+            items.append("the text in the editor")
+        unsaved_count = self._unsaved_variable_count()
+        if unsaved_count:
+            noun = "name" if unsaved_count == 1 else "names"
+            items.append(f"{unsaved_count:,} {noun} of the namespace")
+        return items
+
+    def _unsaved_variable_count(self) -> int:
+        if self._keeps_namespace:
+            return 0
+        created_count = self._panes.namespace.variables.created_count
+        if not created_count:
+            return 0
+        return self._session.namespace_store.count_unsaved(created_count)

@@ -1,0 +1,264 @@
+"""The pane that lists the variables, and acts on them."""
+
+from __future__ import annotations
+
+import keyword
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.events import Click, Key, Resize
+from textual.strip import Strip
+
+from mahtab_tui.tui.commands.declarations import VARIABLE_COMMANDS, bindings
+from mahtab_tui.tui.messages import (
+    AskToRename,
+    AskToRun,
+    MarkPrivate,
+    OpenVariable,
+    RebuildVariable,
+    RunCode,
+)
+from mahtab_tui.tui.namespace.variables import SORTS, VariableRow, VariableRows
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, plain_strip
+from mahtab_tui.tui.theme import BOLD
+from mahtab_tui.tui.workers import Fetcher
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
+    from mahtab_tui.session import Session
+
+PREVIEW_WIDTH = 140
+"""From this width of the screen, the free part of the pane previews a variable."""
+_MIN_PREVIEW_LINES = 5
+"""With fewer free lines there is no preview."""
+PREVIEW_DELAY_S = 0.1
+_SESSION_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
+
+
+class NamespacePane(RowsView, can_focus=True):
+    """Lists the variables; keys filter them, open them and change them."""
+
+    BINDINGS = bindings(VARIABLE_COMMANDS, *CURSOR_KEYS, ("ctrl+s", "sort"), ("ctrl+t", "specials"))
+
+    head = 2
+
+    def __init__(self, session: Session | None = None, *, id: str | None = None) -> None:
+        """session: has the variables; None if the list is read-only."""
+        self._session = session
+        self.variables = VariableRows(opens=session is not None)
+        super().__init__(self.variables, id=id)
+        self.set_reactive(NamespacePane.cursor, 0)
+        self.filtering = False
+        self._fetcher = Fetcher(self)
+        self._preview: tuple[str, list[str]] = "", []
+        """The previewed variable, and lines of its value."""
+
+    def fold(self, records: Sequence[Record]) -> None:
+        if self.variables.fold(records):
+            self._show_rows()
+
+    def _refresh_rows(self) -> None:
+        self.variables.arrange()
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        self.cursor = max(0, min(self.cursor, len(self.variables.visible) - 1))
+        self.refresh_view()
+        self._fetch_preview()
+
+    def watch_cursor(self) -> None:
+        self._fetch_preview()
+
+    def on_resize(self, event: Resize) -> None:
+        super().on_resize(event)
+        self._fetch_preview()
+
+    def _fetch_preview(self) -> None:
+        session = self._session
+        if session is None or not self.is_attached:
+            return
+        height = self.size.height - self.head - len(self.variables) - 2
+        if self.app.size.width < PREVIEW_WIDTH or height < _MIN_PREVIEW_LINES:
+            self._show_preview(("", []))
+            return
+        row = self._row_at_cursor
+        if row is None:
+            return
+        name = row.name
+        width = self.width - 2
+
+        def read() -> tuple[str, list[str]]:
+            from mahtab_tui.tui.namespace.preview import read_preview
+
+            return name, read_preview(session.open_inspector(), name, height, width)
+
+        def clear(_: str) -> None:
+            self._show_preview(("", []))
+
+        self._fetcher.ask("preview", read, self._show_preview, clear, pause=PREVIEW_DELAY_S)
+
+    def _show_preview(self, preview: tuple[str, list[str]]) -> None:
+        self._preview = preview
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        line = y - self.head - len(self.variables) - 1
+        row = self._row_at_cursor
+        name, lines = self._preview
+        if line < 0 or self._laid_out is None or row is None or row.name != name:
+            return super().render_line(y)
+        _, palette = self._laid_out
+        preview = [(row.label, palette.muted + BOLD)]
+        preview += [(text, palette.muted) for text in lines]
+        base = self.visual_style.rich_style
+        return plain_strip(Row(preview[line : line + 1]), self.margin, self.width, base)
+
+    def head_row(self, y: int) -> Row:
+        if y == 0:
+            return self.variables.title(self.filtering, self.has_focus)
+        return self.variables.column_titles()
+
+    @property
+    def marked_row(self) -> int:
+        if self.variables.visible:
+            return super().marked_row
+        return -1
+
+    def action_filter(self) -> None:
+        self.filtering = True
+        self.refresh()
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        is_letter = character is not None and (character.isalnum() or character == "_")
+        return self.filtering and is_letter
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "escape" and (self.filtering or self.variables.filter):
+            self.filtering = False
+            self._filter("")
+        elif event.key == "backspace" and self.filtering:
+            self._filter(self.variables.filter[:-1])
+        elif self.check_consume_key(event.key, event.character):
+            self._filter(f"{self.variables.filter}{event.character}")
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_blur(self) -> None:
+        self.filtering = False
+        super().on_blur()
+
+    def _filter(self, text: str) -> None:
+        self.variables.filter = text
+        self._refresh_rows()
+        if text:
+            # Watched variables stay at the top, even if they do not match.
+            matches = [row.matches(text) for row in self.variables.visible]
+            self.go_to(matches.index(True) if True in matches else 0)
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self._session is None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if self._is_read_only and action in _SESSION_ACTIONS:
+            return False
+        return super().check_action(action, parameters)
+
+    def on_click(self, event: Click) -> None:
+        row = self.row_at(event.y)
+        if event.y == 1:
+            self.action_sort()
+        elif row is not None and self.variables.visible:
+            self.go_to(row)
+            self.action_open()
+
+    @property
+    def _row_at_cursor(self) -> VariableRow | None:
+        """The row at the cursor, unless its variable was not restored."""
+        if not self.variables.visible:
+            return None
+        row = self.variables.visible[self.cursor]
+        return row if row.name in self.variables else None
+
+    def action_open(self) -> None:
+        if self._is_read_only or not self.variables.visible:
+            return
+        row = self.variables.visible[self.cursor]
+        if row.name in self.variables:
+            self.post_message(OpenVariable(row.name))
+        elif row.change == "absent":
+            reason = f"{row.label} was not restored: {row.summary}."
+            self.post_message(RebuildVariable(row.name, reason))
+
+    def action_rename(self) -> None:
+        if (row := self._row_at_cursor) is not None and not self._is_read_only:
+            self.post_message(AskToRename(row.name, row.label))
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a variable, unless that would replace another one."""
+        if new_name == name:
+            return
+        # Python normalizes names in the same way.
+        normalized_name = unicodedata.normalize("NFKC", new_name)
+        if not _is_name(new_name):
+            problem = f"{new_name} is not a valid variable name."
+            self.app.notify(problem, severity="warning")
+        elif normalized_name in self.variables:
+            problem = f"There is already a variable {new_name}; nothing was renamed."
+            self.app.notify(problem, severity="warning")
+        else:
+            # Before the value has the new name, so that no model sees it.
+            if name in self.variables.private:
+                self.post_message(MarkPrivate(normalized_name, True))
+            old_expression = _variable_expression(name)
+            self.post_message(RunCode(f"{new_name} = {old_expression}; del {old_expression}"))
+
+    def action_mark_private(self) -> None:
+        if (row := self._row_at_cursor) is not None and not self._is_read_only:
+            is_private = row.name in self.variables.private
+            self.post_message(MarkPrivate(row.name, not is_private))
+
+    def action_delete(self) -> None:
+        row = self._row_at_cursor
+        if row is None or self._is_read_only:
+            return
+        question = f"Delete the variable {row.label}?"
+        question += " Its value is lost if nothing else holds it."
+        code = f"del {_variable_expression(row.name)}"
+        self.post_message(AskToRun(question, code, yes="Delete", no="Keep"))
+
+    def action_copy_name(self) -> None:
+        from mahtab_tui.tui.external import copy
+
+        if (row := self._row_at_cursor) is not None:
+            copy(self.app, row.label)
+
+    def action_watch_variable(self) -> None:
+        if (row := self._row_at_cursor) is not None:
+            self.variables.watched ^= {row.name}
+            self._refresh_rows()
+            if row in self.variables.visible:
+                self.go_to(self.variables.visible.index(row))
+
+    def action_sort(self) -> None:
+        sorts = list(SORTS)
+        next_index = (sorts.index(self.variables.sort) + 1) % len(sorts)
+        self.variables.sort = sorts[next_index]
+        self._refresh_rows()
+
+    def action_specials(self) -> None:
+        self.variables.specials = not self.variables.specials
+        self._refresh_rows()
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _variable_expression(name: str) -> str:
+    if _is_name(name):
+        return name
+    return f"globals()[{name!r}]"

@@ -1,0 +1,216 @@
+"""Which lines of all searches are visible, and which of them is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mahtab_tui.search.tree import FanOut, SearchNode, Tree, Trees
+from mahtab_tui.tui.rows.row import Row, RowsView, Span
+from mahtab_tui.tui.search.call_lines import COLUMN_HEADINGS, CallDrawing, CallLine, LineKey
+from mahtab_tui.tui.theme import BOLD, Palette
+
+MAX_SEPARATE_PARTS = 12
+"""A fan-out with more parts is drawn as one line."""
+_MIN_WIDTH = 10
+
+
+class TreeBranchMarks(NamedTuple):
+    """How the tree's structure is drawn before a line."""
+
+    own: str
+    below: str
+    """Before the lines of what is below it."""
+
+
+_BRANCH = TreeBranchMarks("├ ", "│ ")
+_LAST_BRANCH = TreeBranchMarks("└ ", "  ")
+
+
+class CallTree:
+    """The visible lines of all trees, and the cursor. Finished nodes are collapsed."""
+
+    drawing: CallDrawing
+    """Set by `lay_out`, before anything is drawn."""
+
+    def __init__(self, trees: Trees, clock: Callable[[], float]) -> None:
+        self.lines: list[CallLine] = []
+        self.focused = False
+        self._trees = trees
+        self._clock = clock
+        self._structure = -1
+        """The trees' count of changes to their structure when the lines were made."""
+        self._cursor: LineKey | None = None
+        self._rows_by_key: dict[LineKey, int] = {}
+        """Where the lines are that can be chosen."""
+        self._open_by_key: dict[LineKey, bool] = {}
+        """What the user has expanded or collapsed; for all others, a default holds."""
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        """Set the width of the pane in columns, and its colours."""
+        line_width = max(_MIN_WIDTH, width - 2 * RowsView.margin)
+        self.drawing = CallDrawing(line_width, palette)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> Row:
+        return Row(self.drawing.spans(self.lines[index], self._clock()))
+
+    def title(self) -> Row:
+        palette = self.drawing.palette
+        style = palette.person + BOLD if self.focused else palette.muted
+        spans: list[Span] = [("RECURSION", style)]
+        if len(self._trees) > 1:
+            spans.append((f"  {len(self._trees):,} searches", palette.muted))
+        headings = self.drawing.columns(COLUMN_HEADINGS)
+        remaining_width = self.drawing.width - sum(len(text) for text, _ in spans)
+        if self.lines and remaining_width > len(headings):
+            spans.append((headings.rjust(remaining_width), palette.muted))
+        return Row(spans)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the trees have other lines than when these were made."""
+        return self._trees.structure != self._structure
+
+    def arrange(self) -> None:
+        """Make the lines; the cursor of a line that is gone moves to the nearest one."""
+        old_cursor = self.cursor
+        self._structure = self._trees.structure
+        self.lines = self._make_lines()
+        self._rows_by_key = {}
+        for row, line in enumerate(self.lines):
+            if line.can_be_chosen:
+                self._rows_by_key[line.key] = row
+        if self._cursor is not None and self._cursor not in self._rows_by_key:
+            self.go_near(old_cursor)
+
+    def set_open(self, line: CallLine, open: bool) -> None:
+        self._cursor = line.key
+        if line.open is not None:
+            self._open_by_key[line.key] = open
+
+    def _make_lines(self) -> list[CallLine]:
+        lines: list[CallLine] = []
+        for index, tree in enumerate(self._trees):
+            if tree.root is None:
+                continue
+            # Collapsed trees follow each other without a gap.
+            if lines and lines[-1].kind != "root":
+                lines.append(CallLine("gap", tree, tree.root))
+            is_newest = index == 0
+            lines += self._tree_lines(tree, tree.root, is_newest=is_newest)
+        return lines
+
+    def _tree_lines(self, tree: Tree, root: SearchNode, *, is_newest: bool) -> Iterator[CallLine]:
+        is_open = self._open_by_key.get((tree.id, root.id), is_newest or not tree.finished)
+        yield CallLine("root", tree, root, open=is_open)
+        if not is_open:
+            return
+        yield CallLine("totals", tree, root)
+        if root.finished:
+            yield CallLine("answer", tree, root)
+        yield from self._lines_below(tree, root, "")
+        for additional_root in tree.roots[1:]:
+            yield from self._node_lines(tree, additional_root, "", is_last=True)
+
+    def _lines_below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
+        # A large fan-out stands for its parts, where the first of them would be.
+        items: dict[str, SearchNode | FanOut] = {}
+        for child in node.children:
+            batch = child.batch
+            if batch is None or batch.of <= MAX_SEPARATE_PARTS:
+                items[child.id] = child
+            else:
+                items.setdefault(f"/{batch.id}", batch)
+        # A fan-out that waits for the user has no children yet.
+        for batch in node.batches.values():
+            if batch.asks and not batch.slots:
+                items[f"/{batch.id}"] = batch
+
+        last_index = len(items) - 1
+        for index, item in enumerate(items.values()):
+            is_last = index == last_index
+            if isinstance(item, SearchNode):
+                yield from self._node_lines(tree, item, prefix, is_last=is_last)
+            else:
+                yield from self._batch_lines(tree, node, item, prefix, is_last=is_last)
+
+    def _node_lines(
+        self, tree: Tree, node: SearchNode, prefix: str, *, is_last: bool
+    ) -> Iterator[CallLine]:
+        is_open = None
+        if node.children or node.batches:
+            is_at_work = not node.finished or bool(node.alive)
+            is_open = self._open_by_key.get((tree.id, node.id), is_at_work)
+        branch = _LAST_BRANCH if is_last else _BRANCH
+        yield CallLine("node", tree, node, prefix + branch.own, open=is_open)
+        if is_open:
+            yield from self._lines_below(tree, node, prefix + branch.below)
+
+    def _batch_lines(
+        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, is_last: bool
+    ) -> Iterator[CallLine]:
+        is_open = None
+        if batch.slots:
+            is_open = self._open_by_key.get((tree.id, f"{node.id}/{batch.id}"), False)
+        branch = _LAST_BRANCH if is_last else _BRANCH
+        yield CallLine("batch", tree, node, prefix + branch.own, batch, open=is_open)
+        if not is_open:
+            return
+        last_slot = max(batch.slots)
+        for slot, part in sorted(batch.slots.items()):
+            is_last_part = slot == last_slot
+            yield from self._node_lines(tree, part, prefix + branch.below, is_last=is_last_part)
+
+    @property
+    def cursor(self) -> int:
+        """The index of the chosen line; 0 if there is none."""
+        if self._cursor is None:
+            return 0
+        return self._rows_by_key.get(self._cursor, 0)
+
+    @property
+    def line(self) -> CallLine | None:
+        """The line at the cursor; None if there are no lines."""
+        if self.lines:
+            return self.lines[self.cursor]
+        return None
+
+    def choose(self, key: LineKey) -> None:
+        self._cursor = key
+
+    def step(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) line that can be chosen."""
+        end = len(self.lines) if step > 0 else -1
+        for row in range(self.cursor + step, end, step):
+            if self.lines[row].can_be_chosen:
+                self._cursor = self.lines[row].key
+                return
+
+    def go_near(self, target_row: int) -> None:
+        """Go to the line nearest to a row that can be chosen."""
+        if self._rows_by_key:
+            row = min(self._rows_by_key.values(), key=lambda row: abs(row - target_row))
+            self._cursor = self.lines[row].key
+
+    def go_to_parent(self) -> None:
+        """Go to the node above the chosen line; from a part of a fan-out, to the fan-out's line."""
+        line = self.line
+        if line is None:
+            return
+        if line.kind == "batch":
+            self.choose((line.tree.id, line.node.id))
+            return
+        parent = line.node.parent
+        if parent is None:
+            return
+
+        parent_key = (line.tree.id, parent.id)
+        batch = line.node.batch
+        if batch is not None:
+            batch_key = (line.tree.id, f"{parent.id}/{batch.id}")
+            if batch_key in self._rows_by_key:
+                parent_key = batch_key
+        self.choose(parent_key)

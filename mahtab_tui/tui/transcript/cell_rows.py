@@ -1,0 +1,234 @@
+"""Draws a cell: a header, its code, output, and the changes that it made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+
+from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.staleness import describe_stale
+from mahtab_tui.bus.values import CHANGE_SIGNS
+from mahtab_tui.tui.editor.pasting import is_prose
+from mahtab_tui.tui.rows.code import CodeRows, describe_change
+from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
+from mahtab_tui.tui.theme import Palette
+from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES, OutputRows, remark
+from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
+
+MAX_DISPLAY_CHARS = 50_000
+"""Of tables and Markdown texts that are drawn in one frame."""
+MAX_CHANGES = 12
+CHANGES_INDENT = "  "
+EXPLAIN_HINT = "Alt+X asks the model about this error"
+ASK_HINT = "F2 asks the model"
+# The time of a running cell is shown only after this time, so that short cells do not flicker.
+MIN_RUNNING_TIME_S = 0.3
+
+
+def folded_code(code: str) -> str:
+    """Return code, or its first lines if it is too long for a cell that has run."""
+    lines = code.split("\n")
+    if len(lines) <= FOLD_ABOVE_LINES:
+        return code
+    return "\n".join(lines[:FOLDED_HEAD_LINES])
+
+
+class CellRows:
+    """The rows of a cell: a header, its code, output, and the changes that it made."""
+
+    def __init__(
+        self, cell: Cell, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
+    ) -> None:
+        self._cell = cell
+        self._space = space
+        self._width = width
+        self._palette = palette
+        self._bar = palette.author_style(cell.person, cell.agent_index)
+        self._code = CodeRows(width, palette, self._bar)
+        self._output = OutputRows(cell.output, width, palette, space)
+        self._late_output: OutputRows | None = None
+        self._parts: list[Rows] = []
+        self._height = 0
+
+    def update(self) -> None:
+        cell = self._cell
+        code = cell.code.strip("\n")
+        has_run = cell.number is not None and not cell.approval
+        visible_code = folded_code(code) if has_run else code
+        self._code.update(visible_code)
+        self._parts = [self._code]
+        hidden_line_count = code.count("\n", len(visible_code))
+        if hidden_line_count:
+            note = (f"… {hidden_line_count:,} lines", self._palette.muted)
+            self._parts.append([Row([note], self._bar, fill=self._palette.surface)])
+
+        blank = [Row()]
+        if len(cell.output):
+            self._output.update(MAX_DISPLAY_CHARS)
+            self._parts += [blank, self._output]
+        if cell.offers_explanation and not cell.undone:
+            offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
+            self._parts.append([remark(offer, self._palette)])
+        if cell.changes:
+            self._parts += [blank, list(self._changes())]
+        has_result = len(cell.output) > 0 or len(cell.changes) > 0
+        if cell.stale_inputs and has_result and not cell.undone:
+            self._parts.append(self._stale_rows())
+
+        if cell.late_output is not None:
+            if self._late_output is None:
+                self._late_output = OutputRows(
+                    cell.late_output, self._width, self._palette, self._space
+                )
+            self._late_output.update(MAX_DISPLAY_CHARS)
+            self._parts += [blank, [remark("later", self._palette)], self._late_output]
+        self._height = 1 + sum(len(part) for part in self._parts)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing left for a further `update`."""
+        outputs = (self._output, self._late_output)
+        return all(output is None or output.is_complete for output in outputs)
+
+    def __len__(self) -> int:
+        return self._height
+
+    @property
+    def reading_start(self) -> int | None:
+        """The row with which reading the output should begin, if that is not its end."""
+        if self._cell.late_output is not None:
+            return None
+        output_row = self._output.reading_start
+        if output_row is None:
+            return None
+        # Below the header, the code and a blank row.
+        parts_above = self._parts[: self._parts.index(self._output)]
+        return 1 + sum(len(part) for part in parts_above) + output_row
+
+    def __getitem__(self, index: int) -> Row:
+        # The header is made when it is drawn, because a running cell's time changes.
+        if index == 0:
+            return self._header()
+        index -= 1
+        for part in self._parts:
+            if index < len(part):
+                return part[index]
+            index -= len(part)
+        raise IndexError(index)
+
+    def _changes(self) -> Iterator[Row]:
+        palette = self._palette
+        styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
+        line: list[Span] = [(CHANGES_INDENT, palette.text)]
+
+        def add(*spans: Span) -> None:
+            # Non-breaking spaces keep a name and its description together, if a row can hold them.
+            fits = sum(cell_len(text) for text, _ in spans) <= self._width - len(CHANGES_INDENT)
+            for text, style in spans:
+                line.append((text.replace(" ", "\xa0") if fits else text, style))
+            line.append(("   ", palette.text))
+
+        certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
+        for change in certain_first[:MAX_CHANGES]:
+            sign = CHANGE_SIGNS.get(change.change, "~")
+            name = " ".join(plain(change.name).split())
+            description = ""
+            if sign != "−":
+                description = f" {describe_change(change)}".replace("\n", " ").rstrip()
+            add((f"{sign} ", styles[sign]), (name, styles[sign]), (description, palette.muted))
+        hidden_count = len(self._cell.changes) - MAX_CHANGES
+        if hidden_count > 0:
+            add((f"and {hidden_count:,} more", palette.muted))
+        for row in paragraph(line, self._width, palette.hairline, indent=CHANGES_INDENT):
+            spans = [(text.replace("\xa0", " "), style) for text, style in row.spans]
+            yield row._replace(spans=spans)
+
+    def _stale_rows(self) -> list[Row]:
+        line = f"stale: {one_line(describe_stale(self._cell.stale_inputs))}"
+        if self._cell.rerun_number is not None:
+            line += f"; run again as In {self._cell.rerun_number}"
+        spans = [(CHANGES_INDENT + line, self._palette.muted)]
+        return list(paragraph(spans, self._width, self._palette.hairline, indent=CHANGES_INDENT))
+
+    def _header(self) -> Row:
+        """Draw `In 3 · you · step 2   waits for you`, and the state and time at the right edge."""
+        muted = self._palette.muted
+        spans: list[Span] = []
+        for fact in self._facts():
+            if spans:
+                spans.append((" · ", muted))
+            spans.append(fact)
+
+        cell = self._cell
+        if cell.approval == "waiting":
+            spans += [("   ", muted), ("waits for you", self._palette.moon)]
+        elif cell.approval:
+            outcome = cell.approval
+            if cell.reason:
+                outcome += f": {plain(cell.reason)}".replace("\n", " ")
+            spans += [("   ", muted), (outcome, muted)]
+        return Row(spans, self._bar, right=self._right())
+
+    def _facts(self) -> Iterator[Span]:
+        """Yield the name of the cell, who wrote it, and of what it is part."""
+        cell = self._cell
+        palette = self._palette
+        if cell.number is not None:
+            yield f"In {cell.number}", self._bar
+        elif cell.cell_number is not None:
+            yield f"Cell {cell.cell_number}", self._bar
+        else:
+            yield "code", self._bar
+        yield plain(cell.author), palette.muted
+
+        if cell.cell_number is not None and cell.number is not None:
+            yield f"cell {cell.cell_number} of the notebook", palette.muted
+        if cell.plan_part:
+            yield f"plan step {cell.plan_part}", palette.muted
+        elif cell.step:
+            yield f"step {cell.step + 1}", palette.muted
+        if cell.edited:
+            yield "edited by you", palette.person
+        # Its number among the blocks of an answer matters until it runs.
+        if cell.part and cell.number is None:
+            is_waiting = cell.approval == "waiting"
+            yield cell.part, palette.moon if is_waiting else palette.muted
+
+    def _right(self) -> list[Span]:
+        """Return the state and the time of the cell, which stand at the right edge."""
+        cell = self._cell
+        palette = self._palette
+        if cell.started is not None:
+            elapsed_s = time.time() - cell.started
+            if elapsed_s < MIN_RUNNING_TIME_S:
+                return []
+            return [("● ", palette.moon), (duration(elapsed_s), palette.muted)]
+        if cell.cell_number is not None and cell.number is None:
+            if cell.ran_as is None:
+                return [("not run", palette.muted)]
+            return [(f"ran as In {cell.ran_as}", palette.muted)]
+        spans: list[Span] = []
+        if cell.status == "interrupted":
+            spans.append(("■ interrupted", palette.moon))
+        elif cell.status not in ("", "ok"):
+            spans.append((f"✗ {plain(cell.status)}", palette.bad))
+        if cell.duration is not None:
+            if spans:
+                spans.append(("  ", palette.muted))
+            spans.append((duration(cell.duration), palette.muted))
+        return spans
+
+
+def duration(seconds: float) -> str:
+    """Format `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    if seconds < 0.005:
+        return "<0.01 s"
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, remaining_seconds = divmod(int(seconds), 60)
+    return f"{minutes:,} min {remaining_seconds:02} s"

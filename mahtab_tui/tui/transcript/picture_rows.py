@@ -1,0 +1,99 @@
+"""The rows and the size of the pictures of an output."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from mahtab_tui.bus.output import DisplayLine, OutputBuffer
+from mahtab_tui.tui.charts import has_chart
+from mahtab_tui.tui.pictures import HEADER_CHARS, SizedPicture, open_picture
+from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.theme import Palette
+
+MAX_PICTURE_COLUMNS = 100
+MAX_PICTURE_ROWS = 24
+MIN_CHART_ROWS = 8
+"""Of a figure that is drawn for the cells, even on a low screen."""
+MIN_CELL_PIXELS = 8
+"""Pixels across a cell, so that small pictures stay small."""
+MAX_PICTURE_PIXELS = 12_000_000
+
+
+class PictureSpace(NamedTuple):
+    """What the terminal has for pictures."""
+
+    height: int = MAX_PICTURE_ROWS
+    """Rows up to which a picture can be seen whole."""
+    draws_charts: bool = True
+    """Whether figures are drawn for the cells, because the terminal has no graphics."""
+
+
+DEFAULT_SPACE = PictureSpace()
+
+
+def picture_rows(
+    display: DisplayLine, width: int, space: PictureSpace, palette: Palette
+) -> list[Row] | None:
+    """Return the rows of a picture; None if it cannot be drawn."""
+    if display.unreadable:
+        return None
+    try:
+        header = open_picture(display.data[:HEADER_CHARS], MAX_PICTURE_PIXELS)
+    except Exception:
+        # Pillow may raise anything for broken files.
+        return None
+
+    is_chart = space.draws_charts and has_chart(header)
+    fit = chart_size_in_cells if is_chart else size_in_cells
+    columns, rows = fit(*header.size, width, space.height)
+    picture = SizedPicture(
+        key=picture_key(display),
+        columns=columns,
+        rows=rows,
+        pixels=lambda: open_picture(display.data, MAX_PICTURE_PIXELS),
+        chart_palette=palette if is_chart else None,
+    )
+    return [Row(picture=(picture, index), soft=index > 0) for index in range(rows)]
+
+
+def picture_key(display: DisplayLine) -> Hashable:
+    return len(display.data), hash(display.data)
+
+
+def mark_unreadable(output: OutputBuffer, picture: SizedPicture) -> bool:
+    """Draw the text of a picture instead from now on. Return whether it is in the output."""
+    displays = (line for line in output if isinstance(line, DisplayLine))
+    unreadable_lines = [line for line in displays if picture_key(line) == picture.key]
+    for line in unreadable_lines:
+        line.unreadable = True
+    return bool(unreadable_lines)
+
+
+def size_in_cells(
+    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
+) -> tuple[int, int]:
+    """Return columns and rows; a cell is twice as high as wide.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        available_width: In cells.
+        max_rows: In cells.
+    """
+    scale = min(
+        1 / MIN_CELL_PIXELS,
+        min(available_width, MAX_PICTURE_COLUMNS) / width,
+        2 * min(MAX_PICTURE_ROWS, max_rows) / height,
+    )
+    return max(1, round(width * scale)), max(1, round(height * scale / 2))
+
+
+def chart_size_in_cells(
+    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
+) -> tuple[int, int]:
+    """Return columns and rows of a figure, which is drawn for the cells, so that it can be as wide
+    as possible. The arguments are those of `size_in_cells`."""
+    columns = max(1, min(available_width, MAX_PICTURE_COLUMNS))
+    rows = round(columns * height / width / 2)
+    return columns, max(MIN_CHART_ROWS, min(rows, MAX_PICTURE_ROWS, max_rows))

@@ -1,0 +1,1 @@
+"""Running cells: their code, their environment, what they print, and their errors."""

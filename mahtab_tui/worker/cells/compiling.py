@@ -1,0 +1,135 @@
+"""Compiles code for cells and magics: statements, and a last expression whose value is shown."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import linecache
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
+from typing import Any, Callable
+
+from ..values.objects import ATOMS, address_of
+
+CO_COROUTINE = 0x80
+FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
+
+_PLAIN = (
+    *(ast.Module, ast.Expr, ast.Assign, ast.Pass),
+    *(ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp),
+    *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
+)
+
+
+class NotCompiledError(Exception):
+    """The cause says why."""
+
+
+def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes. (`ast.walk` imports something that a cell may have replaced.)"""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def cache_source(source: str, filename: str) -> None:
+    if type(linecache.cache) is not dict:  # a cell has replaced it
+        linecache.cache = {}
+    lines = [line + "\n" for line in source.split("\n")]
+    linecache.cache[filename] = len(source), None, lines, filename
+
+
+def compile_parts(
+    tree: ast.Module, filename: str, flags: int, shows_value: bool = True
+) -> tuple[CodeType, CodeType | None]:
+    """Compile the statements and, separately, the last expression whose value is shown."""
+    last_statement = None
+    if shows_value and tree.body:
+        last_statement = tree.body[-1]
+    if not isinstance(last_statement, ast.Expr):
+        return compile(tree, filename, "exec", flags, dont_inherit=True), None
+    first = ast.Module(tree.body[:-1], tree.type_ignores)
+    body = compile(first, filename, "exec", flags, dont_inherit=True)
+    flags |= body.co_flags & FUTURES
+    return body, compile(
+        ast.Expression(last_statement.value), filename, "eval", flags, dont_inherit=True
+    )
+
+
+def compile_callable(
+    source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]
+) -> Callable[[], Any]:
+    """Return a function that runs code and returns its last value. Raises `SyntaxError`."""
+    cache_source(source, filename)
+    tree = ast.parse(source.strip("\n"), filename)
+    parts = compile_parts(tree, filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+    def run() -> Any:
+        value = None
+        for code in filter(None, parts):
+            value = eval(code, namespace)
+            if code.co_flags & CO_COROUTINE:
+                value = await_(value)
+        return value
+
+    return run
+
+
+def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
+    """Return whether a cell can change more than which plain values its names refer to."""
+    for node in walk_tree(tree):
+        if isinstance(node, ast.Name):
+            default = None
+            if isinstance(node.ctx, ast.Load):
+                default = namespace
+            if address_of(type(namespace.get(node.id, default))) not in ATOMS:
+                return True  # replacing an object may end it
+        elif not isinstance(node, _PLAIN):
+            return True
+    return False
+
+
+def names_in(codes: Sequence[CodeType], namespace: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names in code, those in functions of these names, and so on."""
+    names_found: dict[str, None] = {}
+    pending = [name for code in codes for name in _names(code)]
+    while pending:
+        name = pending.pop()
+        if name in names_found:
+            continue
+        names_found[name] = None
+        value = namespace.get(name)
+        if type(value) is FunctionType and value.__globals__ is namespace:
+            pending += _names(value.__code__)
+    return tuple(names_found)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _names(constant)
+
+
+def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
+    """Return the names that a cell binds at its top level."""
+    names: set[str] = set()
+    pending: list[ast.AST] = list(ast.iter_child_nodes(tree))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.comprehension):  # its target is local to it
+            pending.extend((node.iter, *node.ifs))
+            continue
+        if isinstance(node, ast.Name):
+            names.update([node.id] if isinstance(node.ctx, ast.Store) else [])
+        elif isinstance(node, ast.alias):
+            names.update([node.asname or node.name.split(".")[0]] if imports else [])
+        else:
+            # A definition, except … as name, case … as name, case [*name], case {**name}
+            field_names = (getattr(node, field, None) for field in ("name", "rest"))
+            names.update(name for name in field_names if isinstance(name, str))
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            pending.extend(ast.iter_child_nodes(node))
+    return frozenset(names)

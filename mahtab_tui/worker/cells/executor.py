@@ -1,0 +1,387 @@
+"""Runs one cell in a namespace."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..link.interrupts import Interrupts
+from ..magic import syntax
+from ..stdlib import own_module
+from ..tools.text_tools import forget_short_texts, text_form
+from .attribution import CellAttribution
+from .awaiting import EventLoop
+from .capture import shorten
+from .compiling import CO_COROUTINE, FUTURES, NotCompiledError, cache_source, compile_parts
+from .environment import CellExit
+from .tracebacks import Traceback, TracebackRow, cell_filename, describe_safely, syntax_error
+from .tracker import NamespaceTracker, merge_changes
+
+if TYPE_CHECKING:
+    from ..guard.lost_state import StateRecorder
+    from ..undo.history import UndoHistory
+
+
+MAX_SENT_CHARS = 4_000_000
+"""Characters to send of a value's or a traceback's head and of its tail."""
+
+MAX_CELL_DEPTH = 3
+"""A cell, and nested ones two levels deep."""
+
+_PLAIN = frozenset(
+    (
+        *(int, float, complex, bool, str, bytes, bytearray),
+        *(list, tuple, dict, set, frozenset, range, type),
+    )
+)
+
+Piece = tuple[str, str]
+
+
+class Compiled(NamedTuple):
+    tree: ast.Module
+    body: CodeType
+    last: CodeType | None
+
+
+class Outcome(NamedTuple):
+    """How the code of a cell has ended, in JSON values. What it has printed is not known here,
+    because that goes straight to the host, which joins both."""
+
+    status: str
+    """ok, error or interrupted."""
+    pieces: list[Piece]
+    """Kinds and texts that follow the output, in order."""
+    changes: list[dict[str, Any]]
+    frames: list[TracebackRow]
+    """Frames of the traceback, the last piece."""
+
+
+class Report(NamedTuple):
+    outcome: Outcome
+    values: dict[str, Any]
+    deleted: list[str]
+    fork_only: list[str]
+    needs: str
+    """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
+    lost_settings: Sequence[str] = ()
+    """Names of what the code has set outside the namespace, which stays in the fork."""
+
+
+class Environment(Protocol):
+    def enter(self) -> Any:
+        """Redirect the streams; returns those before, for `leave`."""
+
+    def leave(self, streams_before: Any, nested: bool) -> None: ...
+
+    def leave_child(self, error: BaseException | None) -> None:
+        """End this process if it is a child process forked by the cell."""
+
+
+class _RunningCell:
+    def __init__(self) -> None:
+        self.compiled: Compiled | None = None
+        self.changes: list[dict[str, Any]] = []
+
+
+class Executor:
+    """Runs cells over one namespace, on one thread; `run` is recursive for nested cells."""
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        environment: Environment,
+        interrupts: Interrupts,
+        loop: EventLoop,
+    ) -> None:
+        self.namespace = namespace
+        self.tracker = NamespaceTracker(namespace)
+        self.undo: UndoHistory | None = None
+        self.state_recorder: StateRecorder | None = None
+        """In a locked fork, instead of `undo`."""
+        self.attribution = CellAttribution()
+        self.loop = loop
+        """Runs coroutines; a fork must replace it."""
+        self._environment = environment
+        self._interrupts = interrupts
+        self._history = syntax.CellHistory()
+        syntax.install_magics(namespace, lambda coroutine: self.loop.run(coroutine))
+        self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        self._cells: list[_RunningCell] = []
+        self._fork_names: set[str] = set()
+        """Names that only locked forks have made or bound: other read-only code may bind them."""
+        self.depth = 0
+        """The number of these cells, which needs no builtin function."""
+
+    def run(self, cell: int, source: str, refusal: str | None = None) -> Outcome:
+        """Run one cell, or refuse it with a sentence. Never raises."""
+        if refused := self._refuse(refusal):
+            return refused
+        outer_depth = self.depth
+        try:
+            return self._run_in_environment(cell, source)
+        except BaseException as error:  # the kernel survives anything that the cell broke
+            return self._abandon_cells(outer_depth, error)
+
+    def _abandon_cells(self, outer_depth: int, error: BaseException) -> Outcome:
+        """Forget the cells within those of this depth, after an error outside their code."""
+        self.depth = outer_depth
+        del self._cells[outer_depth:]
+        return failed_outcome(describe_safely(error).text)
+
+    def _refuse(self, refusal: str | None) -> Outcome | None:
+        if refusal is None and self.depth >= MAX_CELL_DEPTH:
+            refusal = "cells can be nested at most two levels deep"
+        if refusal is None:
+            return None
+        return failed_outcome(f"RuntimeError: {refusal}\n")
+
+    def run_in_fork(
+        self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
+    ) -> tuple[Outcome, str]:
+        """Run one cell in a fork by `run`; also returns why it needs more. keep: copy its
+        results into the namespace. Never raises."""
+        if refused := self._refuse(refusal):
+            return refused, ""
+        outer_depth = self.depth
+        try:
+            return self._run_in_fork(cell, source, run, keep=keep)
+        except BaseException as error:  # the system, or an object of the user's
+            return self._abandon_cells(outer_depth, error), ""
+
+    def _run_in_fork(
+        self, cell: int, source: str, run: Callable[[], Report], *, keep: bool
+    ) -> tuple[Outcome, str]:
+        self._begin()
+        try:
+            with self._interrupts.allowed(cell):
+                report = run()
+        except KeyboardInterrupt:
+            return interrupted_outcome(self._end()), ""
+
+        if keep and not report.needs:
+            report = report._replace(needs=self._replaced_name(report))
+        if report.needs:
+            note = f"stopped: {report.needs}; nothing was kept\n"
+        else:
+            note = own_module("guard.locked").describe_locked_run(report, self.namespace)
+        if keep and not report.needs:
+            self._keep_results(cell, source, report)
+        pieces = list(report.outcome.pieces)
+        if note:
+            pieces.append(("stdout", note))
+        return report.outcome._replace(pieces=pieces, changes=self._end()), report.needs
+
+    def _keep_results(self, cell: int, source: str, report: Report) -> None:
+        if self.undo is not None and self.depth == 1:
+            self.undo.begin(cell)
+        cache_source(source, cell_filename(cell))
+        self._history.add_source(cell, source)
+        self.namespace.update(report.values)
+        self._fork_names.update(report.values)
+        self._fork_names.difference_update(report.deleted)
+        for name in report.deleted:
+            self.namespace.pop(name, None)
+
+    def _replaced_name(self, report: Report) -> str:
+        """Return what read-only code would do to a name of the user's, as a clause; empty if it only
+        binds new names and those of other read-only code."""
+        for name in report.deleted:
+            if name not in self._fork_names:
+                return f"wanted to delete {name}"
+        for name in report.values:
+            exists = name in self.namespace or hasattr(builtins, name)
+            if exists and name not in self._fork_names:
+                return f"wanted to replace {name}"
+        return ""
+
+    def _run_in_environment(self, cell: int, source: str) -> Outcome:
+        self._begin()
+        pieces: list[Piece] = []
+        status = "ok"
+        frames: list[TracebackRow] = []
+        streams_before = self._environment.enter()
+        self.attribution.begin(cell)
+        try:
+            with self.loop.current(), self._interrupts.allowed(cell):
+                self._run(cell, source, pieces)
+                if "matplotlib.pyplot" in sys.modules:
+                    own_module("values.displays").show_all()
+            self._environment.leave_child(None)
+        except BaseException as error:
+            self._environment.leave_child(error)
+            with self._interrupts.allowed():
+                status, traceback = self._report(error, pieces)
+            if traceback is not None:
+                pieces.append(("traceback", traceback.text))
+                frames = traceback.frames
+                if (
+                    len(traceback.text) > MAX_SENT_CHARS
+                ):  # in a shortened text, the rows are different
+                    frames = [frame._replace(row=0) for frame in frames]
+        finally:
+            self._environment.leave(streams_before, nested=self.depth > 1)
+            self.attribution.end()
+            if syntax.Reloading.reloader is not None:
+                syntax.Reloading.reloader.note()
+            changes = self._end()
+            self._fork_names.difference_update(change["name"] for change in changes)
+            forget_short_texts()
+        shortened = [(kind, shorten(text, MAX_SENT_CHARS)) for kind, text in pieces]
+        return Outcome(status, shortened, changes, frames)
+
+    def _run(self, cell: int, source: str, pieces: list[Piece]) -> None:
+        undo = self.undo if self.depth == 1 else None
+        if undo is not None:
+            undo.begin(cell)
+        reloader = syntax.Reloading.reloader
+        if reloader is not None and reloader.automatic and self.depth == 1:
+            reloader.reload(self.namespace)
+        filename = cell_filename(cell)
+        source = syntax.dedent(source.replace("\r\n", "\n").replace("\r", "\n"))
+        cache_source(source, filename)
+        self._history.add_source(cell, source)
+        compiled = self._cells[-1].compiled = self._compile(source, filename)
+        self._track_reachable(self.state_recorder or undo)
+        value = self._evaluate(compiled)
+        if compiled.last is None:
+            return
+        if sys.displayhook is not sys.__displayhook__:
+            sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
+            return
+        if text := self._represent(cell, value):
+            pieces.append(("value", text))
+
+    def _compile(self, source: str, filename: str) -> Compiled:
+        flags = self._flags
+        try:
+            plain = syntax.transform(syntax.add_percent_sign(source, self.namespace))
+            tree: ast.Module = compile(plain, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+            shows_value = bool(tree.body) and not _hides_value(plain, tree.body[-1])
+            body, last_expression = compile_parts(tree, filename, flags, shows_value)
+            self._flags |= body.co_flags & FUTURES
+        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            raise NotCompiledError from error
+        return Compiled(tree, body, last_expression)
+
+    def _evaluate(self, compiled: Compiled) -> Any:
+        if compiled.body.co_flags & CO_COROUTINE:
+            return self.loop.run(self._evaluate_in_task(compiled))
+        eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        if compiled.last.co_flags & CO_COROUTINE:
+            return self.loop.run(value)
+        return value
+
+    async def _evaluate_in_task(self, compiled: Compiled) -> Any:
+        await eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        if compiled.last.co_flags & CO_COROUTINE:
+            return await value
+        return value
+
+    def _represent(self, cell: int, value: Any) -> str:
+        """Return the line that shows a value, and set `_` and `Out`."""
+        if value is None:
+            return ""
+        if "matplotlib.pyplot" in sys.modules and own_module("values.displays").is_below_figure(
+            value
+        ):
+            text = ""
+        elif type(value) in _PLAIN and text_form(value) is None:
+            text = _pretty_repr(value) + "\n"
+        else:
+            displays = own_module("values.displays")
+            display = displays.make_display(value)
+            text = display.text
+            if display.mime:
+                displays.show(display)
+                text = ""
+        self._history.add_result(cell, value)
+        return text
+
+    def _report(self, error: BaseException, pieces: list[Piece]) -> tuple[str, Traceback | None]:
+        """Return the status with which the code ended, and its traceback, if any."""
+        if isinstance(error, SystemExit):
+            if not isinstance(error, CellExit):
+                pieces.append(("stdout", f"SystemExit{_exit_code(error)}\n"))
+            return "ok", None
+        if type(error).__name__ == "BdbQuit":
+            return "ok", None
+        if isinstance(error, NotCompiledError) and error.__cause__ is not None:
+            return "error", syntax_error(error.__cause__)
+        sys.last_type = type(error)
+        sys.last_value = error
+        sys.last_traceback = error.__traceback__
+        described = describe_safely(error)
+        if isinstance(error, KeyboardInterrupt):
+            return "interrupted", described
+        hint = own_module("cells.hints").hint_for(error, described.text)
+        return "error", described.with_last_line(hint) if hint else described
+
+    def _begin(self) -> None:
+        if self._cells:
+            self._note_changes()
+        self._cells.append(_RunningCell())
+        self.depth += 1
+
+    def _note_changes(self) -> None:
+        cell = self._cells[-1]
+        cell.changes += self.tracker.changes(None if cell.compiled is None else cell.compiled.tree)
+
+    def _track_reachable(self, undo: UndoHistory | StateRecorder | None = None) -> None:
+        if self._cells and (code := self._cells[-1].compiled) is not None:
+            code_objects = [code.body]
+            if code.last is not None:
+                code_objects.append(code.last)
+            with self._interrupts.shielded():
+                self.tracker.before_cell(code.tree, code_objects, undo)
+
+    def _end(self) -> list[dict[str, Any]]:
+        self._note_changes()
+        changes = self._cells.pop().changes
+        self.depth -= 1
+        self._track_reachable()
+        return merge_changes(changes)
+
+
+def _pretty_repr(value: Any) -> str:
+    try:
+        pretty = own_module("values.pretty")
+    except (ImportError, OSError):  # the cell has used up the descriptors that reading it needs
+        return repr(value)
+    return str(pretty.pretty_repr(value))
+
+
+def failed_outcome(message: str) -> Outcome:
+    """Return an outcome without a traceback. message: takes its place, and ends with a newline."""
+    return Outcome("error", [("traceback", message)], [], [])
+
+
+def interrupted_outcome(changes: list[dict[str, Any]]) -> Outcome:
+    """Return the outcome of a cell whose interrupt was not raised in its own code."""
+    return Outcome("interrupted", [("traceback", "KeyboardInterrupt\n")], changes, [])
+
+
+def _hides_value(source: str, last_statement: ast.stmt) -> bool:
+    line = last_statement.end_lineno or 0
+    column = last_statement.end_col_offset or 0
+    code_after = source.split("\n")[line - 1].encode()[column:]
+    return code_after.lstrip().startswith(b";")
+
+
+def _exit_code(error: SystemExit) -> str:
+    code = error.code
+    if code is None:
+        return ""
+    if type(code) in (int, str):
+        return f": {code}"
+    return f": {type(code).__name__}"

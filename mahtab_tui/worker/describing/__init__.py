@@ -1,0 +1,1 @@
+"""Variables, tables and the environment in words, for a model and for the inspector."""

@@ -1,0 +1,219 @@
+"""What a model is told about a column's values: how many are missing, the smallest and the largest,
+and how often each text occurs."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, islice
+from typing import Any, NamedTuple
+
+from ..inspection.children import literal
+
+MAX_LISTED_VALUES = 30
+"""Different values up to which all are listed."""
+COMMONEST_VALUES = 5
+"""Values that are listed otherwise."""
+
+_MAX_VALUE_CHARS = 24
+_SAMPLED_TEXTS = 500
+"""Different texts that decide whether a column has numbers or dates as text."""
+_MAX_MATCHED_TEXTS = 5_000
+"""Different texts up to which all are compared with the pattern of numbers or dates."""
+_MAX_MATCHED_CHARS = 40
+_MAX_BITS = 200
+"""Bits of a whole number that is written."""
+_MAX_INT_CHARS = 20
+_MAX_FLOAT_CHARS = 8
+"""Characters of a number that is written exactly."""
+_MIDNIGHT = " 00:00:00"
+_NUMBER = re.compile(r"\s*[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,4})?%?\s*")
+_DATE = re.compile(
+    r"\s*(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4})(?:[T ][\d:.+Z-]+)?\s*"
+)
+_ISO_DATE = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[T ][\d:.+Z-]+)?")
+"""A date whose order as text is its order in time."""
+_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_SECONDS_PER_UNIT = {"D": 86_400, "h": 3_600, "m": 60}
+_NUMBERS_AS_TEXT = "numbers as text"
+_DATES_AS_TEXT = "dates as text"
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+class ColumnFacts(NamedTuple):
+    """What was read of a column's values."""
+
+    rows: int
+    """How many rows were read, from the first."""
+    is_complete: bool
+    """Whether these are all rows."""
+    missing: int
+    """How many of the values are missing."""
+    low: str = ""
+    """The smallest value; empty if the values have no order."""
+    high: str = ""
+    """The largest value."""
+    counts: Sequence[tuple[str, int]] = ()
+    """Values as Python literals, the most frequent first: all of them up to `MAX_LISTED_VALUES`,
+    otherwise the commonest."""
+    distinct: int | None = None
+    """How many values differ, if they were counted."""
+    note: str = ""
+    """What the type of the column does not say."""
+
+    @property
+    def present(self) -> int:
+        """How many of the values are not missing."""
+        return self.rows - self.missing
+
+
+def text_facts(facts: ColumnFacts, texts: Counter[str]) -> ColumnFacts:
+    """Add what can be said about texts.
+
+    Args:
+        texts: How often each text occurs.
+    """
+    note = facts.note or _text_note(texts)
+    facts = with_counts(facts, texts)._replace(note=note)
+    if note != _DATES_AS_TEXT or not all(map(_ISO_DATE.fullmatch, texts)):
+        return facts
+
+    # Of dates, the first and the last say more than the commonest.
+    return facts._replace(
+        low=literal(min(texts), _MAX_VALUE_CHARS),
+        high=literal(max(texts), _MAX_VALUE_CHARS),
+        counts=(),
+    )
+
+
+def with_counts(facts: ColumnFacts, counts: Counter[Any]) -> ColumnFacts:
+    """Add how often each value occurs."""
+    distinct = len(counts)
+    listed = counts.most_common(None if distinct <= MAX_LISTED_VALUES else COMMONEST_VALUES)
+    pairs = [
+        (literal(value, _MAX_VALUE_CHARS) if type(value) is str else str(value), count)
+        for value, count in listed
+    ]
+    return facts._replace(counts=pairs, distinct=distinct)
+
+
+def facts_text(facts: ColumnFacts, max_values: int, width: int, commonest_width: int) -> str:
+    """Return what is said about a column, such as "3 missing; 1 to 40; 12 different".
+
+    Args:
+        facts: What was read of its values.
+        max_values: Different values up to which all are listed.
+        width: Characters of that list.
+        commonest_width: Characters of the commonest values, if not all are listed.
+    """
+    statements: list[str] = []
+    if facts.missing:
+        statements.append(f"{facts.missing:,} missing")
+    elif not facts.is_complete:
+        statements.append("none missing")
+    if facts.low and facts.high:
+        is_constant = facts.low == facts.high and "~" not in facts.low
+        statements.append(f"only {facts.low}" if is_constant else f"{facts.low} to {facts.high}")
+    if facts.distinct is not None and facts.present > 1:
+        statements.append(
+            _list_values(facts, facts.distinct, max_values, width)
+            or _count_values(facts, facts.distinct, commonest_width)
+        )
+    if facts.note:
+        statements.append(facts.note)
+
+    statement = "; ".join(statements)
+    if facts.is_complete:
+        return statement
+    return f"first {facts.rows:,} rows only: {statement}"
+
+
+def _list_values(facts: ColumnFacts, distinct: int, max_values: int, width: int) -> str:
+    """List all values; return an empty string if there are more, or they do not fit."""
+    if not facts.counts or distinct > max_values:
+        return ""
+    repetitions = facts.counts[0][1]
+    are_equally_common = distinct > 1 and all(count == repetitions for _, count in facts.counts)
+    if are_equally_common:
+        listed = ", ".join(text for text, _ in facts.counts)
+    else:
+        listed = ", ".join(f"{text} {count}" for text, count in facts.counts)
+    if len(listed) > width:
+        return ""
+    if are_equally_common and repetitions > 1:
+        return f"values ({repetitions:,} each): {listed}"
+    return f"values: {listed}"
+
+
+def _count_values(facts: ColumnFacts, distinct: int, width: int) -> str:
+    """Say how many values differ, and which are the commonest."""
+    if distinct == facts.present:
+        return "all different"
+    values = [f"{text} {count}" for text, count in facts.counts[:COMMONEST_VALUES]]
+    ends = accumulate(len(value) + len(", ") for value in values)
+    fitting = values[: sum(end <= width for end in ends)]
+    commonest = ""
+    if fitting:
+        commonest = f", most often {', '.join(fitting)}"
+    return f"{distinct:,} different{commonest}"
+
+
+def number_text(value: Any) -> str:
+    """Write a number exactly, or rounded with ``~`` before it if that would be long; return an empty
+    string if it is huge."""
+    if type(value) is int and value.bit_length() > _MAX_BITS:
+        return ""
+    text = str(value)
+    text = text.removesuffix(".0")
+    max_chars = _MAX_INT_CHARS
+    if "." in text or "e" in text:
+        max_chars = _MAX_FLOAT_CHARS
+    if len(text) <= max_chars:
+        return text
+    return f"~{float(value):.5g}"
+
+
+def moment_text(ticks: int, unit: str, zone: str = "") -> str:
+    """Write a moment; return an empty string if no calendar has it, or its unit is unknown.
+
+    Args:
+        ticks: Units since the beginning of 1970.
+        unit: Such as ``ns`` or ``D``.
+        zone: The column's time zone, in which case the moment is written in UTC.
+    """
+    if unit not in _UNITS_PER_SECOND and unit not in _SECONDS_PER_UNIT:
+        return ""
+    per_second = _UNITS_PER_SECOND.get(unit, 1)
+    seconds, fraction = divmod(ticks * _SECONDS_PER_UNIT.get(unit, 1), per_second)
+    try:
+        text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(" ")
+    except OverflowError:
+        return ""
+    if fraction:
+        digits = len(str(per_second)) - 1
+        text += f".{fraction:0{digits}}".rstrip("0")
+    text = text.removesuffix(_MIDNIGHT)
+    return f"{text} UTC" if zone else text
+
+
+def _text_note(texts: Counter[str]) -> str:
+    """Say if texts are written numbers or dates; return an empty string if at least half are not."""
+    sample = list(islice(texts, _SAMPLED_TEXTS))
+    for pattern, note in ((_NUMBER, _NUMBERS_AS_TEXT), (_DATE, _DATES_AS_TEXT)):
+        if 2 * sum(_matches(pattern, text) for text in sample) <= len(sample):
+            continue
+        if len(texts) > _MAX_MATCHED_TEXTS:
+            return f"the first {len(sample):,} are mostly {note}"
+        matched = sum(count for text, count in texts.items() if _matches(pattern, text))
+        unmatched = sum(texts.values()) - matched
+        if matched > unmatched:
+            if unmatched:
+                return f"{note}, except {unmatched:,}"
+            return note
+    return ""
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> bool:
+    return len(text) <= _MAX_MATCHED_CHARS and pattern.fullmatch(text) is not None

@@ -1,0 +1,1 @@
+"""What code may not do: the locked fork, protected files, private variables."""

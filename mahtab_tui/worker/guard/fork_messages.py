@@ -1,0 +1,92 @@
+"""What a locked fork sends to its kernel, and what both must agree on.
+
+A message is a head of two sizes in bytes, a JSON object, and data: the bytes of texts and values.
+The data is not part of the JSON, because it may be large.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from ..cells.executor import Outcome, Report
+from ..magic.syntax import parse_python
+from ..sandbox.server import MODULES
+
+MAX_NAMES = 1_000
+"""New names that a cell may bring back."""
+MAX_LOST_NAMES = 1_000
+"""Of the names whose values stay in a fork, it reports at most this many."""
+MAX_CLAUSE_CHARS = 500
+"""Longer reasons are cut."""
+MESSAGE_HEAD = struct.Struct("!QQ")
+"""The sizes in bytes of a message's JSON and of the data after it."""
+
+_PACKAGES = (
+    "numpy pandas matplotlib seaborn scipy sklearn statsmodels polars pyarrow PIL sympy networkx"
+    " xarray plotly altair bokeh tabulate rich yaml toml tqdm dateutil pytz lxml bs4 openpyxl nltk"
+    " spacy regex numexpr duckdb sqlite3 tomllib"
+).split()
+_HARMLESS_PACKAGES = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
+"""Importing these packages changes nothing."""
+_TOOL_MODULES = frozenset("tests test testing conftest f2py tool setup distutils".split())
+"""Names of modules within packages that are tools or tests."""
+
+
+def stopped(needs: str) -> Report:
+    """Return the report of a cell that must run outside a fork. needs: the reason, as a clause such
+    as "wanted to read a file"."""
+    outcome = Outcome("interrupted", [], [], [])
+    return Report(outcome, {}, [], [], needs)
+
+
+def encode_message(message: dict[str, Any], data_size: int = 0) -> bytes:
+    """Return the head and the JSON of a message, after which its data follows. data_size: in
+    bytes."""
+    encoded = json.dumps(message).encode()
+    return MESSAGE_HEAD.pack(len(encoded), data_size) + encoded
+
+
+def to_clause(text: Any) -> str:
+    """Return a text from the fork as part of a sentence: on one line, and not too long."""
+    return " ".join(str(text).split())[:MAX_CLAUSE_CHARS]
+
+
+def is_harmless_module(name: str) -> bool:
+    """Return whether importing a module changes nothing. Modules that are not part of a package's
+    interface may do anything."""
+    package, *inner_names = name.split(".")
+    if package not in _HARMLESS_PACKAGES:
+        return False
+    return not any(inner.startswith("_") or inner in _TOOL_MODULES for inner in inner_names)
+
+
+def replaces_callable(name: str, namespace: dict[str, Any]) -> bool:
+    """Return whether a function of this name would replace a function that the user's code calls by
+    it."""
+    return name in vars(builtins) or callable(namespace.get(name))
+
+
+def is_named(value: Any, name: str) -> bool:
+    """Return whether a value is any class, or a function whose own name is this one."""
+    return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
+
+
+def parse_cell(source: str) -> ast.Module:
+    """Parse the code of a cell. A magic command, and text that is not Python, is an empty tree."""
+    return parse_python(source) or ast.Module([], [])
+
+
+def imported_modules(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of what code imports: modules, and what it imports from modules, which may be
+    modules too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -1,0 +1,108 @@
+"""Runs a cell in a fork of the kernel that the operating system has locked: it can read and
+compute, and its results return as plain data. Nothing that the fork sends is trusted or
+executed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from ..cells.executor import Executor, Report
+from ..undo.checkpoint import fork_uninterrupted
+from . import read_only
+from .fork_messages import MAX_LOST_NAMES, stopped
+from .fork_observer import ForkObserver
+from .locked_fork import LockedFork
+from .lost_state import write_waiting_text
+from .private_places import readable_paths
+
+if TYPE_CHECKING:
+    from ..cells.environment import CellEnvironment
+    from ..link.control import HostCalls
+
+_MAX_QUOTED_NAMES = 20
+
+
+def run_locked(
+    executor: Executor,
+    environment: CellEnvironment,
+    calls: HostCalls,
+    cell: int,
+    source: str,
+    *,
+    keep: bool,
+) -> Report:
+    """Run a cell in a locked fork, on the main thread. Nothing of it remains after
+    `KeyboardInterrupt`. keep: report its new values, too."""
+    if obstacle := read_only.missing():
+        return stopped(f"cannot be locked: {obstacle}")
+
+    try:
+        project = os.getcwd()
+    except OSError as error:
+        return stopped(f"cannot be locked: the working folder is missing ({error.strerror})")
+    readable = readable_paths(project, [*filter(None, sys.path), *environment.loaded])
+    parent_pid = os.getpid()
+    with ExitStack() as own_ends, ExitStack() as fork_ends:
+        channel, fork_channel = socket.socketpair()
+        own_ends.enter_context(channel)
+        fork_ends.enter_context(fork_channel)
+        output_reader, output_writer = os.pipe()
+        own_ends.callback(os.close, output_reader)
+        fork_ends.callback(os.close, output_writer)
+
+        write_waiting_text(list(executor.namespace.values()))
+        try:
+            pid = fork_uninterrupted()
+        except OSError as error:
+            return stopped(f"could not be forked ({error.strerror})")
+        if pid == 0:
+            # Whatever fails in the fork, it must not go on as a second kernel.
+            try:
+                child = LockedFork(executor, environment, calls, fork_channel.fileno(), keep=keep)
+                child.run(parent_pid, output_writer, readable, cell, source)
+            finally:
+                os._exit(0)
+
+        try:
+            fork_ends.close()
+            observer = ForkObserver(
+                pid, channel, output_reader, executor.namespace, source, keep=keep
+            )
+            return observer.follow()
+        finally:
+            # A thread of the user's may have waited for all children.
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def describe_locked_run(report: Report, namespace: dict[str, Any]) -> str:
+    """Name what stays in the fork, in a line; empty if nothing does."""
+    lost_names = report.fork_only
+    existing_names = [name for name in lost_names if name in namespace]
+    new_names = [name for name in lost_names if name not in namespace]
+
+    clauses = []
+    if changed := [*existing_names, *report.lost_settings]:
+        clauses.append(f"changes to {_quote_names(changed)} were not kept")
+    if new_names:
+        verb = "was" if len(new_names) == 1 else "were"
+        clauses.append(f"{_quote_names(new_names)} {verb} not kept")
+    if clauses:
+        return f"ran apart: {'; '.join(clauses)}\n"
+    return ""
+
+
+def _quote_names(names: list[str]) -> str:
+    text = ", ".join(f"`{name}`" for name in names[:_MAX_QUOTED_NAMES])
+    unquoted_count = len(names) - _MAX_QUOTED_NAMES
+    if len(names) >= MAX_LOST_NAMES:  # the fork names no more than these
+        return f"{text} and many more"
+    if unquoted_count > 0:
+        return f"{text} and {unquoted_count:,} more"
+    return text

@@ -1,0 +1,521 @@
+"""A locked fork: runs a cell in it, and reports what the kernel may have of it."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import io
+import os
+import re
+import socket
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..cells.awaiting import EventLoop
+from ..cells.executor import Executor, Outcome
+from ..link.descriptors import duplicate_high
+from ..magic.syntax import Reloading
+from ..values.objects import address_of, name_of
+from ..values.variables import HIDDEN
+from . import database_errors, plain_pickle, read_only
+from .database_errors import DatabaseErrors
+from .fork_messages import (
+    MAX_LOST_NAMES,
+    MAX_NAMES,
+    encode_message,
+    imported_modules,
+    is_harmless_module,
+    is_named,
+    parse_cell,
+    replaces_callable,
+    to_clause,
+)
+from .lost_state import StateRecorder, write_waiting_text
+from .private_places import PrivateFileGuard, ReadablePaths, is_env_file
+from .side_effects import is_ignored_path, read_side_effect, to_text
+
+if TYPE_CHECKING:
+    from ..cells.environment import CellEnvironment
+    from ..link.control import HostCalls
+
+MAX_OPENED_PATHS = 1_000
+_MAX_NEEDS = 20
+"""Refused actions that are noted; only the first is reported."""
+_MAX_TARGET_CHARS = 200
+"""Characters of a path or another object of a refused action."""
+
+_LOWEST_FD = 500
+"""The fork's own descriptors begin here, above those that code usually opens."""
+_IMMUTABLE_TYPES = (int, float, str, bytes, tuple, type(None))
+_MISSING = object()
+
+_SET_BY_PYTHON = frozenset(
+    ("__builtins__", "__warningregistry__", "__annotations__", "__conditional_annotations__")
+)
+"""Names that Python itself sets while a cell runs."""
+
+_HELPER_MODULES = tuple(
+    "pandas.core.groupby. pandas.api.typing pandas.core.window. _csv csv itertools re ast io"
+    " functools operator".split()
+)
+"""Beginnings of the names of modules whose objects are steps on the way to a result."""
+_ITERATOR_CLASSES = frozenset(
+    "generator map filter zip enumerate reversed list_iterator dict_keys dict_values"
+    " dict_items".split()
+)
+"""Names of classes whose objects are such steps too."""
+
+_REFUSAL_ERRNOS = frozenset(
+    (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK)
+)
+_REFUSAL_WORDS = re.compile(
+    r"permi(?:ssion|tted)|denied|read-?only database|unable to open|disk I/O|bad file descriptor"
+    r"|database is locked",
+    re.IGNORECASE,
+)
+
+
+class _EncodedValues(NamedTuple):
+    """The new values of a cell, as the kernel gets them."""
+
+    rows: list[list[Any]]
+    """Of each: its name, a form, and the fields of that form (see `LockedFork._encode`)."""
+    blocks: list[bytes]
+    """Plain data, to which rows refer by position and size."""
+    lost_names: list[str]
+    """Names whose values stay in the fork, because nobody needs them any more."""
+    needs: str
+    """What the code wanted to keep and the kernel cannot have, as a clause; or empty."""
+
+
+class LockedFork:
+    """Runs in the forked process, which ends after it."""
+
+    # Set by `_prepare`, just before the code runs.
+    _state: StateRecorder
+    """What the code sets outside the namespace."""
+    _before: dict[str, Any]
+    """The namespace before the cell."""
+    _names_by_address: dict[int, str]
+    """The names of the objects in it."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        environment: CellEnvironment,
+        calls: HostCalls,
+        channel: int,
+        *,
+        keep: bool,
+    ) -> None:
+        """Take over a process that has just been forked.
+
+        Args:
+            executor: the kernel's.
+            environment: the kernel's.
+            calls: the kernel's, to the host.
+            channel: the descriptor to which messages go.
+            keep: whether the kernel gets the cell's new values.
+        """
+        self._executor = executor
+        self._environment = environment
+        self._calls = calls
+        self._channel = duplicate_high(channel, _LOWEST_FD)
+        self._needs: dict[str, None] = {}
+        """What the code wanted and did not get, as clauses without "wanted to"."""
+        self._database_errors = DatabaseErrors(self._note_database_error)
+        self._database_refusal = ""
+        """What the first error of a database says that the lock has caused."""
+        self._opened: dict[str, None] = {}
+        """Paths that the code has opened."""
+        self._loaded_before = frozenset(sys.modules)
+        self._keep = keep
+        self._dumper = plain_pickle.Dumper()
+
+    def run(
+        self, parent_pid: int, output: int, readable: ReadablePaths, cell: int, source: str
+    ) -> None:
+        """Lock this process, run the code, and report. output: a descriptor."""
+        read_only.leave_parent(parent_pid)
+        # What the code prints goes to the kernel; there is nobody to type for it.
+        no_input = os.open(os.devnull, os.O_RDONLY)
+        for descriptor, standard_stream in ((no_input, 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, standard_stream)
+        sys.dont_write_bytecode = True
+        try:
+            read_only.lock(readable, (0, 1, 2, self._channel), self._hand_over)
+        except Exception as error:
+            self._send({"op": "refused", "reason": str(error) or type(error).__name__})
+            return
+        self._send({"op": "ready"})
+        self._prepare()
+        self._report(source, self._executor.run(cell, source))
+
+    def _hand_over(self, listener: int) -> None:
+        """Send the descriptor of a `RefusalListener` to the kernel."""
+        channel = socket.socket(fileno=os.dup(self._channel))
+        socket.send_fds(channel, [encode_message({"op": "listener"})], [listener])
+        channel.close()
+
+    def _prepare(self) -> None:
+        """Leave out what is of no use in a fork, and note what the code may change."""
+        executor = self._executor
+        executor.undo = None
+        Reloading.reloader = None
+        self._state = StateRecorder(executor.namespace)
+        executor.state_recorder = self._state
+        executor.loop = EventLoop()
+        executor.tracker.use_in_fork(MAX_NAMES)
+        self._environment.use_in_fork()
+        self._calls.fork_handler = self._serve_call
+        self._before = dict(executor.namespace)
+        # In reverse, so that the first of several names for an object counts.
+        self._names_by_address = {
+            address_of(value): name
+            for name, value in reversed(self._before.items())
+            if type(name) is str and name not in HIDDEN
+        }
+        # `_first_need` reads the cell's error here, not that of an earlier cell.
+        sys.last_value = None
+        guard = PrivateFileGuard(lambda path: self._record_need("look at", path))
+        guard.install(sys.modules["os"])
+        self._database_errors.watch()
+        sys.addaudithook(self._audit)
+
+    def _serve_call(self, name: str, args: dict[str, Any]) -> Any:
+        """Serve a call to the host. Only displays leave the fork."""
+        if name == "display":
+            self._environment.flush()
+            content = args["data"].encode("utf-8", "replace")
+            text = args["text"].encode("utf-8", "replace")
+            fields = {field: args[field] for field in ("mime", "name", "action")}
+            message = {**fields, "op": "display", "data_size": len(content)}
+            self._send(message, content + text)
+            os.read(self._channel, 1)  # the kernel has displayed it
+            return None
+        self._needs.setdefault(f"call {name}()")
+        raise RuntimeError(f"{name}() cannot be called here")
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note what code wants. This only explains: the operating system refuses. The exception is
+        files of the environment far down in the project, which are refused here."""
+        if event in database_errors.EVENTS:
+            self._database_errors.watch()
+        if event == "open" and type(args[0]) is not int and is_env_file(to_text(args[0])):
+            self._record_need("read", to_text(args[0]))
+            raise PermissionError(errno.EACCES, "this file may contain secrets", to_text(args[0]))
+        if event == "open" and type(args[0]) is str and len(self._opened) < MAX_OPENED_PATHS:
+            self._opened.setdefault(args[0])
+        # Libraries may set variables of the environment; only the cell's own code asks for what it
+        # sets. Frame 1 is that of `os.environ`, and frame 2 is its caller.
+        if event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
+            self._record_need("set the variable", to_text(args[0]))
+        elif effect := read_side_effect(event, args):
+            self._record_need(effect.verb, effect.target)
+
+    def _note_database_error(self, message: str) -> None:
+        if not self._database_refusal and _REFUSAL_WORDS.search(message):
+            self._database_refusal = f"wanted more than reading ({_shorten(message)})"
+
+    def _record_need(self, verb: str, target: str) -> None:
+        """Note that the code wanted to do something to something."""
+        if len(self._needs) < _MAX_NEEDS:
+            self._needs.setdefault(f"{verb} {target[:_MAX_TARGET_CHARS]}".strip())
+
+    def _report(self, source: str, outcome: Outcome) -> None:
+        """Send what the kernel may have of the cell, or why the cell must run in the kernel."""
+        sys.stdout.flush()  # what the code printed appears before the end of its cell
+        write_waiting_text(list(self._executor.namespace.values()))
+        tree = parse_cell(source)
+        new_values = self._new_values()
+        deleted_names = self._deleted_names()
+        needs = self._first_need(outcome)
+        if self._keep and not needs:
+            needs = _describe_excess(new_values, deleted_names)
+        lost_names = self._changed_names(outcome, new_values)
+        lost_names += self._changed_dunder_names()
+        if not self._keep:
+            lost_names += [*new_values, *deleted_names]
+        if needs or not self._keep:
+            new_values = {}
+            deleted_names = []
+
+        pieces, texts = _join_pieces(outcome.pieces)
+        values = self._encode_values(new_values, tree, outcome.status, len(texts))
+        lost_names += values.lost_names
+        self._send(
+            {
+                "op": "done",
+                "status": outcome.status,
+                "pieces": pieces,
+                "frames": outcome.frames,
+                "needs": needs or values.needs,
+                "values": values.rows,
+                "modules": self._new_modules(tree) if self._keep else [],
+                # One more than allowed, so that the kernel refuses them as well.
+                "deleted": deleted_names[: MAX_NAMES + 1],
+                "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
+                "settings": self._state.changed_labels(source),
+            },
+            b"".join((texts, *values.blocks)),
+        )
+
+    def _encode_values(
+        self, new_values: dict[str, Any], tree: ast.Module, status: str, start: int
+    ) -> _EncodedValues:
+        """Return the new values for the report.
+
+        Args:
+            new_values: by name.
+            tree: the cell's code.
+            status: how the cell ended.
+            start: where their data begins in that of the message, in bytes.
+        """
+        origins = _import_origins(tree)
+        read_names = _read_names(tree)
+        rows: list[list[Any]] = []
+        blocks: list[bytes] = []
+        lost_names: list[str] = []
+        needs = ""
+        for name, value in new_values.items():
+            try:
+                encoded = self._encode(name, value, origins.get(name, ""))
+            except plain_pickle.TooLargeError as error:
+                return _EncodedValues([], [], [], str(error))
+            if isinstance(encoded, bytes):
+                rows.append([name, "data", [start, len(encoded)]])
+                blocks.append(encoded)
+                start += len(encoded)
+            elif isinstance(encoded, list):
+                rows.append([name, *encoded])
+            elif status != "ok" or _is_helper(value, name in read_names):
+                lost_names.append(name)
+            elif not needs:
+                needs = f"wanted to keep {name} ({encoded}), which is not plain data"
+        return _EncodedValues(rows, blocks, lost_names, needs)
+
+    def _new_modules(self, tree: ast.Module) -> list[str]:
+        return [name for name in imported_modules(tree) if self._is_loadable(name)]
+
+    def _is_loadable(self, module: str) -> bool:
+        """Return whether the kernel has a module, or may import it."""
+        is_allowed = module in self._loaded_before or is_harmless_module(module)
+        return is_allowed and module in sys.modules
+
+    def _rebound_names(self) -> Iterator[str]:
+        """Yield the names that were bound to another object, or are new."""
+        for name, value in list(self._executor.namespace.items()):
+            if type(name) is str and self._before.get(name, _MISSING) is not value:
+                yield name
+
+    def _new_values(self) -> dict[str, Any]:
+        """Return what the cell has bound to names that the user's code may bind."""
+        return {
+            name: self._executor.namespace[name]
+            for name in self._rebound_names()
+            if name.isidentifier() and not name.startswith("__") and name not in HIDDEN
+        }
+
+    def _changed_names(self, outcome: Outcome, new_values: dict[str, Any]) -> list[str]:
+        """Return the names whose objects were changed in place."""
+        changed_names = [
+            change["name"]
+            for change in outcome.changes
+            if change["change"] in ("changed", "perhaps")
+        ]
+        return [name for name in changed_names if name in self._before and name not in new_values]
+
+    def _changed_dunder_names(self) -> list[str]:
+        """Return the changed names that begin with two underscores, which Python itself uses."""
+        return [
+            name
+            for name in self._rebound_names()
+            if name.startswith("__") and name not in _SET_BY_PYTHON
+        ]
+
+    def _deleted_names(self) -> list[str]:
+        """Return the names that the cell has unbound."""
+        return [
+            name
+            for name in self._before
+            if name not in self._executor.namespace and not name.startswith("__")
+        ]
+
+    def _first_need(self, outcome: Outcome) -> str:
+        """Return what the code wanted and did not get, as a clause; empty if it got everything."""
+        if self._needs:
+            first_need = next(iter(self._needs))
+            return f"wanted to {first_need}"
+
+        error = getattr(sys, "last_value", None)
+        if outcome.status == "error" and error is not None:
+            refusal = _describe_refusal(error)
+            if refusal:
+                return refusal
+        if self._database_refusal:
+            return self._database_refusal
+
+        for path in self._opened:
+            if _is_refused_file(path):
+                return f"wanted to read {_shorten(path)}"
+        return ""
+
+    def _encode(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
+        """Return how the kernel gets a new value.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            origin: The module that the code imported the name from, or empty.
+
+        Returns:
+            Plain data as bytes; or a form and its fields, by which the kernel finds the same object
+            (``["same", [name]]``, ``["module", [name]]``, ``["of", [module, name]]``); or, for
+            other objects, a description of their type.
+
+        Raises:
+            plain_pickle.TooLargeError: All values together are too large.
+        """
+        # A name by which the user calls something must not come to mean another function.
+        hides = replaces_callable(name, self._before)
+        is_hiding_function = hides and callable(value)
+        if not is_hiding_function and not isinstance(value, _IMMUTABLE_TYPES):
+            # `_before` keeps the objects alive, so that an address means the same object.
+            existing_name = self._names_by_address.get(address_of(value))
+            if existing_name is not None:
+                return ["same", [existing_name]]
+
+        if isinstance(value, types.ModuleType):
+            module = str(vars(value).get("__name__"))
+            is_importable = sys.modules.get(module) is value and self._is_loadable(module)
+            if is_importable and not hides:
+                return ["module", [module]]
+            return f"the module {module}"
+
+        if origin and not hides and callable(value) and self._is_loadable(origin):
+            # A class may have another name in the cell; a function may not.
+            attribute = name
+            if isinstance(value, type):
+                attribute = value.__name__
+            is_from_module = vars(sys.modules[origin]).get(attribute) is value
+            if is_from_module and is_named(value, attribute):
+                return ["of", [origin, attribute]]
+
+        try:
+            return self._dumper.dump(value)
+        except plain_pickle.TooLargeError:
+            raise
+        except plain_pickle.NotTransferableError as error:
+            return str(error)
+        except Exception:  # raised by code of the user's classes
+            return name_of(type(value))
+
+    def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
+        """Send a message and its data to the kernel."""
+        for part in (encode_message(message, len(data)), data):
+            unwritten = memoryview(part)
+            while unwritten:
+                written_bytes = os.write(self._channel, unwritten)
+                unwritten = unwritten[written_bytes:]
+
+
+def _describe_excess(new_values: dict[str, Any], deleted_names: list[str]) -> str:
+    """Return, as a clause, that a cell changes more names than come back; empty if it does not."""
+    if len(new_values) > MAX_NAMES:
+        return f"makes more than {MAX_NAMES:,} names"
+    if len(deleted_names) > MAX_NAMES:
+        return f"deletes more than {MAX_NAMES:,} names"
+    return ""
+
+
+def _join_pieces(pieces: list[tuple[str, str]]) -> tuple[list[list[Any]], bytes]:
+    """Join texts.
+
+    Returns:
+        Of each text: its kind, and its start and size in bytes.
+        The bytes of all texts.
+    """
+    rows: list[list[Any]] = []
+    data = b""
+    for kind, text in pieces:
+        encoded = text.encode("utf-8", "replace")
+        rows.append([kind, len(data), len(encoded)])
+        data += encoded
+    return rows, data
+
+
+def _read_names(tree: ast.Module) -> set[str]:
+    """Return the names that code reads."""
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def _import_origins(tree: ast.Module) -> dict[str, str]:
+    """Return the modules from which code imports names, by name."""
+    return {
+        alias.asname or alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in sys.modules and not node.level
+        for alias in node.names
+    }
+
+
+def _is_helper(value: Any, is_read: bool) -> bool:
+    """Return whether a value is of no use after its cell. is_read: whether the cell reads its
+    name."""
+    cls = type(value)
+    if cls.__module__.startswith(("matplotlib.", "seaborn.")):
+        return True
+    if isinstance(value, io.IOBase) and value.closed:
+        return True
+    # What the cell does not use itself is meant for later.
+    if not is_read:
+        return False
+    is_of_cell = "__main__" in (cls.__module__, getattr(value, "__module__", ""))
+    is_step = cls.__name__ in _ITERATOR_CLASSES or cls.__module__.startswith(_HELPER_MODULES)
+    return is_of_cell or callable(value) or is_step
+
+
+def _shorten(text: str) -> str:
+    return to_clause(text)[:_MAX_TARGET_CHARS]
+
+
+def _is_refused_file(path: str) -> bool:
+    """Return whether the lock keeps an existing file from being read. The code may have caught the
+    error, so the file is opened again."""
+    if is_ignored_path(path):
+        return False
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno == errno.EACCES
+    return False
+
+
+def _describe_refusal(error: BaseException) -> str:
+    """Return what the lock refused, as a clause; empty if the error has another cause."""
+    cause: BaseException | None = error
+    seen_ids: set[int] = set()
+    while cause is not None and id(cause) not in seen_ids:
+        seen_ids.add(id(cause))
+        if isinstance(cause, OSError) and cause.errno in _REFUSAL_ERRNOS:
+            if cause.filename:
+                return f"wanted to read {to_text(cause.filename)}"
+            return f"wanted more than reading ({cause.strerror})"
+        if isinstance(cause, MemoryError):
+            return "wanted more memory than a locked fork has"
+        # Some libraries raise errors of their own, or without a number, where only the text says what
+        # was refused.
+        if not isinstance(cause, OSError) or cause.errno is None:
+            with suppress(Exception):  # the text may come from user code
+                text = str(cause)
+                if _REFUSAL_WORDS.search(text):
+                    return f"wanted more than reading ({_shorten(text)})"
+        cause = cause.__cause__ or cause.__context__
+    return ""

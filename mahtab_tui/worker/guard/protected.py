@@ -1,0 +1,204 @@
+"""Files that decide what later runs or is believed: our settings, rules, trust and skills, the
+instructions for models, start files of shells, hooks of Git. No code of a model changes them unless
+the user has approved that code by hand."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..cells.attribution import CellAttribution
+from .side_effects import to_text
+
+MAX_PATH_CHARS = 4096
+"""The system does not open longer paths."""
+
+_PROTECTED_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
+_PROTECTED_SUBFOLDERS = frozenset(
+    (
+        *((".git", "hooks"), (".git", "config"), (".config", "fish"), (".config", "git")),
+        *((".config", "autostart"), (".config", "systemd")),
+    )
+)
+"""Pairs of parts of a path that follow each other."""
+_NESTED_REPOSITORIES = frozenset(("modules", "worktrees"))
+"""Folders in `.git` with the hooks and settings of submodules and of other working trees."""
+_PROTECTED_FILES = frozenset(
+    (
+        *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
+        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
+        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
+        *(".login", ".xprofile", ".xinitrc", ".xsessionrc", ".pam_environment", ".pdbrc"),
+    )
+)
+"""Names in lower case, because some file systems ignore case."""
+
+_WORD_SEPARATORS = re.compile(r"""[\s'"`;&|<>()=]+""")
+_SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
+"""Signs with which a command can do more than its first word says."""
+_READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
+_WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
+"""Reading commands with options that write a file or start a program."""
+_COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
+_SHELLS = frozenset("sh bash dash zsh".split())
+
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ONE_PATH_EVENTS = frozenset(
+    (
+        *("os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.chown"),
+        *("os.setxattr", "os.utime", "sqlite3.connect"),
+    )
+)
+_TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
+_COMMAND_EVENTS = frozenset(
+    ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "mahtab_tui.terminal")
+)
+EVENTS = frozenset(("open", *_ONE_PATH_EVENTS, *_TWO_PATHS_EVENTS, *_COMMAND_EVENTS))
+"""The audit events for `ProtectedFiles.check`."""
+
+
+class ResolvedPath(NamedTuple):
+    """Where a text leads if it is used as a path: absolute, without links and ``..``."""
+
+    as_written: str
+    expanded: str
+    """With the user's folder for ``~``, which some functions insert."""
+
+
+def resolve_path(text: str) -> ResolvedPath | None:
+    """Return None for a text that cannot be a path. Relative paths begin in the working folder."""
+    if len(text) > MAX_PATH_CHARS or "\0" in text:
+        return None
+    try:
+        as_written = os.path.realpath(text)
+        expanded = as_written
+        if text[:1] == "~":
+            expanded = os.path.realpath(os.path.expanduser(text))
+    except (OSError, ValueError):
+        return None
+    return ResolvedPath(as_written, expanded)
+
+
+def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
+    return [resolve_path(text) for text in texts]
+
+
+def is_protected(path: str) -> bool:
+    """Return whether a path, as written or resolved, is that of a protected file or folder, or is
+    inside such a folder."""
+    parts = [part for part in path.lower().split("/") if part not in ("", ".")]
+    return (
+        not _PROTECTED_FOLDERS.isdisjoint(parts)
+        or not _PROTECTED_SUBFOLDERS.isdisjoint(zip(parts, parts[1:]))
+        or (bool(parts) and parts[-1] in _PROTECTED_FILES)
+        or _is_of_nested_repository(parts)
+    )
+
+
+def _is_of_nested_repository(parts: list[str]) -> bool:
+    """Return whether a path is that of a hook or a setting of a submodule or a working tree."""
+    if ".git" not in parts:
+        return False
+    inner_parts = parts[parts.index(".git") + 1 :]
+    is_nested = bool(inner_parts) and inner_parts[0] in _NESTED_REPOSITORIES
+    return is_nested and ("hooks" in inner_parts or inner_parts[-1].startswith("config"))
+
+
+def leads_to_protected(text: str) -> bool:
+    """Return whether a text is the path of a protected file, or a link leads from it to one."""
+    if is_protected(text):
+        return True
+    resolved = resolve_path(text)
+    return resolved is not None and any(map(is_protected, resolved))
+
+
+def paths_changed_by_command(command: str) -> Iterator[str]:
+    """Yield the words of a shell command that may name a file that it changes."""
+    if not command_only_reads(command):
+        yield from filter(None, _WORD_SEPARATORS.split(command))
+
+
+def command_only_reads(command: str) -> bool:
+    """Return whether a shell command is one that shows files, and nothing else."""
+    words = [word for word in _WORD_SEPARATORS.split(command) if word]
+    if not words or _SHELL_OPERATORS.search(command):
+        return False
+    folder, name = os.path.split(words[0])
+    has_options = any(word.startswith(("-", "+")) for word in words)
+    return (
+        folder in _COMMAND_FOLDERS
+        and name in _READING_COMMANDS
+        and not (has_options and name in _WRITING_WITH_OPTIONS)
+    )
+
+
+class ProtectedFiles:
+    """Refuses changes of protected files by cells that the user has not approved, and by threads
+    and tasks that these cells started. Sees what goes through the interpreter only."""
+
+    def __init__(self, attribution: CellAttribution) -> None:
+        self._attribution = attribution
+        self._guarded_cells: set[int] = set()
+
+    def guard(self, cell: int) -> None:
+        """Refuse changes by a cell from now on."""
+        self._guarded_cells.add(cell)
+
+    def check(self, event: str, args: tuple[Any, ...]) -> None:
+        """Handle an audit event. Raises `PermissionError`, which ends the operation."""
+        if not self._guarded_cells or self._attribution.caller_cell() not in self._guarded_cells:
+            return
+        for path in _changed_paths(event, args):
+            if leads_to_protected(path):
+                raise PermissionError(
+                    f"{path} is protected: only code that the user has approved by hand may change"
+                    " it. Write its path as plain text in the code, and the user will be asked"
+                )
+
+
+def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the paths that an operation may change."""
+    if event == "open":
+        path, mode, flags = args
+        if type(path) is not int and _is_opened_for_writing(mode, flags):
+            yield to_text(path)
+        return
+    if event in _COMMAND_EVENTS:
+        yield from paths_changed_by_command(_started_command(args))
+        return
+
+    has_two_paths = event in _TWO_PATHS_EVENTS
+    for path in args[:2] if has_two_paths else args[:1]:
+        if type(path) is int:  # a descriptor
+            continue
+        text = to_text(path)
+        yield text
+        # Whoever replaces or moves a whole repository replaces its hooks.
+        if has_two_paths and os.path.basename(text.rstrip("/")) == ".git":
+            yield f"{text}/hooks"
+
+
+def _started_command(args: tuple[Any, ...]) -> str:
+    """Return the shell command that starts the same program. args: of an event that starts one."""
+    if len(args) == 1:
+        return to_text(args[0])
+
+    # The first word of a program's arguments is a name that it may ignore.
+    program = to_text(args[0])
+    if isinstance(args[1], (list, tuple)):
+        words = args[1]
+    else:
+        words = [args[1]]
+    arguments = list(map(to_text, words[1:]))
+    if os.path.basename(program) in _SHELLS and len(arguments) == 2 and arguments[0] == "-c":
+        return arguments[1]
+    return " ".join([program, *arguments])
+
+
+def _is_opened_for_writing(mode: Any, flags: int) -> bool:
+    """mode: as for `open`; None from `os.open`."""
+    if type(mode) is str:
+        return any(letter in mode for letter in "wax+")
+    return bool(flags & _WRITE_FLAGS)

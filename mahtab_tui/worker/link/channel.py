@@ -1,0 +1,125 @@
+"""The kernel's end of the connection: writes frames to the host, or keeps them while there is none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Callable
+
+from ..stdlib import late_import
+from .frames import CONNECTION_LOST, MAX_FRAME_BYTES, TOKEN_BYTES, Frame, encode
+
+if TYPE_CHECKING:
+    from .interrupts import Interrupts
+    from .spool import EventBacklog
+
+_HOST_GONE_ERRNOS = frozenset({errno.EPIPE, errno.ECONNRESET})
+"""Errors of a write after the host has closed its end."""
+
+
+class Channel:
+    """Writes frames to a descriptor, each as a whole. Any thread may use it."""
+
+    def __init__(
+        self,
+        fd: int,
+        interrupts: Interrupts,
+        limit: int = MAX_FRAME_BYTES,
+        token: bytes = b"",
+        backlog: EventBacklog | None = None,
+    ) -> None:
+        """Create the channel on the main thread.
+
+        Args:
+            fd: the descriptor; -1 in a forked child.
+            interrupts: held back while the main thread writes.
+            limit: the largest frame, in bytes.
+            token: begins each frame, so that the host can tell it from bytes that code writes.
+            backlog: notes what no host has stored, for a kernel that outlives its host. Without
+                it, the process ends with the connection.
+        """
+        self.fd = fd
+        self.detached = False
+        """Whether there is no host."""
+        self.link_down = False
+        """Whether the host is on another machine that cannot be reached now."""
+        self.answer_unheard_calls: Callable[[], None] = lambda: None
+        """Answers calls to a host that cannot answer, so that the code that waits for them goes
+        on."""
+        self._backlog = backlog
+        self._limit = limit
+        self._token = token
+        self._interrupts = interrupts
+        self._lock = threading.Lock()
+        self._main_thread_id = threading.get_ident()
+        os.register_at_fork(after_in_child=self._close_in_child)
+
+    def send(self, frame: Frame) -> None:
+        """Write a frame, or keep it for the next host. Ends the process if there will be none.
+
+        Raises:
+            TypeError, FrameError: The frame cannot be encoded, or is too large.
+            RuntimeError: This process is a forked child.
+        """
+        if threading.get_ident() == self._main_thread_id:
+            with self._interrupts.shielded():
+                self._write(frame)
+        else:
+            self._write(frame)
+
+    def _write(self, frame: Frame) -> None:
+        if self.fd < 0:
+            raise RuntimeError("a forked process cannot reach the session")
+
+        with self._lock:
+            data = encode(frame, self._limit, self._token)  # with the token of the current host
+            if self._backlog is not None:
+                self._backlog.record(frame)
+            if not self.detached:
+                self._write_all(data)
+
+        is_unheard = self.detached or self.link_down
+        if is_unheard and frame["op"] == "call":
+            self.answer_unheard_calls()
+
+    def _write_all(self, data: bytes) -> None:
+        """Write data; the host may disappear meanwhile. The lock must be held."""
+        unwritten = memoryview(data)
+        try:
+            while unwritten:
+                written_bytes = os.write(self.fd, unwritten)
+                unwritten = unwritten[written_bytes:]
+        except OSError as error:
+            if self._backlog is None or error.errno not in _HOST_GONE_ERRNOS:
+                os._exit(CONNECTION_LOST)
+            self.detached = True
+
+    def attach_host(self, fd: int, hello: Frame) -> None:
+        """Switch to another host.
+
+        Args:
+            fd: the descriptor of the new connection, which begins with the new token. It is closed.
+            hello: the first frame that the host gets, with the backlog.
+        """
+        if not self.detached:
+            # The kernel was taken from the old host, which may not be reading: this ends a write
+            # that waits for it and holds the lock.
+            with suppress(OSError):
+                socket = late_import("socket")
+                socket.socket(fileno=os.dup(self.fd)).shutdown(socket.SHUT_RDWR)
+
+        token = os.read(fd, TOKEN_BYTES)
+        with self._lock:
+            os.dup2(fd, self.fd, inheritable=False)
+            os.close(fd)
+            self._token = token
+            self.detached = False
+            assert self._backlog is not None
+            story = self._backlog.to_frame()
+            self._write_all(encode({**hello, "story": story}, self._limit, token))
+
+    def _close_in_child(self) -> None:
+        os.close(self.fd)
+        self.fd = -1

@@ -1,0 +1,1 @@
+"""IPython's syntax, `%magic` commands and `get_ipython()`."""

@@ -1,0 +1,73 @@
+"""Magic commands that give shell commands and other magic commands new names."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Collection
+
+from ..tools import toolbox
+from .syntax import Aliases, MagicContext
+
+
+def define_alias(rest: str, caller: MagicContext) -> None:
+    """Give a shell command a name: ``%alias NAME COMMAND``; without arguments, list the names."""
+    name, _, command = rest.strip().partition(" ")
+    if not name:
+        for alias, text in sorted(Aliases.commands.items()):
+            print(f"{alias}: {text}")
+        return
+    if not command.strip():
+        if name not in Aliases.commands:
+            raise LookupError(f"there is no alias {name}: %alias {name} COMMAND makes one")
+        print(f"{name}: {Aliases.commands[name]}")
+        return
+    _check_name(name)
+    if "%s" in command and "%l" in command:
+        raise ValueError("an alias takes either %s (an argument) or %l (all of them), not both")
+    Aliases.commands[name] = command.strip()
+
+
+def remove_alias(rest: str, caller: MagicContext) -> None:
+    """Remove a name: ``%unalias NAME``."""
+    name = rest.strip()
+    if Aliases.commands.pop(name, None) is None and Aliases.magics.pop(name, None) is None:
+        raise LookupError(f"there is no alias {name}")
+
+
+def alias_magic(rest: str, caller: MagicContext, magic_names: Collection[str]) -> None:
+    """Give a magic command another name: ``%alias_magic NAME MAGIC``."""
+    words = [word.lstrip("%") for word in rest.split() if word not in ("-l", "-c")]
+    if len(words) != 2:
+        raise ValueError("%alias_magic needs two names, as in %alias_magic t timeit")
+    name, target = words
+    _check_name(name)
+    if target not in magic_names:
+        raise LookupError(f"there is no magic command {target}")
+    Aliases.magics[name] = target
+
+
+def _check_name(name: str) -> None:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"{name} cannot be the name of an alias, because it is not a name")
+
+
+def fill_alias(name: str, rest: str) -> str:
+    """Return the shell command of an alias with these arguments."""
+    command = Aliases.commands[name]
+    if "%l" in command:
+        return command.replace("%l", rest)
+    expected = command.count("%s")
+    if not expected:
+        return f"{command} {rest}".rstrip()
+    words = rest.split(None, expected)
+    if len(words) < expected:
+        arguments = "argument" if expected == 1 else "arguments"
+        raise ValueError(f"{name} needs {expected} {arguments}: it is an alias of {command}")
+    for word in words[:expected]:
+        command = command.replace("%s", word, 1)
+    return " ".join([command, *words[expected:]])
+
+
+def run_alias(rest: str, caller: MagicContext) -> None:
+    """Run the command that `fill_alias` returned."""
+    toolbox.run_command(rest)

@@ -1,0 +1,1 @@
+"""Searches from cells: `rlm`, its contexts, its answers and their log."""

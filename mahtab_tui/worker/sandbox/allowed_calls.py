@@ -1,0 +1,171 @@
+"""The system calls that locked processes may make. Those in `ALLOWED` open, name or change no file,
+create or reach no other process, and make no memory executable; `READING` adds reading files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+X86_64 = "x86_64"
+AARCH64 = "aarch64"
+_WHOLE = 0xFFFF_FFFF_FFFF_FFFF
+_INT = 0xFFFF_FFFF
+"""The bits of an `int` that the kernel reads."""
+_PROT_EXEC = 4
+
+# Only flags for threads: same memory, signal handlers and thread group; no namespace and no
+# process.
+_CLONE_VM = 0x100
+_CLONE_SIGHAND = 0x800
+_CLONE_THREAD = 0x10000
+_CLONE_OTHER = (
+    0x80  # NEWTIME
+    | 0x1000  # PIDFD
+    | 0x2000  # PTRACE
+    | 0x4000  # VFORK
+    | 0x8000  # PARENT
+    | 0x20000  # NEWNS
+    | 0x800000  # UNTRACED
+    | 0x7E000000  # NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+)
+_THREAD = _CLONE_VM | _CLONE_SIGHAND | _CLONE_THREAD
+
+# Without F_SETOWN and F_SETSIG, which make the kernel send signals to other processes.
+_F_DUPFD = 0
+_F_GETFD = 1
+_F_SETFD = 2
+_F_GETFL = 3
+_F_SETFL = 4
+_F_DUPFD_CLOEXEC = 1030
+_O_ASYNC = 0x2000
+_FIONREAD = 0x541B
+_FIONBIO = 0x5421
+_FIONCLEX = 0x5450
+_FIOCLEX = 0x5451
+_TCGETS = 0x5401
+
+# Only streams, because a connected pair stays connected, while a datagram socket could be
+# redirected. No MSG_OOB.
+_AF_UNIX = 1
+_SOCK_STREAM = 1
+_SOCK_FLAGS = 0x80800
+_MSG_FLAGS = 0x2 | 0x40 | 0x100 | 0x4000  # PEEK, DONTWAIT, WAITALL, NOSIGNAL
+_SOL_SOCKET = 1
+_SO_TYPE = 3
+_SO_ERROR = 4
+_SO_PROTOCOL = 38
+_SO_DOMAIN = 39
+_PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not notification pipes
+_FUTEX_COMMAND = 0x7F
+_FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and conditions
+
+# Open descriptors; events and pipes of asyncio; memory; threads; signals to itself; time;
+# information about itself.
+_ALLOWED_ALWAYS = """
+    read 0 63, write 1 64, readv 19 65, writev 20 66, close 3 57, fstat 5 80, lseek 8 62,
+    dup 32 23, dup2 33 -, dup3 292 24,
+    pipe 22 -, eventfd2 290 19, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72,
+    epoll_create 213 -, epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -,
+    epoll_pwait 281 22, shutdown 48 210, getsockname 51 204, getpeername 52 205,
+    munmap 11 215, mremap 25 216, madvise 28 233, brk 12 214,
+    set_robust_list 273 99, set_tid_address 218 96, rseq 334 293, sched_yield 24 124,
+    getcpu 309 168, exit 60 93, exit_group 231 94,
+    rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136,
+    rt_sigtimedwait 128 137, rt_sigsuspend 130 133, sigaltstack 131 132, pause 34 -, alarm 37 -,
+    setitimer 38 103, getitimer 36 102, restart_syscall 219 128,
+    nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114,
+    gettimeofday 96 169, time 201 -, times 100 153,
+    getrandom 318 278, getcwd 79 17, getpid 39 172, getppid 110 173, gettid 186 178,
+    getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getrusage 98 165,
+    getrlimit 97 163
+"""
+_IOCTL = (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)
+_SOCKET_OPTIONS = (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)
+_O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
+"""Flags of `open` that create or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
+_TIOCGWINSZ = 0x5413
+_READ_ALWAYS = """
+    stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291, statfs 137 43, fstatfs 138 44,
+    getdents64 217 61, readlink 89 -, readlinkat 267 78, access 21 -, faccessat 269 48,
+    faccessat2 439 439, pread64 17 67, preadv 295 69, fadvise64 221 223, mmap 9 222,
+    mprotect 10 226, mincore 27 232, uname 63 160, sysinfo 99 179, getgroups 115 158,
+    getresuid 118 148, getresgid 120 150, umask 95 166
+"""
+
+
+class Check(NamedTuple):
+    """A condition on an argument of a system call."""
+
+    argument: int
+    """Its position, from 0."""
+    mask: int
+    """The bits of it that count."""
+    values: tuple[int, ...]
+    """What these bits may be."""
+
+
+class AllowedCall(NamedTuple):
+    """A system call, allowed if all checks of one of the alternatives hold."""
+
+    name: str
+    x86_64: int | None
+    aarch64: int | None
+    alternatives: tuple[tuple[Check, ...], ...] = ((),)
+
+
+_FCNTL = (
+    (Check(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
+    (Check(1, _INT, (_F_SETFL,)), Check(2, _O_ASYNC, (0,))),
+)
+_OWN = Check(0, _INT, (0,))
+"""The number 0, which stands for this process."""
+
+
+def _calls(table: str, *alternatives: tuple[Check, ...]) -> Iterator[AllowedCall]:
+    """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
+    for row in table.split(","):
+        name, *numbers = row.split()
+        x86_64, aarch64 = (None if number == "-" else int(number) for number in numbers)
+        yield AllowedCall(name, x86_64, aarch64, alternatives or ((),))
+
+
+_SOCKET_PAIR = (Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,)))
+_KNOWN_FLAGS = Check(3, _INT & ~_MSG_FLAGS, (0,))
+
+ALLOWED = (
+    *_calls(_ALLOWED_ALWAYS),
+    *_calls("fcntl 72 25", *_FCNTL),
+    *_calls("ioctl 16 29", (Check(1, _INT, _IOCTL),)),
+    *_calls("pipe2 293 59", (Check(1, _INT & ~_PIPE_FLAGS, (0,)),)),
+    *_calls("socketpair 53 199", _SOCKET_PAIR),
+    *_calls("sendto 44 206", (_KNOWN_FLAGS, Check(4, _WHOLE, (0,)))),
+    *_calls("recvfrom 45 207", (_KNOWN_FLAGS,)),
+    *_calls("getsockopt 55 209", (Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, _SOCKET_OPTIONS))),
+    *_calls("mmap 9 222, mprotect 10 226", (Check(2, _PROT_EXEC, (0,)),)),
+    *_calls("clone 56 220", (Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),)),
+    *_calls("futex 202 98", (Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),)),
+    *_calls("sched_getaffinity 204 123", (_OWN,)),
+    # Without new limits.
+    *_calls("prlimit64 302 261", (_OWN, Check(2, _WHOLE, (0,)))),
+)
+"""For processes that have all they need, such as sandboxes."""
+
+# On files opened for reading, these are only shared locks.
+_FILE_LOCKS = (Check(1, _INT, (5, 6, 7, 36, 37, 38)),)
+
+_READING = (
+    *_calls(_READ_ALWAYS),
+    *_calls("open 2 -", (Check(1, _O_WRITES, (0,)),)),
+    *_calls("openat 257 56", (Check(2, _O_WRITES, (0,)),)),
+    *_calls("fcntl 72 25", *_FCNTL, _FILE_LOCKS),
+    *_calls("flock 73 32", (Check(1, _INT, (1, 5, 8)),)),
+    *_calls("ioctl 16 29", (Check(1, _INT, (*_IOCTL, _TIOCGWINSZ)),)),
+)
+# Of a call in both tables, the second one has more alternatives.
+READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
+"""For processes that also read files, such as locked forks."""
+
+
+def is_thread(clone_flags: int) -> bool:
+    """Return whether a call of `clone` makes a thread, and no process."""
+    return clone_flags & (_THREAD | _CLONE_OTHER) == _THREAD

@@ -1,0 +1,1 @@
+"""The functions that every namespace has, and the tools of servers."""

@@ -1,0 +1,214 @@
+"""What is in the lists, dicts and sets of libraries' modules, classes and objects, to which code
+adds by their functions: registered formats, types, namespaces."""
+
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..values.objects import (
+    ATOMS,
+    MISSING,
+    address_of,
+    get_if_loaded,
+    is_class,
+    is_module,
+    is_subclass,
+    own_dict,
+)
+
+MAX_CONTAINERS = 3_000
+MAX_ITEMS = 5_000
+"""Containers with more are not compared."""
+_MAX_DEPTH = 3
+
+PRIVATE_REGISTRIES = frozenset(
+    (
+        *("xml.etree.ElementTree._namespace_map", "shutil._ARCHIVE_FORMATS"),
+        *("shutil._UNPACK_FORMATS", "logging._levelToName", "logging._nameToLevel"),
+        *("logging._loggerClass", "logging._logRecordFactory", "mimetypes._db", "calendar.c"),
+        *("gettext._localedirs", "gettext._current_domain", "asyncio.events._event_loop_policy"),
+        *("matplotlib.scale._scale_mapping", "matplotlib.colors._colors_full_map"),
+        *("matplotlib.projections.projection_registry", "urllib.request._opener"),
+        *("webbrowser._browsers", "webbrowser._tryorder", "webbrowser._os_preferred_browser"),
+        *("copyreg._extension_registry", "copyreg._inverted_registry"),
+    )
+)
+"""Attributes of modules, private ones and objects, that functions of the same module set."""
+
+_FLAGS: Callable[[type], int] = type.__dict__["__flags__"].__get__
+_DICT_SUBCLASS = 1 << 29
+"""The flag of dict and classes derived from it."""
+
+_PLAIN_TYPES = ATOMS.union(
+    map(address_of, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)),
+    map(address_of, (types.MethodDescriptorType, types.WrapperDescriptorType)),
+)
+
+
+def _by_module(dotted_names: Iterable[str]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for dotted_name in dotted_names:
+        module, _, name = dotted_name.rpartition(".")
+        names.setdefault(module, []).append(name)
+    return names
+
+
+REGISTRIES_BY_MODULE = _by_module(PRIVATE_REGISTRIES)
+
+
+class ContentChange(NamedTuple):
+    label: str
+    apply: Callable[[], object] | None
+    """Restores the earlier content; None if a part of it has ended."""
+    revert: Callable[[], object]
+
+
+class ContainerSnapshot:
+    """The content of a list, dict or set. Keeps no object alive that may have to end."""
+
+    def __init__(self, label: str, container: Any) -> None:
+        self.label = label
+        self._container = container
+        self._items = [tuple(map(_Item, entry)) for entry in _entries(container)]
+
+    def find_change(self) -> ContentChange | None:
+        """Return None if the content is the same."""
+        present = _entries(self._container)
+        if len(present) == len(self._items) and all(
+            item.is_same(value)
+            for items, entry in zip(self._items, present)
+            for item, value in zip(items, entry)
+        ):
+            return None
+        by_address = {address_of(value): value for entry in present for value in entry}
+        earlier = [tuple(item.find_value(by_address) for item in items) for items in self._items]
+        has_ended = any(value is MISSING for entry in earlier for value in entry)
+        write = partial(_write, self._container)
+        return ContentChange(
+            self.label, None if has_ended else partial(write, earlier), partial(write, present)
+        )
+
+
+class _Item:
+    """A key or a value, which is only kept alive if nothing happens when it ends."""
+
+    def __init__(self, value: Any) -> None:
+        self._address = address_of(value)
+        self._plain = value if _is_plain(value) else MISSING
+        self._reference: weakref.ref[Any] | None = None
+        if self._plain is MISSING:
+            with suppress(TypeError):  # it has no weak references
+                self._reference = weakref.ref(value)
+
+    def is_same(self, value: Any) -> bool:
+        if self._plain is not MISSING:
+            is_atom = address_of(type(value)) in ATOMS and type(value) is type(self._plain)
+            return self._plain is value or (is_atom and bool(self._plain == value))
+        if self._reference is not None:
+            return self._reference() is value
+        return address_of(value) == self._address
+
+    def find_value(self, by_address: Mapping[int, Any]) -> Any:
+        """Return the key or value; `MISSING` if it has ended. by_address: those that are there now."""
+        if self._plain is not MISSING:
+            return self._plain
+        if self._reference is None:
+            return by_address.get(self._address, MISSING)
+        value = self._reference()
+        return MISSING if value is None else value
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    if type(value) in (tuple, frozenset, list) and depth < _MAX_DEPTH:
+        return len(value) <= MAX_ITEMS and all(_is_plain(item, depth + 1) for item in value)
+    if address_of(type(value)) in _PLAIN_TYPES or is_class(value):
+        return True
+    return is_subclass(type(value), get_if_loaded("enum", "Enum"))
+
+
+def _entries(container: Any) -> list[tuple[Any, ...]]:
+    if is_subclass(type(container), dict):
+        return list(dict.items(container))
+    if type(container) is list:
+        return [(item,) for item in list.__iter__(container)]
+    return sorted(
+        ((item,) for item in set.__iter__(container)), key=lambda entry: address_of(entry[0])
+    )
+
+
+def _write(container: Any, entries: list[tuple[Any, ...]]) -> None:
+    if is_subclass(type(container), dict):
+        dict.clear(container)
+        dict.update(container, entries)
+    elif type(container) is list:
+        container[:] = [item for (item,) in entries]
+    else:
+        container.clear()
+        container.update(item for (item,) in entries)
+
+
+def _is_container(value: Any) -> bool:
+    cls = type(value)
+    if cls is dict or cls is list or cls is set:
+        return len(value) <= MAX_ITEMS
+    # Other kinds of dicts have a state of their own, or are compared as variables.
+    others = (OrderedDict, get_if_loaded("matplotlib", "RcParams"))
+    return (
+        is_subclass(cls, dict)
+        and not any(is_subclass(cls, other) for other in others)
+        and dict.__len__(value) <= MAX_ITEMS
+    )
+
+
+def may_contain(value: Any) -> bool:
+    """Return quickly whether a value may be a container, or a tuple of containers."""
+    cls = type(value)
+    return cls is list or cls is set or cls is tuple or bool(_FLAGS(cls) & _DICT_SUBCLASS)
+
+
+def take_content_snapshots(
+    label: str, attributes: Mapping[str, Any]
+) -> tuple[ContainerSnapshot, ...]:
+    """Note the content of the containers among attributes. label: of their holder."""
+    snapshots: dict[int, ContainerSnapshot] = {}
+    for name, value in attributes.items():
+        if type(name) is not str or name.startswith("__") or "cache" in name:
+            continue
+        for container in _find_containers(value):
+            if len(snapshots) >= MAX_CONTAINERS:
+                break
+            if address_of(container) not in snapshots:
+                snapshot = ContainerSnapshot(f"{label}.{name}", container)
+                snapshots[address_of(container)] = snapshot
+    return tuple(snapshots.values())
+
+
+def _find_containers(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield a container and those in it."""
+    is_container = _is_container(value)
+    if is_container:
+        yield value
+    if depth >= _MAX_DEPTH or not (is_container or type(value) is tuple):
+        return
+    for item in list(dict.values(value)) if is_subclass(type(value), dict) else list(value):
+        yield from _find_containers(item, depth + 1)
+
+
+def find_holders(module: types.ModuleType, name: str) -> Iterator[Any]:
+    """Yield what an attribute of a library's module leads to and has a state of its own: a function
+    and its module, the object whose method it is, any other object."""
+    value = own_dict(module).get(name, MISSING)
+    if type(value) is types.FunctionType:
+        yield value
+        yield sys.modules.get(value.__module__)
+    elif type(value) is types.MethodType:
+        yield value.__self__
+    elif not is_class(value) and not is_module(value):
+        yield value

@@ -1,0 +1,308 @@
+"""The state before a step, described by a checkpoint, which is asked for it twice: first it describes
+each of its objects in a few numbers, then it hands out the states that differ from the kernel's."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from array import array
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Callable, NamedTuple
+
+from ..values.objects import (
+    ATOMS,
+    address_of,
+    class_module,
+    get_if_loaded,
+    is_subclass,
+    name_of,
+)
+from ..values.variables import HIDDEN, describe_variable
+from .checkpoint import dump_state, run_in_fork
+from .graph import Graph, Kinds
+from .library_parts import is_mapped
+from .memory import plain_array
+from .parts import Values, file_class
+from .step import Step
+
+MENTIONED_TIMEOUT_S = 20.0
+"""For walking through what a cell mentions."""
+
+OTHERS_TIMEOUT_S = 2.0
+"""For walking through everything else."""
+
+DUMP_ALL_TIMEOUT_S = 10.0
+"""For writing all objects at once."""
+
+DUMP_EACH_TIMEOUT_S = 2.0
+"""For one object, if they are written one by one."""
+
+DUMP_TOTAL_TIMEOUT_S = 20.0
+"""For all objects, if they are written one by one."""
+
+NUMBERS_PER_OBJECT = 6
+"""By which a checkpoint describes an object: its address and `Node.state`."""
+
+_LOST_REFERENCE = "a weak reference does not come back: what it led to is made again"
+
+
+class States(NamedTuple):
+    """The earlier states of objects that differ now."""
+
+    payload: bytes
+    """Rows: True, a name and its lost object; or False, a living object's address and values."""
+    changed: list[str]
+    """Names that lead to an object with another state."""
+    not_restored: list[tuple[str, str]]
+    """A name and a reason for each."""
+    variables: dict[str, dict[str, Any]]
+    """Descriptions of the earlier values, by name."""
+
+
+Row = tuple[bool, Any, Any]
+"""An object as in `States.payload`."""
+
+
+class CheckpointResponder:
+    """Answers the kernel's questions in a checkpoint. Created before the fork."""
+
+    def __init__(self, namespace: dict[str, Any], find_step: Callable[[int], Step]) -> None:
+        self._namespace = namespace
+        self._find_step = find_step
+        self._earlier: EarlierState | None = None
+        """The state that was described last."""
+
+    def __call__(self, question: tuple[Any, ...]) -> Any:
+        """Answer "describe" or "collect_states", which are asked in this order."""
+        name, *args = question
+        if name == "describe":
+            serial, first_names = args
+            self._earlier = EarlierState(self._namespace, self._find_step(serial), first_names)
+            return self._earlier.describe()
+        if self._earlier is None:
+            raise LookupError("no state was described")
+        return tuple(self._earlier.collect_states(*args))
+
+
+class EarlierState:
+    """The namespace before a step, and the objects in it."""
+
+    def __init__(self, namespace: dict[str, Any], step: Step, first_names: list[str]) -> None:
+        """Walk through the objects.
+
+        Args:
+            namespace: The user's.
+            step: The step.
+            first_names: The names that its cell mentions, which are walked through first.
+        """
+        self._namespace = namespace
+        self._mentioned = first_names
+        self._graph = Graph(Kinds(namespace))
+        self._names = step.live_names(namespace)
+        self._unreached_names = walk_state(self._graph, step, self._names, first_names)
+
+    def describe(self) -> tuple[bytes, list[str]]:
+        """Return all objects, six numbers for each (address and `Node.state`), and the names not
+        reached in time."""
+        rows: array[int] = array("q")
+        for address, node in self._graph.nodes.items():
+            rows.extend((address, *node.state))
+        return rows.tobytes(), self._unreached_names
+
+    def collect_states(
+        self,
+        alive_data: bytes,
+        changed_data: bytes,
+        written_data: bytes,
+        requested_names: list[str],
+    ) -> States:
+        """Return the earlier states of what differs.
+
+        Args:
+            alive_data: Packed addresses of the objects that live in both processes.
+            changed_data: Of those with another state.
+            written_data: Of those with other memory.
+            requested_names: Names to describe, besides those that lead to what differs.
+        """
+        names = self._names
+        nodes = self._graph.nodes
+        alive = set(unpack_numbers(alive_data))
+        changed = set(unpack_numbers(changed_data))
+        self._add_holders_of_ended(alive, changed)
+
+        rewritten = set(unpack_numbers(written_data))
+        ended = nodes.keys() - alive
+        changed_names = self._labels(changed | rewritten | ended)
+        rows: list[Row] = [
+            (False, address, self._state(nodes[address].value)) for address in changed
+        ]
+        for name, value in names.items():
+            if address_of(value) in nodes and address_of(value) not in alive:
+                rows.append((True, name, value))
+        payload, unwritable = self._dump(rows, alive)
+        described_names = [
+            name
+            for name in {*changed_names, *requested_names}
+            if name in names and type(name) is str
+        ]
+        return States(
+            payload,
+            changed_names,
+            unwritable + self._lost_references(alive) + self._uncomparable(),
+            {name: describe_variable(name, names[name]) for name in described_names},
+        )
+
+    def _add_holders_of_ended(self, alive: set[int], changed: set[int]) -> None:
+        """Add the containers of ended objects, whose addresses belong to something else now.
+
+        A container in which such an object can be replaced is changed. Any other must be created
+        again, so that it counts as ended too.
+        """
+        graph = self._graph
+        pending = [address for address in graph.nodes if address not in alive]
+        holders = graph.find_holders()
+        while pending:
+            child = pending.pop()
+            for holder in alive.intersection(holders.get(child, ())):
+                if graph.kinds.is_fixed(child, graph.nodes[holder].value):
+                    alive.discard(holder)
+                    changed.discard(holder)
+                    pending.append(holder)
+                else:
+                    changed.add(holder)
+
+    def _state(self, value: Any) -> list[Values]:
+        """Return what an object's parts contain that can be written."""
+        parts = self._graph.kinds.kind(value).parts
+        return [part.read(value) for part in parts if part.write is not None]
+
+    def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
+        """Return rows as bytes, and the names of what cannot be written, with the reason."""
+        write = partial(dump_state, alive=alive, namespace=self._namespace)
+
+        def dump_all(rows: list[Row]) -> bytes | str:
+            (data,) = run_in_fork([rows], write, DUMP_ALL_TIMEOUT_S, DUMP_ALL_TIMEOUT_S)
+            return data
+
+        pickled = dump_all(rows)
+        if isinstance(pickled, bytes):
+            return pickled, []
+
+        # Find out which rows cannot be written, and write the others together, so that they share
+        # objects as before.
+        results = list(run_in_fork(rows, write, DUMP_EACH_TIMEOUT_S, DUMP_TOTAL_TIMEOUT_S))
+        pickled = dump_all([row for row, data in zip(rows, results) if isinstance(data, bytes)])
+        reasons: dict[str, str] = {}
+        for (is_name, key, _), data in zip(rows, results):
+            if isinstance(data, str):
+                reason = data
+            elif isinstance(pickled, str):
+                reason = "it cannot be transferred with the others"
+            else:
+                continue
+            if is_name:
+                labels = [format_label(key)]
+            else:
+                labels = self._labels([key])
+            reasons.update(dict.fromkeys(labels, reason))
+        payload = write([]) if isinstance(pickled, str) else pickled
+        return payload, list(reasons.items())
+
+    def _lost_references(self, alive: set[int]) -> list[tuple[str, str]]:
+        """Return the names of weak references to objects that must be created again."""
+        nodes = self._graph.nodes
+        ended_objects = [node.value for address, node in nodes.items() if address not in alive]
+        references = [
+            address_of(reference)
+            for value in ended_objects
+            if self._graph.kinds.kind(value).referable
+            for reference in weakref.getweakrefs(value)
+        ]
+        return [(name, _LOST_REFERENCE) for name in self._labels(alive.intersection(references))]
+
+    def _uncomparable(self) -> list[tuple[str, str]]:
+        """Return the mentioned names that lead to an object that cannot be compared, with the
+        reason."""
+        by_type: dict[str, list[int]] = {}
+        for address, node in self._graph.nodes.items():
+            cls = type(node.value)
+            if not node.known and file_class(cls) is None:
+                by_type.setdefault(_describe_uncomparable(node.value), []).append(address)
+        mentioned = set(self._mentioned)
+        return [
+            (name, f"not compared: {reason}")
+            for reason, addresses in by_type.items()
+            for name in self._labels(addresses)
+            if name in mentioned
+        ]
+
+    def _labels(self, addresses: Iterable[int]) -> list[str]:
+        """Return the names that lead to objects."""
+        reached = self._graph.ancestors(addresses)
+        named = [*self._names.items(), *self._graph.kinds.shared_objects]
+        return [format_label(name) for name, value in named if address_of(value) in reached]
+
+
+def _describe_uncomparable(value: Any) -> str:
+    """Return why an object is not compared, as a clause."""
+    cls = type(value)
+    if is_subclass(cls, get_if_loaded("numpy", "ndarray")):
+        dtype = plain_array(value).dtype
+        if dtype.hasobject and dtype.names is not None:
+            return "undo does not handle arrays of records that contain objects"
+        if is_mapped(get_if_loaded("numpy", "ndarray").base.__get__(value)):
+            return "others may write to its memory, which belongs to a file"
+    module = class_module(cls)
+    if module in ("builtins", "__main__", ""):
+        prefix = ""
+    else:
+        prefix = f"{module}."
+    return f"undo does not know what {prefix}{name_of(cls)} stores"
+
+
+def walk_state(
+    graph: Graph, step: Step, names: dict[str, Any], first_names: Iterable[str]
+) -> list[str]:
+    """Walk through the state before a step, mentioned names first; return the names not reached in
+    time."""
+    mentioned_names = [name for name in dict.fromkeys(first_names) if name in names]
+    mentioned_values = {name: names[name] for name in mentioned_names}
+    unreached_names = _walk_names(graph, mentioned_values, MENTIONED_TIMEOUT_S)
+
+    shared_values = [value for _, value in graph.kinds.shared_objects]
+    graph.add((*shared_values, *step.live_objects()), time.monotonic() + OTHERS_TIMEOUT_S)
+
+    # What is in the graph already costs nothing; what took too long is not tried again.
+    other_values = {name: value for name, value in names.items() if name not in unreached_names}
+    return unreached_names + _walk_names(graph, other_values, OTHERS_TIMEOUT_S)
+
+
+def _walk_names(graph: Graph, names: dict[str, Any], timeout_s: float) -> list[str]:
+    """Walk through the values of names; return the labels of those not reached in time."""
+    deadline = time.monotonic() + timeout_s
+    walked_items = [
+        (name, value)
+        for name, value in names.items()
+        if name not in HIDDEN and address_of(type(value)) not in ATOMS
+    ]
+    for index, (_, value) in enumerate(walked_items):
+        if not graph.add((value,), deadline):
+            return [format_label(name) for name, _ in walked_items[index:]]
+    return []
+
+
+def format_label(name: Any) -> str:
+    """Return a name; for a key that is not a string, how code reaches its value."""
+    if type(name) is str:
+        return name
+    # The repr of other objects may be the user's code.
+    if address_of(type(name)) in ATOMS:
+        return f"globals()[{name!r}]"
+    return f"globals()[a {name_of(type(name))}]"
+
+
+def unpack_numbers(data: bytes) -> array[int]:
+    numbers = array("q")
+    numbers.frombytes(data)
+    return numbers

@@ -1,0 +1,270 @@
+"""Attributes of libraries that code can replace. Loaded modules, and state inside libraries that no
+list, dict or attribute shows, are not included."""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+import weakref
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
+from typing import Any, Callable, NamedTuple
+
+from ..stdlib import belongs_to_worker
+from ..values.objects import (
+    ATOMS,
+    MISSING,
+    address_of,
+    class_dict,
+    class_module,
+    has_weak_references,
+    is_class,
+    is_module,
+    name_of,
+    own_dict,
+)
+from .actions import Action
+from .contents import (
+    PRIVATE_REGISTRIES,
+    REGISTRIES_BY_MODULE,
+    ContainerSnapshot,
+    find_holders,
+    may_contain,
+    take_content_snapshots,
+)
+from .registries import read_registered, write_registered
+
+_ALWAYS = ("builtins", "sys")
+"""The modules that every cell can change without mentioning them."""
+
+_FUNCTION_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
+
+_MAX_LIBRARIES = 60
+"""Snapshots of modules, classes, functions and objects that are taken at the most."""
+
+_MAX_ITEMS = 1_000
+"""Items of a list, tuple or set that are looked at; a longer one may contain anything."""
+
+_KERNEL_ATTRIBUTES = frozenset(
+    "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
+    " sys.last_traceback sys.breakpointhook warnings.filters builtins.exit builtins.help"
+    " builtins.input builtins.quit".split()
+)
+"""The kernel itself sets these, or they are restored as settings."""
+
+_WITHOUT_FINALIZER = ATOMS.union(
+    map(address_of, (type, property, classmethod, staticmethod, dict, type(os.environ))),
+    map(address_of, (types.ModuleType, types.FunctionType, types.BuiltinFunctionType)),
+    map(address_of, (types.MethodDescriptorType, types.WrapperDescriptorType)),
+    map(address_of, (types.GetSetDescriptorType,)),
+)
+"""Addresses of types whose objects end without running code."""
+
+_FLAGS: Any = type.__dict__["__flags__"].__get__
+
+_CHANGEABLE = 1 << 9
+"""The flag of classes whose attributes can be set."""
+
+
+class ReleasedObject:
+    """An object that a step does not keep alive, because something happens when it ends."""
+
+    def __init__(self, value: Any) -> None:
+        self.address = address_of(value)
+        self._reference = weakref.ref(value) if has_weak_references(type(value)) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is known that the object has ended."""
+        return self._reference is not None and self._reference() is None
+
+    def value(self, current_value: Any) -> Any:
+        """Return the object; `MISSING` if it ended or is unknown. current_value: an object that may
+        be the same, for those without weak references."""
+        if self._reference is None:
+            if address_of(current_value) == self.address:
+                return current_value
+            return MISSING
+        referent = self._reference()
+        return MISSING if referent is None else referent
+
+
+class LibrarySnapshot(NamedTuple):
+    """The attributes of a library's module, class, function or object, which code can replace."""
+
+    holder: Any
+    label: str
+    values: dict[str, Any]
+    registered: tuple[weakref.ref[type], ...] = ()
+    """The classes registered with an abstract class."""
+    contents: tuple[ContainerSnapshot, ...] = ()
+    """What is in its lists, dicts and sets."""
+
+    def registry_action(self) -> Action | None:
+        """Return how to register the same classes as before; None if they are registered."""
+        if not is_class(self.holder):
+            return None
+        current_classes = read_registered(self.holder)
+        old_classes = [cls for reference in self.registered if (cls := reference()) is not None]
+        if list(map(address_of, current_classes)) == list(map(address_of, old_classes)):
+            return None
+        write = partial(write_registered, self.holder)
+        return Action(partial(write, old_classes), partial(write, current_classes))
+
+    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the replaced attributes with their values then and now. mentioned: names in the
+        code that ran; of others only public ones count."""
+        attributes = _attributes(self.holder)
+        for name in dict.fromkeys((*self.values, *attributes)):
+            old_value = self.values.get(name, MISSING)
+            new_value = attributes.get(name, MISSING)
+            if type(old_value) is ReleasedObject:
+                is_same = address_of(new_value) == old_value.address and not old_value.ended
+            else:
+                is_same = new_value is old_value
+            if is_same or is_module(old_value) or is_module(new_value):
+                continue
+            if type(name) is not str or f"{self.label}.{name}" in _KERNEL_ATTRIBUTES:
+                continue
+            if name in mentioned or self.is_public(name):
+                yield name, old_value, new_value
+
+    def is_public(self, name: str) -> bool:
+        """Return whether an attribute counts, although no code mentions it."""
+        if not name.startswith("_"):
+            return True
+        if is_module(self.holder) or is_class(self.holder):
+            return f"{self.label}.{name}" in PRIVATE_REGISTRIES
+        if name.startswith("__"):
+            return name in _FUNCTION_ATTRIBUTES
+        return "cache" not in name
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Set an attribute of the library; delete it if the value is `MISSING`."""
+        if is_class(self.holder):
+            if value is MISSING:
+                type.__delattr__(self.holder, name)
+            else:
+                type.__setattr__(self.holder, name, value)
+        elif name in _FUNCTION_ATTRIBUTES and type(self.holder) is types.FunctionType:
+            setattr(self.holder, name, value)
+        elif value is MISSING:
+            own_dict(self.holder).pop(name, None)
+        else:
+            own_dict(self.holder)[name] = value
+
+
+def take_library_snapshots(
+    mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]
+) -> list[LibrarySnapshot]:
+    """Take snapshots of what code can change in libraries.
+
+    Args:
+        mentioned: Names in the code.
+        namespace: The user's.
+        is_own: Returns whether a module or class is the user's own, and compared as an object.
+    """
+    names = tuple(mentioned)
+    # What the names mean in the namespace and among the modules, and below what modules have.
+    pending = [
+        *(sys.modules.get(name) for name in _ALWAYS),
+        *(namespace.get(name) for name in names),
+        *(sys.modules.get(name) for name in names),
+    ]
+    holders: dict[int, Any] = {}
+    for value in pending:  # which grows meanwhile
+        if len(holders) >= _MAX_LIBRARIES:
+            break
+        value_is_module = is_module(value)
+        if address_of(value) in holders or not (value_is_module or is_class(value)):
+            continue
+        if is_own(value):
+            continue
+        if value_is_module:
+            module_names = own_dict(value)
+            pending += [module_names[name] for name in names if name in module_names]
+            parts = _find_parts(value, names, is_own)
+            pending += filter(is_module, parts)
+            holders.update({address_of(part): part for part in parts if not is_module(part)})
+        if value_is_module or _FLAGS(value) & _CHANGEABLE:
+            holders[address_of(value)] = value
+    return [take_library_snapshot(holder, names) for holder in holders.values()]
+
+
+def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]) -> list[Any]:
+    """Return what code can change through these names of a library's module: functions, objects
+    and other modules."""
+    label = str(own_dict(module).get("__name__"))
+    candidates = [
+        part
+        for name in (*names, *REGISTRIES_BY_MODULE.get(label, ()))
+        for part in find_holders(module, name)
+    ]
+    return [part for part in candidates if _is_library_part(part) and not is_own(type(part))]
+
+
+def _is_library_part(part: Any) -> bool:
+    """Return whether a module, a function or an object has attributes, and is not our own."""
+    if type(part) is type(os.environ):
+        return False  # restored as a setting
+    if is_module(part):
+        module = own_dict(part).get("__name__")
+    elif type(part) is types.FunctionType:
+        module = part.__module__
+    else:
+        module = class_module(type(part)) if own_dict(part) else ""
+    return bool(module) and not belongs_to_worker(module)
+
+
+def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> LibrarySnapshot:
+    """Take a snapshot that keeps no object alive whose end may run code. mentioned: names in the
+    code; private attributes count only if they are among them."""
+    attributes = _attributes(holder)
+    values = {
+        name: value if _has_no_finalizer(value) else ReleasedObject(value)
+        for name, value in attributes.items()
+    }
+    label = _label_holder(holder)
+    registered = read_registered(holder) if is_class(holder) else []
+    snapshot = LibrarySnapshot(holder, label, values, tuple(map(weakref.ref, registered)))
+    if label in _ALWAYS and label not in mentioned:
+        return snapshot
+
+    contents = take_content_snapshots(
+        label,
+        {
+            name: value
+            for name, value in attributes.items()
+            if may_contain(value)
+            and (name in mentioned or snapshot.is_public(name))
+            and f"{label}.{name}" not in _KERNEL_ATTRIBUTES
+        },
+    )
+    return snapshot._replace(contents=contents)
+
+
+def _label_holder(holder: Any) -> str:
+    """Return the full name of a module, class or function; for an object, that of its class."""
+    if is_class(holder):
+        return f"{class_module(holder)}.{name_of(holder)}"
+    if type(holder) is types.FunctionType:
+        return f"{holder.__module__}.{holder.__qualname__}"
+    if is_module(holder):
+        return str(own_dict(holder).get("__name__"))
+    return f"{class_module(type(holder))}.{name_of(type(holder))}"
+
+
+def _has_no_finalizer(value: Any) -> bool:
+    """Return whether it is certain that the end of an object runs no code."""
+    if type(value) in (list, tuple, set, frozenset):
+        return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
+    return address_of(type(value)) in _WITHOUT_FINALIZER
+
+
+def _attributes(holder: Any) -> dict[str, Any]:
+    """Return a copy of a holder's own attributes, without those that it inherits."""
+    attributes = dict(class_dict(holder) if is_class(holder) else own_dict(holder))
+    if type(holder) is types.FunctionType:
+        attributes.update({name: getattr(holder, name) for name in _FUNCTION_ATTRIBUTES})
+    return attributes

@@ -1,0 +1,219 @@
+"""Describes a matplotlib figure in words, for models that cannot see it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+MAX_AXES = 12
+MAX_SERIES = 12
+MAX_NAME_CHARS = 80
+MAX_TICKS = 12
+MAX_TICKS_COMPARED = 200
+
+
+class _Range(NamedTuple):
+    """The range of the finite numbers among some values."""
+
+    minimum: float
+    maximum: float
+    finite_count: int
+
+
+def describe_figure(figure: Any) -> str:
+    """Return lines about the axes of a figure: titles, labels, series with their ranges, legends,
+    and tick labels that overlap.
+
+    Args:
+        figure: A figure that was drawn.
+
+    Raises:
+        Exception: Whatever the library's code, or that of a subclass, raises.
+    """
+    lines: list[str] = []
+    title = getattr(figure, "_suptitle", None)
+    if title is not None and title.get_text():
+        lines.append(f"Title: {_quote(title.get_text())}")
+
+    all_axes = list(figure.axes)
+    for number, axes in enumerate(all_axes[:MAX_AXES], 1):
+        lines += _axes_lines(axes, f"Axes {number}" if len(all_axes) > 1 else "Axes")
+    if len(all_axes) > MAX_AXES:
+        lines.append(f"… and {len(all_axes) - MAX_AXES} more axes")
+    return "\n".join(lines)
+
+
+def _axes_lines(axes: Any, name: str) -> list[str]:
+    title = axes.get_title()
+    clauses = [f"title {_quote(title)}"] if title else []
+    clauses += [_axis_words(axes.xaxis, "x"), _axis_words(axes.yaxis, "y")]
+    lines = [f"{name}: {'; '.join(clauses)}"]
+
+    series = _series(axes)
+    lines += [f"  {words}" for words in series[:MAX_SERIES]]
+    if len(series) > MAX_SERIES:
+        lines.append(f"  … and {len(series) - MAX_SERIES} more series")
+    if not series:
+        lines.append("  nothing is drawn in it")
+
+    legend = axes.get_legend()
+    if legend is not None:
+        entries = [_quote(text.get_text()) for text in legend.get_texts()[:MAX_SERIES]]
+        lines.append(f"  legend: {', '.join(entries)}")
+
+    if axes.name == "rectilinear":
+        lines += _overlap_lines(axes.xaxis, "x") + _overlap_lines(axes.yaxis, "y")
+    return lines
+
+
+def _axis_words(axis: Any, letter: str) -> str:
+    """Return a label, range and scale, as in `x "weight" 1613 to 5140`."""
+    label = axis.get_label_text()
+    if label:
+        words = f"{letter} {_quote(label)}"
+    else:
+        words = f"{letter} without a label"
+
+    ticks = [tick.get_text() for tick in axis.get_ticklabels() if tick.get_text().strip()]
+    if not _is_plain(axis) or any(_has_letter(tick) for tick in ticks):
+        # Categories and dates say more than their positions.
+        words += _tick_words(ticks)
+    else:
+        minimum, maximum = sorted(axis.get_view_interval())
+        words += f", {minimum:.5g} to {maximum:.5g}"
+
+    scale = axis.get_scale()
+    if scale == "linear":
+        return words
+    return f"{words}, {scale} scale"
+
+
+def _has_letter(tick: str) -> bool:
+    """Return whether a tick has a name, rather than a number, which may be written as a formula."""
+    return "$" not in tick and any(character.isalpha() for character in tick)
+
+
+def _tick_words(ticks: list[str]) -> str:
+    if not ticks:
+        return ""
+    words = ", ".join(_shorten(tick) for tick in ticks[:MAX_TICKS])
+    ellipsis = ", …" if len(ticks) > MAX_TICKS else ""
+    return f", ticks {words}{ellipsis}"
+
+
+def _is_plain(axis: Any) -> bool:
+    """Return whether an axis has numbers, rather than dates or categories."""
+    get_converter = getattr(axis, "get_converter", None)  # since matplotlib 3.10
+    if get_converter is None:
+        converter = axis.converter
+    else:
+        converter = get_converter()
+    return converter is None
+
+
+def _series(axes: Any) -> list[str]:
+    """Return each line, group of bars or points, and picture, with its ranges."""
+    series: list[str] = []
+    bar_ids: set[int] = set()
+    for container in axes.containers:
+        lengths = _bar_lengths(container)
+        if lengths:
+            bar_ids.update(map(id, container))
+            words = _range_words(_range_of(lengths))
+            series.append(f"{len(lengths):,} bars{_label(container)}: {words}")
+
+    series += [_line_words(line) for line in axes.lines]
+    series += [_collection_words(collection) for collection in axes.collections]
+
+    shapes = [patch for patch in axes.patches if id(patch) not in bar_ids]
+    if shapes:
+        series.append(f"{len(shapes):,} shapes ({type(shapes[0]).__name__})")
+    for image in axes.images:
+        shape = " x ".join(map(str, getattr(image.get_array(), "shape", ())))
+        series.append(f"picture of {shape}{_label(image)}")
+    return series
+
+
+def _bar_lengths(container: Any) -> list[Any]:
+    """Return the lengths of bars; empty if the container holds other artists, as those of error
+    bars and stems, which stand among the lines and collections."""
+    if getattr(container, "orientation", "") == "horizontal":
+        return [patch.get_width() for patch in container if hasattr(patch, "get_width")]
+    return [patch.get_height() for patch in container if hasattr(patch, "get_height")]
+
+
+def _collection_words(collection: Any) -> str:
+    offsets = collection.get_offsets()
+    kind = type(collection).__name__
+    if kind != "PathCollection" or not len(offsets):
+        return f"{kind}{_label(collection)}"
+    x_words = _range_words(_range_of(offsets[:, 0]))
+    y_words = _range_words(_range_of(offsets[:, 1]))
+    return f"{len(offsets):,} points{_label(collection)}: x {x_words}, y {y_words}"
+
+
+def _line_words(line: Any) -> str:
+    x_range = _range_of(line.get_xdata(orig=False))
+    y_values = line.get_ydata(orig=False)
+    y_range = _range_of(y_values)
+    words = f"line{_label(line)}: {len(y_values):,} points"
+    if y_range is None:
+        return f"{words}, without a finite value"
+
+    if not _has_dates(line):
+        words += f", x {_range_words(x_range)}"
+    words += f", y {_range_words(y_range)}"
+    missing_count = len(y_values) - y_range.finite_count
+    if missing_count:
+        return f"{words}, {missing_count:,} missing"
+    return words
+
+
+def _has_dates(line: Any) -> bool:
+    axes = getattr(line, "axes", None)
+    return axes is not None and not _is_plain(axes.xaxis)
+
+
+def _range_of(values: Any) -> _Range | None:
+    """Return the range of the finite numbers; None if there are none."""
+    numpy: Any = sys.modules["numpy"]
+    numbers = numpy.ma.filled(numpy.ma.asarray(values, dtype=float), numpy.nan)
+    finite = numbers[numpy.isfinite(numbers)]
+    if not finite.size:
+        return None
+    return _Range(float(finite.min()), float(finite.max()), int(finite.size))
+
+
+def _range_words(values: _Range | None) -> str:
+    if values is None:
+        return "none"
+    return f"{values.minimum:.5g} to {values.maximum:.5g}"
+
+
+def _label(artist: Any) -> str:
+    label = artist.get_label()
+    is_named = isinstance(label, str) and label and not label.startswith("_")
+    if not is_named:  # matplotlib's own labels begin with an underscore
+        return ""
+    return f" {_quote(label)}"
+
+
+def _overlap_lines(axis: Any, letter: str) -> list[str]:
+    """Return a line if tick labels overlap the next one, as they were drawn."""
+    labels = [label for label in axis.get_ticklabels() if label.get_text() and label.get_visible()]
+    boxes = [label.get_window_extent() for label in labels[:MAX_TICKS_COMPARED]]
+    overlaps = sum(first.overlaps(second) for first, second in zip(boxes, boxes[1:]))
+    if not overlaps:
+        return []
+    return [f"  tick labels of the {letter} axis overlap ({overlaps} of {len(boxes) - 1} pairs)"]
+
+
+def _quote(text: object) -> str:
+    return f'"{_shorten(str(text))}"'
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) <= MAX_NAME_CHARS:
+        return line
+    return f"{line[:MAX_NAME_CHARS]}…"

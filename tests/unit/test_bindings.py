@@ -1,0 +1,89 @@
+"""The names on which a call depends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mahtab_tui.worker.guard.bindings import MAX_ITEMS, names_read
+
+READS = {
+    "def f(x): return helper(x)": "f helper",
+    "def f(x): return x.helper()": "f",
+    "def f(helper): return helper": "f",
+    "def f(x): return [helper(y) for y in x]": "f helper",
+    "def f(x):\n    def g(): return helper\n    return g": "f helper",
+    "def f(x): return (lambda: helper)()": "f helper",
+    "def f(x):\n    class A: a = helper\n    return A": "f helper",
+    "def f(x): return g(x)\ndef g(x): return helper(x)": "f g helper",
+    "def f(x): return g(x)\ndef g(x): return f(x)": "f g",
+    "def g(): return helper\ndef f(x, run=g): return run()": "f g helper",
+    "def g(): return helper\ndef f(x, *, run=g): return run()": "f g helper",
+    "def wrap(function): return lambda: function()\nf = wrap(lambda: helper)": "f helper",
+    "import functools\nf = functools.partial(lambda x: helper, 1)": "f helper",
+    "import functools\n@functools.lru_cache\ndef f(x): return helper": "f helper",
+    "class f:\n    def __init__(self): helper()": "f helper",
+    "class f:\n    @staticmethod\n    def g(): helper()": "f helper",
+    "class f:\n    @property\n    def g(self): return helper": "f helper",
+    "class g:\n    def run(self): helper()\nf = g()": "f g helper",
+    "class g:\n    def run(self): helper()\nclass f(g): pass": "f g helper",
+    "class g(dict):\n    def __getitem__(self, key): return helper\nf = g()": "f g helper",
+    "f = {'a': [lambda: helper]}": "f helper",
+    "import json\ndef f(x): return json.dumps(x)": "f json",
+    "import json\nhelper = 1\nf = json.dumps": "f",
+    "helper = ()\ndef f(): return ()": "f",
+    "def f(x): eval('helper')": "eval f",
+    "f = 1": "f",
+    "": "f",
+}
+
+
+def read(source: str) -> list[str]:
+    """Return the sorted names on which a call of `f` in this code depends."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(source, namespace)
+    # The body of a class reads `__name__`.
+    return sorted({*names_read(namespace, "f")} - {"__name__"})
+
+
+@pytest.mark.parametrize(("source", "names"), READS.items())
+def test_names_are_found_that_a_call_reads(source: str, names: str) -> None:
+    assert read(source) == names.split()
+
+
+def test_a_function_of_many_names_is_read_completely() -> None:
+    names = [f"name{number:04}" for number in range(1_000)]
+    assert read(f"def f(): {'; '.join(names)}") == ["f", *names]
+
+
+def test_a_long_list_is_data() -> None:
+    assert read(f"f = [lambda: helper] * {MAX_ITEMS}") == ["f", "helper"]
+    assert read(f"f = [lambda: helper] * {MAX_ITEMS + 1}") == ["f"]
+
+
+def test_no_code_of_the_objects_runs() -> None:
+    source = """
+def fail(*args): raise AssertionError
+class Meta(type):
+    __getattribute__ = __call__ = __eq__ = __iter__ = fail
+    __hash__ = None
+class f(dict, metaclass=Meta):
+    __getattribute__ = __getattr__ = __iter__ = __len__ = __eq__ = fail
+    __hash__ = None
+    def run(self): helper()
+f = [type.__call__(f)]
+"""
+    assert "helper" in read(source)
+
+
+def test_code_that_python_did_not_compile_is_read_in_linear_time() -> None:
+    source = """
+import opcode
+def f(): helper
+code = f.__code__.co_code
+start = code.index(opcode.opmap["LOAD_GLOBAL"])
+long_argument = bytes((opcode.EXTENDED_ARG, 255)) * 500_000
+f.__code__ = f.__code__.replace(co_code=code[:start] + long_argument + code[start:])
+"""
+    assert read(source) == ["f"]

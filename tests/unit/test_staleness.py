@@ -1,0 +1,387 @@
+"""Which cells have used variables that are different now, and what is said about them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.code_inputs import find_inputs
+from mahtab_tui.bus.conversation import Cell, Conversation, Words, describe_doubt
+from mahtab_tui.bus.records import Record, cell_entry
+from mahtab_tui.bus.staleness import Staleness, describe_stale
+from mahtab_tui.bus.values import Change, ChangeKind, Variable
+from mahtab_tui.session.stale_outputs import StaleOutputs
+from tests.records import made
+
+NOTHING: Mapping[str, ChangeKind] = MappingProxyType({})
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("y = x + 1", "x"),
+        ("x = 1\ny = x", ""),
+        ("x += 1", "x"),
+        ("x: int = k", "k"),
+        ("df['a'] = b", "df b"),
+        ("x.y.z = 1", "x"),
+        ("del x", ""),
+        ("del x[i]", "x i"),
+        ("for i in xs: total += i", "xs total"),
+        ("for i in xs: last = i\nlast", "xs last"),
+        ("while n: m = n\nm", "n m"),
+        ("if c: d = 1\nd", "c d"),
+        ("if c: d = 1\nelse: d = 2\nd", "c"),
+        ("if c: d = 1\nelif e: pass\nelse: d = 2\nd", "c e d"),
+        ("try: a = b\nexcept E: a = c\na", "b E c"),
+        ("try: a = b\nfinally: a", "b"),
+        ("try: a = b\nexcept E as e: e\nfinally: f", "b E f"),
+        ("with open(p) as file: file.read(n)", "open p n"),
+        ("match a:\n  case [x, *y]: x, y\n  case {'k': z, **rest}: z, rest\n  case w: w", "a"),
+        ("(m := n) and m", "n"),
+        ("[x * k for x in xs if x > low]", "xs k low"),
+        ("{v: w for v, w in pairs}", "pairs"),
+        ("[x for x in x if x]", "x"),
+        ("list(map(lambda v, w=d: v + g, xs))", "list map d g xs"),
+        ("print(f'{v!r:>{w}}')", "print v w"),
+        ("import numpy as np\nnp.x", ""),
+        ("def f(a, b=d): return a + b + g", "d"),
+        ("def f(): return g\nf()", "g"),
+        ("def f(): return g\ng = 1\nf()", ""),
+        ("def g(): return h\ndef f(): return g()\nf()", "h"),
+        ("if c:\n  def f(): return g\nf()", "c f g"),
+        ("def f(): return g\nf()\ndef g(): return h\nf()", "g h"),
+        ("def f(): global t; t += 1\nf()", "t"),
+        ("@wrap\ndef f(): global t; t = u; return t", "wrap"),
+        ("class A(B, metaclass=M): k = 1", "B M"),
+        ("class A: k = n; m = k\nk", "n k"),
+        ("class A:\n  k = 1\n  def m(self): return k\nA", "k"),
+        ("%matplotlib inline\nprint(df)", "__mahtab_magic__ print df"),
+        ("await get(url)", "get url"),
+        ("this is no code", ""),
+        ("x = " + "(" * 100_000, ""),
+        ("x\n" * 100_000, ""),
+    ],
+)
+def test_code_uses_the_names_that_it_reads_before_it_binds_them(code: str, names: str) -> None:
+    assert find_inputs(code).names == set(names.split())
+
+
+def test_definitions_are_known_with_what_their_code_reads() -> None:
+    code = (
+        "def f(a):\n    import os\n    def inner(): return os.x, a, K, f\n    return inner\n"
+        "class A(B):\n    k = n\n    def m(self): return self.x + C\n"
+        "g = lambda v: v + D\n"
+    )
+    assert find_inputs(code).by_definition == {"f": {"K", "f"}, "A": {"C"}, "g": {"D"}}
+
+
+class Story:
+    """Cells of a session, with what they change."""
+
+    def __init__(self) -> None:
+        self.conversation = Conversation()
+        self.count = 0
+
+    def cell(
+        self,
+        code: str,
+        changes: Mapping[str, ChangeKind] = NOTHING,
+        turn: int | None = None,
+        *,
+        status: str = "ok",
+    ) -> None:
+        """Run a cell of the user, or of the model as an answer to a question.
+
+        Args:
+            code: The cell's code.
+            changes: How it changes variables.
+            turn: The number of the question; None for the user's cell.
+            status: How it ends.
+        """
+        self.count += 1
+        cell = self.count
+        if turn is None:
+            self.fold(records.UserReplIn(code, cell=cell, party="you"))
+        else:
+            place = {"turn": turn, "step": 0, "block": 0}
+            self.fold(made("assistant-repl-in", code, {"cell": cell, "party": "demo", **place}))
+        self.fold(records.Namespace(cell=cell, changes=described(changes)))
+        self.fold(records.UserReplOut("1\n", cell=cell, status=status, duration=0.1))
+
+    def undo(self, cell: int, **restored: int) -> None:
+        """Undo a cell. restored: for each variable, the cell that had made it; 0 deletes it."""
+        self.fold(records.Undo("Undone.", cells=(cell,), undone=True))
+        for name, maker in restored.items():
+            changes = described({name: "changed"} if maker else {name: "deleted"})
+            self.fold(records.Namespace(cell=maker, changes=changes, restored=True))
+
+    def fold(self, record: Record) -> None:
+        self.conversation.fold([record])
+
+    @property
+    def outdated(self) -> list[int | None]:
+        return [cell.number for cell in self.conversation.outdated_cells]
+
+    def rerun_of(self, number: int) -> int | None:
+        entries = self.conversation.entries
+        (cell,) = (entry for entry in entries if entry.key == cell_entry(number))
+        assert isinstance(cell, Cell)
+        return cell.rerun_number
+
+    @property
+    def stale(self) -> dict[int, str]:
+        """What is said about stale cells, by their numbers."""
+        cells = (entry for entry in self.conversation.entries if isinstance(entry, Cell))
+        return {
+            cell.number or 0: describe_stale(cell.stale_inputs)
+            for cell in cells
+            if cell.stale_inputs and not cell.undone
+        }
+
+
+def described(changes: Mapping[str, ChangeKind]) -> tuple[Change, ...]:
+    return tuple(
+        Change(name, change, None if change == "deleted" else Variable(name, "int", "1", "data"))
+        for name, change in changes.items()
+    )
+
+
+@pytest.fixture
+def story() -> Story:
+    story = Story()
+    story.cell("x = 1", {"x": "added"})
+    story.cell("print(x)")
+    assert story.stale == {}
+    return story
+
+
+def test_cell_is_stale_once_another_has_changed_its_input(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"})
+    assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
+    story.cell("x = 6", {"x": "rebound"})
+    assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
+    story.cell("del x", {"x": "deleted"})
+    assert list(story.stale) == [2]
+
+
+def test_deleted_input_is_named(story: Story) -> None:
+    story.cell("del x", {"x": "deleted"})
+    assert story.stale == {2: "uses `x` from In 1, deleted by In 3"}
+
+
+def test_only_the_last_run_of_stale_code_runs_again(story: Story) -> None:
+    story.cell("y = x", {"y": "added"})
+    story.cell("print(y)")
+    story.cell("x = 5", {"x": "rebound"})
+    assert list(story.stale) == [2, 3]
+    assert story.outdated == [2, 3, 4], "cell 4 uses what cell 3 has made"
+    story.cell("print(x)")
+    assert story.outdated == [3, 4]
+    story.undo(6)
+    assert story.outdated == [2, 3, 4]
+    story.cell("x = 6", {"x": "rebound"})
+    story.cell("print(x)")
+    assert story.outdated == [3, 4]
+    assert story.rerun_of(2) == 8, "cell 6 was undone"
+    story.undo(3, y=0)
+    assert story.outdated == [4]
+
+
+def test_cell_that_failed_does_not_run_again(story: Story) -> None:
+    story.cell("y = x; 1 / 0", {"y": "added"}, status="error")
+    story.cell("print(y)")
+    story.cell("x = 5", {"x": "rebound"})
+    assert list(story.stale) == [2, 3]
+    assert story.outdated == [2]
+
+
+def test_rerun_counts_only_while_it_is_not_undone(story: Story) -> None:
+    story.cell("print(x)")
+    story.cell("x = 5", {"x": "rebound"})
+    assert story.rerun_of(2) == 3
+    story.undo(3)
+    assert story.rerun_of(2) is None
+    story.fold(records.Undo("Redone.", cells=(3,), undone=False))
+    assert story.rerun_of(2) == 3
+
+
+def test_undo_makes_a_result_hold_again(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"})
+    story.cell("print(x + 1)")
+    story.undo(3, x=1)
+    assert story.stale == {4: "uses `x` from In 3, now that from In 1"}
+    story.undo(1, x=0)
+    assert story.stale[2] == "uses `x` from In 1, which is gone"
+
+
+def test_unknown_changes_mark_nothing(story: Story) -> None:
+    story.cell("g()", {"x": "perhaps"})
+    assert story.stale == {}
+
+
+def test_cell_that_changes_its_input_is_stale_only_if_that_was_made_anew(story: Story) -> None:
+    story.cell("x = x + 1", {"x": "rebound"})
+    story.cell("x += 2", {"x": "rebound"})
+    assert list(story.stale) == [2], "cells that build on each other hold"
+    story.cell("x = 1", {"x": "rebound"})
+    assert story.stale == {
+        2: "uses `x` from In 1, changed by In 3",
+        3: "uses `x` from In 1, changed by In 5",
+        4: "uses `x` from In 3, changed by In 5",
+    }
+
+
+def test_what_a_called_function_reads_counts(story: Story) -> None:
+    story.cell("def f(): return g()", {"f": "added"})
+    story.cell("def g(): return x", {"g": "added"})
+    story.cell("f()")
+    story.cell("x = 2", {"x": "rebound"})
+    assert list(story.stale) == [2, 5]
+    story.cell("def g(): return 0", {"g": "rebound"})
+    assert story.stale[5] == "uses `x` from In 1, changed by In 6; `g` from In 4, changed by In 7"
+
+
+def test_names_that_begin_with_an_underscore_count(story: Story) -> None:
+    story.cell("def _load(): return x", {"_load": "added"})
+    story.cell("_load()")
+    story.cell("x = 2", {"x": "rebound"})
+    story.cell("def _load(): return 0", {"_load": "rebound"})
+    assert (
+        story.stale[4] == "uses `x` from In 1, changed by In 5; `_load` from In 3, changed by In 6"
+    )
+
+
+def test_class_that_is_changed_in_place_still_reads_what_it_did(story: Story) -> None:
+    story.cell("class A:\n    def m(self): return x", {"A": "added"})
+    story.cell("A.size = 1", {"A": "changed"})
+    story.cell("A().m()")
+    story.cell("x = 2", {"x": "rebound"})
+    assert story.stale[5] == "uses `x` from In 1, changed by In 6"
+
+
+def test_cell_that_deletes_what_it_used_is_stale_once_that_was_made_anew(story: Story) -> None:
+    story.cell("print(x); del x", {"x": "deleted"})
+    assert list(story.stale) == [2]
+    story.cell("x = 2", {"x": "added"})
+    assert story.stale[3] == "uses `x` from In 1, changed by In 4"
+
+
+def test_damaged_session_may_have_a_number_twice(story: Story) -> None:
+    story.cell("print(x)")
+    story.count = 1
+    story.cell("print(2)")
+    story.count = 3
+    story.cell("x = 5", {"x": "rebound"})
+    story.cell("print(x)")
+    assert story.stale == {3: "uses `x` from In 1, changed by In 4"}
+    assert story.rerun_of(3) == 5
+    story.undo(5)
+    assert story.outdated == [3]
+
+
+@pytest.mark.slow
+def test_cells_that_change_a_variable_in_turn_are_followed_in_linear_time() -> None:
+    staleness = Staleness()
+    changes = described({"x": "changed"})
+    staleness.fold(records.Namespace(cell=1, changes=changes))
+    started = time.perf_counter()
+    for cell in range(2, 10_000):
+        staleness.start(cell, "x.append(1)")
+        staleness.fold(records.Namespace(cell=cell, changes=changes))
+    assert time.perf_counter() - started < 20
+
+
+def test_many_inputs_are_counted() -> None:
+    story = Story()
+    story.cell("a = b = c = d = e = 1", dict.fromkeys("abcde", "added"))
+    story.cell("a + b + c + d + e")
+    story.cell("a = b = c = d = e = 2", dict.fromkeys("abcde", "rebound"))
+    assert story.stale[2].endswith("; and 2 more")
+    assert story.stale[2].count("`") == 6
+
+
+def test_new_kernel_leaves_stale_what_did_not_come_back(story: Story) -> None:
+    story.cell("y = 1", {"y": "added"})
+    story.cell("print(y)")
+    story.fold(records.Namespace(cell=0, fresh=True))
+    changes = described({"x": "added"})
+    story.fold(records.Namespace(cell=1, changes=changes, restored=True))
+    assert story.stale == {4: "uses `y` from In 3, which is gone"}
+
+
+def test_answer_under_a_number_that_is_used_again_rests_on_its_own_cells(story: Story) -> None:
+    for _ in range(2):
+        story.fold(records.UserChat("What is x?", turn=1))
+        story.cell("x", turn=1)
+        story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    story.undo(3)
+    answer = story.conversation.entries[-2]
+    assert isinstance(answer, Words)
+    assert list(answer.doubtful_cells) == []
+
+
+def test_answer_names_cells_below_it_that_no_longer_hold(story: Story) -> None:
+    story.fold(records.UserChat("What is x?", turn=1))
+    story.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
+    story.cell("x", turn=1)
+    story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    answer = story.conversation.entries[-1]
+    assert isinstance(answer, Words)
+    assert list(answer.doubtful_cells) == []
+    story.cell("x = 5", {"x": "rebound"})
+    assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (stale)"
+    story.undo(4, x=1)
+    assert list(answer.doubtful_cells) == []
+    story.undo(3)
+    assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (undone)"
+
+
+def test_reused_number_of_a_question_leaves_earlier_cells_alone(story: Story) -> None:
+    for _ in range(2):
+        story.fold(records.UserChat("What is x?", turn=1))
+        story.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
+        story.cell("x", turn=1)
+        story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    story.cell("x = 5", {"x": "rebound"})
+    answer = story.conversation.entries[-2]
+    assert isinstance(answer, Words)
+    assert describe_doubt(answer.doubtful_cells) == "rests on In 4 (stale)"
+
+
+def told_lines(*past: Record) -> list[str]:
+    return StaleOutputs(past).tell().splitlines()
+
+
+def ran(number: int, code: str, changes: Mapping[str, ChangeKind] = NOTHING) -> list[Record]:
+    return [
+        records.UserReplIn(code, cell=number, party="you"),
+        records.Namespace(cell=number, changes=described(changes)),
+    ]
+
+
+def test_of_many_stale_cells_the_newest_are_described_to_the_model() -> None:
+    users = [record for number in range(2, 10) for record in ran(number, f"x + {number}")]
+    past = [*ran(1, "x = 1", {"x": "added"}), *users, *ran(10, "x = 2", {"x": "rebound"})]
+    earlier, *lines = told_lines(*past)
+    assert earlier == "3 earlier cells"
+    assert [line.split(" uses")[0] for line in lines] == ["In 5", "In 6", "In 7", "In 8", "In 9"]
+
+
+def test_model_is_not_told_about_undone_cells() -> None:
+    past = [
+        *ran(1, "x = 1", {"x": "added"}),
+        *ran(2, "print(x)"),
+        *ran(3, "x = 5", {"x": "rebound"}),
+    ]
+    assert told_lines(*past) == ["In 2 uses `x` from In 1, changed by In 3"]
+    undone = [
+        records.Undo("Undone.", cells=(2, 3), undone=True),
+        records.Namespace(cell=1, changes=described({"x": "changed"}), restored=True),
+    ]
+    changed = ran(4, "x = 6", {"x": "rebound"})
+    assert told_lines(*past, *undone, *changed) == []
