@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.local_servers import only_model, server_address
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, SERVICES, full_name, split_spec
-from mahtab_tui.llm.services import OnNotice, Service
 from mahtab_tui.system import find_program
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.llm.chat_protocols import Dialect
+    from mahtab_tui.llm.services import OnNotice, Service
 
 MakeLLM = Callable[..., "BaseChatModel"]
 
@@ -124,6 +124,8 @@ def find_service(
     Raises:
         ModelError: The name is not valid, or there is no key or no model.
     """
+    from mahtab_tui.llm.services import Service
+
     spec = full_name(spec, options.get("provider"))
     provider, model = split_spec(spec)
     if provider not in PROVIDERS:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from mahtab_tui.bus.plans import find_steps, plan_request
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command
@@ -192,6 +191,8 @@ def plan(context: CommandContext, argument: str) -> None:
         case "run" if context.session.agent.in_turn:
             context.refuse("The model is still answering. Run the plan after that.", "/plan run")
         case "run":
+            from mahtab_tui.bus.plans import find_steps, plan_request
+
             info.set_planning(False)
             steps = find_steps(context.panes.last_answer)
             context.session.submit("ask", plan_request(steps))
