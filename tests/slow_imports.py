@@ -23,7 +23,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.database import History
+from mahtab_tui.store.input_history import History
 from mahtab_tui.store.sqlite import MemoryStore
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.app import MahtabApp

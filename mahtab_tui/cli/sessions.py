@@ -42,7 +42,6 @@ from mahtab_tui.session.kernel import (
 )
 from mahtab_tui.session.sharing import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.database import Holder, LockedElsewhere, locked_sessions
 from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
@@ -53,6 +52,7 @@ from mahtab_tui.store.resume import (
     resumed_store,
 )
 from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
+from mahtab_tui.store.session_lock import Holder, LockedElsewhere, locked_sessions
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:

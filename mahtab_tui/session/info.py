@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.logger import Store
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.settings.approval_rules import Rule
-    from mahtab_tui.store.database import SessionLock
+    from mahtab_tui.store.session_lock import SessionLock
 
 _PERMISSION_NOTICES: dict[ApprovalMode, str] = {
     "auto": "The model's code now runs without asking, with your permissions: it can read, change and delete whatever you can.",

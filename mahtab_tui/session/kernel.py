@@ -69,8 +69,9 @@ from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.variables import PrivateNames, explain_refusal
 from mahtab_tui.settings.model import Settings, home_folder
-from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
+from mahtab_tui.store.session_file import suppress_all_but_corruption
+from mahtab_tui.store.session_lock import locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, records_with_tag
 from mahtab_tui.system import start_thread
 

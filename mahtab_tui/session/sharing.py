@@ -22,7 +22,7 @@ from mahtab_tui.session.broadcast import Feed
 from mahtab_tui.session.joined_agents import AgentCall, JoinedAgent
 from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.database import locked_sessions
+from mahtab_tui.store.session_lock import locked_sessions
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 

@@ -21,15 +21,9 @@ from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import KINDS, Record, cell_entry
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.store.database import (
-    SpareDatabase,
-    decode_text,
-    encode_text,
-    file_identity,
-    is_read_only,
-    opened,
-    transaction,
-)
+from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
+from mahtab_tui.store.session_file import is_read_only, opened
+from mahtab_tui.store.spare_database import SpareDatabase
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 MAX_TITLE_CHARS = 100

@@ -14,17 +14,9 @@ from typing import Any, NamedTuple
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.records import Record, encode
-from mahtab_tui.store.database import (
-    SessionLock,
-    as_sentences,
-    connect,
-    decode_text,
-    encode_text,
-    fetch_rows,
-    file_identity,
-    opened,
-    transaction,
-)
+from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
+from mahtab_tui.store.session_file import as_sentences, connect, fetch_rows, opened
+from mahtab_tui.store.session_lock import SessionLock
 
 ALL_RECORDS = -1
 """As a limit: no limit."""

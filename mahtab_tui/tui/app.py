@@ -17,7 +17,7 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.store.database import History
+from mahtab_tui.store.input_history import History
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.commands import (
     BY_ACTION,

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.session import Session
-from mahtab_tui.store.database import History
+from mahtab_tui.store.input_history import History
 from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.greeting import Greeting, GreetingLines

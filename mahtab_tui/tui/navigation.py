@@ -32,7 +32,7 @@ from mahtab_tui.tui.messages import (
 if TYPE_CHECKING:
     from mahtab_tui.kernel.inspector_client import ObjectPath
     from mahtab_tui.session import Session
-    from mahtab_tui.store.database import History, HistoryEntry
+    from mahtab_tui.store.input_history import History, HistoryEntry
     from mahtab_tui.tui.jump_target import JumpTarget
     from mahtab_tui.tui.kernel_choices import KernelChoice
     from mahtab_tui.tui.live_settings import LiveSettings

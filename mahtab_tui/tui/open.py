@@ -18,7 +18,8 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
-from mahtab_tui.store.database import History, is_corrupt
+from mahtab_tui.store.database import is_corrupt
+from mahtab_tui.store.input_history import History
 from mahtab_tui.system import Lazy
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp

@@ -12,7 +12,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import home_folder, load_settings
-from mahtab_tui.store.database import History
+from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_app import Collector
 from mahtab_tui.tui.terminal_driver import StdioRedirect

@@ -16,7 +16,8 @@ from typing import Any
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, encode
 from mahtab_tui.bus.values import Change, Variable
-from mahtab_tui.store.database import connect, transaction
+from mahtab_tui.store.database import transaction
+from mahtab_tui.store.session_file import connect
 from mahtab_tui.store.session_index import catch_up, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.benchmarks.table import Row, timed

@@ -27,7 +27,7 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.database import History
+from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
 from tests.tui.inspecting import Inspect, looking_at

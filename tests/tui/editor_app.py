@@ -21,7 +21,7 @@ from textual.widgets import Static
 from mahtab_tui.kernel.values import Completions, Explanation
 from mahtab_tui.session.attachments import MentionChip
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.store.database import History
+from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.commands import complete_slash
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.prompt_area import PromptArea

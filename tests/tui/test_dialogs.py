@@ -22,7 +22,7 @@ from textual.widgets.option_list import Option
 from textual.worker import WorkerFailed
 
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.store.database import HistoryEntry
+from mahtab_tui.store.input_history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView

@@ -13,7 +13,7 @@ from mahtab_tui.store.sqlite import load_records
 from tests import tags
 from tests.records import made
 
-HOLD = "import sys, time\nfrom mahtab_tui.store.database import lock_session\nlock = lock_session(sys.argv[1])\nprint('locked', flush=True)\ntime.sleep(1000)\n"
+HOLD = "import sys, time\nfrom mahtab_tui.store.session_lock import lock_session\nlock = lock_session(sys.argv[1])\nprint('locked', flush=True)\ntime.sleep(1000)\n"
 """A program that locks the session with the id given as its argument."""
 
 

@@ -11,7 +11,6 @@ import pytest
 from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.cli.session_setup import _use_last_kernel
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
@@ -22,6 +21,7 @@ from mahtab_tui.store.resume import (
     resumed_store,
     save_target,
 )
+from mahtab_tui.store.session_lock import lock_session
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests import tags
 from tests.records import made

@@ -33,8 +33,8 @@ from mahtab_tui.session.session import Session
 from mahtab_tui.session.sharing import remove_leftovers, share_folder
 from mahtab_tui.session.variables import VariableHistory
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
+from mahtab_tui.store.session_lock import lock_session
 from mahtab_tui.tui.open import _index_sessions
 from tests.unit.sqlite_sessions import HOLD
 

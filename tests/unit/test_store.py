@@ -25,8 +25,13 @@ from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import Tree, Trees
 from mahtab_tui.session.agent import load_messages
-from mahtab_tui.store.database import LockedElsewhere, SessionLock, lock_session, locked_sessions
 from mahtab_tui.store.session_index import catch_up, find_sessions
+from mahtab_tui.store.session_lock import (
+    LockedElsewhere,
+    SessionLock,
+    lock_session,
+    locked_sessions,
+)
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.namespace.variables import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.store.database import HistoryEntry
+    from mahtab_tui.store.input_history import HistoryEntry
 
 _input = partial(command, group="Input")
 _session = partial(command, group="Session")

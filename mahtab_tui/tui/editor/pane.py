@@ -26,7 +26,7 @@ from mahtab_tui.tui.workers import Fetcher
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.session.attachments import MentionChip
-    from mahtab_tui.store.database import History
+    from mahtab_tui.store.input_history import History
 
 _MODE_HINTS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",

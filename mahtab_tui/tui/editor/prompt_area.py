@@ -19,7 +19,7 @@ from mahtab_tui.tui.editor.completion import Completer, CompletionList, InputHel
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.store.database import History, HistoryEntry
+    from mahtab_tui.store.input_history import History, HistoryEntry
 
 CLOSE_TIMEOUT_S = 1.0
 

@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.llm.choices import ModelChoice, availability_problem, offered_models, server_models
-from mahtab_tui.store.database import History, HistoryEntry
+from mahtab_tui.store.input_history import History, HistoryEntry
 from mahtab_tui.tui.commands.declarations import PaneCommand
 from mahtab_tui.tui.dialog import Dialog, dialog_box
 from mahtab_tui.tui.editor.code_area import CodeArea

@@ -19,7 +19,6 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session.kernel import stop_detached_kernel, summarize_detached_kernels
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
-from mahtab_tui.store.database import Holder, locked_sessions
 from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
 from mahtab_tui.store.session_index import (
     MAX_TITLE_CHARS,
@@ -32,6 +31,7 @@ from mahtab_tui.store.session_index import (
     rename_session,
     wanted_words,
 )
+from mahtab_tui.store.session_lock import Holder, locked_sessions
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, SEARCH_DELAY_S, SearchScreen

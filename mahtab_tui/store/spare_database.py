@@ -1,0 +1,92 @@
+"""A database that a session can do without."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from mahtab_tui.store.database import file_identity, is_corrupt, move_damaged_file, open_file
+
+ResultT = TypeVar("ResultT")
+
+
+class SpareDatabase:
+    """A database that a session can do without. It never raises: a damaged file is set aside, and
+    without a file, memory is used. Any thread may call it."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        tables: str,
+        wait: float,
+        name: str,
+        on_problem: Callable[[str], None],
+    ) -> None:
+        """
+        Args:
+            path: None for a database in memory.
+            tables: The SQL that creates its tables.
+            wait: Seconds to wait for another program's write.
+            name: What it holds, such as "The input history".
+            on_problem: Called with a sentence about `name`.
+        """
+        self._path = path
+        self._tables = tables
+        self._wait = wait
+        self._name = name
+        self._on_problem = on_problem
+        self._lock = threading.Lock()
+        self._identity: tuple[int, int] | None = None
+        self._connection = self._open()
+
+    def run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
+        """Call a function with the connection; None if the database cannot be used."""
+        with self._lock:
+            try:
+                return work(self._connection)
+            except sqlite3.Error as error:
+                if is_corrupt(error) and self._path is not None:
+                    self._connection.close()
+                    self._replace_corrupt()
+                    self._connection = self._open()
+                else:
+                    self._on_problem(f"{self._name} {self._path} cannot be used: {error}.")
+                return None
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        """Open the file, a new one if it is damaged, or a database in memory if neither works."""
+        path = self._path
+        for _ in range(2):
+            try:
+                self._identity = None if path is None else file_identity(path)
+                connection = open_file(path, self._tables, self._wait)
+            except (sqlite3.Error, OSError) as error:
+                if is_corrupt(error) and self._replace_corrupt():
+                    continue
+                reason = error.strerror if isinstance(error, OSError) else error
+                text = f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
+                self._on_problem(text)
+                break
+            else:
+                self._identity = None if path is None else file_identity(path)  # it may be new
+                return connection
+        return open_file(None, self._tables, self._wait)
+
+    def _replace_corrupt(self) -> bool:
+        """Set the damaged file aside; return whether a new one can be started."""
+        assert self._path is not None
+        try:
+            new_path = move_damaged_file(self._path, self._identity)
+        except OSError:
+            return False
+        if new_path is not None:
+            text = f"{self._name} was damaged. It is now {new_path}, and a new one was started."
+            self._on_problem(text)
+        return True
