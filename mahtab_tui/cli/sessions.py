@@ -52,7 +52,7 @@ from mahtab_tui.store.resume import (
     resumed_store,
 )
 from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
-from mahtab_tui.store.session_lock import Holder, LockedElsewhere, locked_sessions
+from mahtab_tui.store.session_lock import LockedElsewhere, LockHolder, locked_sessions
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _attach_remote(note: KernelNote) -> ConnectedKernel | None:
         fail(f"Try again later, or give up that kernel: {stop_command}", 1)
 
 
-def _ask_fork_or_watch(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
+def _ask_fork_or_watch(row: SessionRow, holder: LockHolder, *, can_watch: bool) -> str:
     """Ask what to do with a session that another terminal has open; return "f", "w", or an empty
     text to quit."""
     echo(

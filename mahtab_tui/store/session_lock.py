@@ -23,7 +23,7 @@ LOCK_PREFIX = "session-"
 LOCK_SUFFIX = ".lock"
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """The program that has a session open."""
 
     pid: int
@@ -38,7 +38,7 @@ class Holder(NamedTuple):
 class LockedElsewhere(Exception):
     """Another program has the session open."""
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: LockHolder) -> None:
         super().__init__(holder)
         self.holder = holder
 
@@ -99,7 +99,7 @@ def lock_session(session: str) -> SessionLock | None:
             if attempt == LOCK_ATTEMPTS:
                 raise LockedElsewhere(holder)
             continue
-        holder = Holder(os.getpid(), time.time())
+        holder = LockHolder(os.getpid(), time.time())
         with contextlib.suppress(OSError):  # a full disk; the lock works without the text
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
@@ -107,9 +107,9 @@ def lock_session(session: str) -> SessionLock | None:
     raise AssertionError("the last attempt returns or raises")
 
 
-def locked_sessions() -> dict[str, Holder]:
+def locked_sessions() -> dict[str, LockHolder]:
     """Return the open sessions, and remove lock files of killed programs."""
-    holders: dict[str, Holder] = {}
+    holders: dict[str, LockHolder] = {}
     for path in sorted(_lock_folder().glob(f"{LOCK_PREFIX}*{LOCK_SUFFIX}")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -138,12 +138,12 @@ def _lock_path(session: str) -> Path:
     return _lock_folder() / f"{LOCK_PREFIX}{quote(session, safe='')}{LOCK_SUFFIX}"
 
 
-def _read_holder(descriptor: int) -> Holder:
+def _read_holder(descriptor: int) -> LockHolder:
     """Read who has a lock, as far as that program has written it."""
     try:
         holder = json.loads(os.pread(descriptor, MAX_LOCK_FILE_BYTES, 0))
         since = float(holder["since"])
         time.localtime(since)  # raises if it is not a valid time
-        return Holder(int(holder["pid"]), since)
+        return LockHolder(int(holder["pid"]), since)
     except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
-        return Holder(0, time.time())
+        return LockHolder(0, time.time())

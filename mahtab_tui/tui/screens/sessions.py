@@ -31,7 +31,7 @@ from mahtab_tui.store.session_index import (
     rename_session,
     wanted_words,
 )
-from mahtab_tui.store.session_lock import Holder, locked_sessions
+from mahtab_tui.store.session_lock import LockHolder, locked_sessions
 from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, SEARCH_DELAY_S, SearchScreen
@@ -83,7 +83,7 @@ class ListResult(NamedTuple):
     """Sessions, and where they are open."""
 
     listing: SessionHits
-    holders: Mapping[str, Holder]
+    holders: Mapping[str, LockHolder]
     """The processes that have a session open, by its id."""
     detached: Mapping[str, str]
     """What the kernels that wait in the background do, by the id of their session."""
@@ -300,7 +300,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
 
         self._do(copy)
 
-    def _holder(self, hit: SessionHit) -> Holder | None:
+    def _holder(self, hit: SessionHit) -> LockHolder | None:
         return self._result.holders.get(hit.session.id)
 
     def _go_to(self, session: str) -> None:
