@@ -62,9 +62,9 @@ from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Permission, ask_approval
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.stale_outputs import StaleOutputs
-from mahtab_tui.session.variables import PrivateNames
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:

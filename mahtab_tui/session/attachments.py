@@ -32,7 +32,7 @@ from mahtab_tui.llm.pictures import (
     size_from_head,
 )
 from mahtab_tui.session.file_formats import HEAD_BYTES, guess_encoding
-from mahtab_tui.session.variables import PrivateNames
+from mahtab_tui.session.private_names import PrivateNames
 
 MIN_LARGE_LINES = 50
 """Line breaks in a pasted text from which on the editor collapses it."""

@@ -20,8 +20,8 @@ from mahtab_tui.kernel.provenance import Author, Provenance
 from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind, Restoration
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.session.variables import PrivateNames
 
 YOU = "you"
 """The party of the user's cells."""

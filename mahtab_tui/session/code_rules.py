@@ -11,8 +11,8 @@ from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Lock
 from mahtab_tui.session.info import Permission, SessionInfo
+from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.session.protected_names import protected_candidates
-from mahtab_tui.session.variables import explain_approval
 from mahtab_tui.settings.approval_rules import (
     READ_ONLY,
     UNKNOWN,

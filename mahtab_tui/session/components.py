@@ -22,9 +22,10 @@ from mahtab_tui.session.kernel import CellThread, SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.searches import Searches, ServerCalls
-from mahtab_tui.session.variables import PrivateNames, VariableHistory
+from mahtab_tui.session.variable_history import VariableHistory
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record

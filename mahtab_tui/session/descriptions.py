@@ -23,7 +23,7 @@ from mahtab_tui.llm.prompts import (
     list_changes,
     marked,
 )
-from mahtab_tui.session.variables import PrivateNames
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.worker.guard.private_use import mentioned_names
 
 MAX_DESCRIPTION_CHARS = 4_500

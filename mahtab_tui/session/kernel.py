@@ -66,8 +66,8 @@ from mahtab_tui.session.cells import (
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import MakeKernel, UserRequests
 from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.private_names import PrivateNames, explain_refusal
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.session.variables import PrivateNames, explain_refusal
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_file import suppress_all_but_corruption

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.models import Models
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
+    from mahtab_tui.session.private_names import PrivateNames
     from mahtab_tui.session.searches import Searches
-    from mahtab_tui.session.variables import PrivateNames, VariableHistory
+    from mahtab_tui.session.variable_history import VariableHistory
 
 
 QUIT_SAVE_S = 5.0

@@ -31,7 +31,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.sharing import remove_leftovers, share_folder
-from mahtab_tui.session.variables import VariableHistory
+from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 from mahtab_tui.store.session_lock import lock_session

@@ -1,27 +1,17 @@
-"""Hides private variables from models and agents, and tracks which cells made a variable."""
+"""Hides private variables from models and agents."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries
-from mahtab_tui.bus.records import (
-    Namespace,
-    Notice,
-    Private,
-    Record,
-    ReplIn,
-    Undo,
-    cell_entry,
-    emit,
-    get_record,
-)
+from mahtab_tui.bus.records import Notice, Private, cell_entry, emit
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import CellResult, PrivateUse
 from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.worker.guard.private_use import mentioned_names, reaches_everything
 
 MAX_NAMED_VARIABLES = 5
@@ -30,49 +20,6 @@ MAX_NAMED_VARIABLES = 5
 _MARKED = "{name} is private: models and agents know it exists, but not what it contains."
 _MISSING = " There is no such variable yet."
 _UNMARKED = "{name} is no longer private: models and agents may see what it contains."
-
-
-class VariableHistory(logging.Handler):
-    """Tracks which cells changed which variables."""
-
-    def __init__(self, past: Iterable[Record] = ()) -> None:
-        super().__init__()
-        self.codes: dict[int, str] = {}
-        """The code of each cell."""
-        self._changes: dict[int, dict[str, str]] = {}
-        """How each cell changed variables, by cell and name."""
-        self._undone_cells: set[int] = set()
-        for record in past:
-            self._fold(record)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._fold(get_record(record))
-
-    def _fold(self, record: Record) -> None:
-        if isinstance(record, ReplIn) and record.cell is not None:
-            self.codes[record.cell] = record.text
-        elif isinstance(record, Undo) and record.undone:
-            self._undone_cells.update(record.cells)
-        elif isinstance(record, Undo):
-            self._undone_cells.difference_update(record.cells)
-        elif isinstance(record, Namespace) and record.cell and not record.restored:
-            changes = self._changes.setdefault(record.cell, {})
-            for change in record.changes:
-                changes[change.name] = change.change
-
-    def code_for(self, name: str) -> str:
-        """Return the cells that gave a variable its last value, as one cell."""
-        known_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
-        value_cells: list[int] = []
-        for cell in sorted(known_cells):
-            change = self._changes[cell].get(name)
-            # The value does not depend on cells before the variable was set again.
-            if change in ("added", "rebound", "deleted"):
-                value_cells.clear()
-            if change not in (None, "deleted"):
-                value_cells.append(cell)
-        sections = [f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in value_cells]
-        return "\n\n".join(sections)
 
 
 class PrivateNames:

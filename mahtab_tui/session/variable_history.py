@@ -1,0 +1,51 @@
+"""Which cells gave a variable its value."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from mahtab_tui.bus.records import Namespace, Record, ReplIn, Undo, get_record
+
+
+class VariableHistory(logging.Handler):
+    """Tracks which cells changed which variables."""
+
+    def __init__(self, past: Iterable[Record] = ()) -> None:
+        super().__init__()
+        self.codes: dict[int, str] = {}
+        """The code of each cell."""
+        self._changes: dict[int, dict[str, str]] = {}
+        """How each cell changed variables, by cell and name."""
+        self._undone_cells: set[int] = set()
+        for record in past:
+            self._fold(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._fold(get_record(record))
+
+    def _fold(self, record: Record) -> None:
+        if isinstance(record, ReplIn) and record.cell is not None:
+            self.codes[record.cell] = record.text
+        elif isinstance(record, Undo) and record.undone:
+            self._undone_cells.update(record.cells)
+        elif isinstance(record, Undo):
+            self._undone_cells.difference_update(record.cells)
+        elif isinstance(record, Namespace) and record.cell and not record.restored:
+            changes = self._changes.setdefault(record.cell, {})
+            for change in record.changes:
+                changes[change.name] = change.change
+
+    def code_for(self, name: str) -> str:
+        """Return the cells that gave a variable its last value, as one cell."""
+        known_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
+        value_cells: list[int] = []
+        for cell in sorted(known_cells):
+            change = self._changes[cell].get(name)
+            # The value does not depend on cells before the variable was set again.
+            if change in ("added", "rebound", "deleted"):
+                value_cells.clear()
+            if change not in (None, "deleted"):
+                value_cells.append(cell)
+        sections = [f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in value_cells]
+        return "\n\n".join(sections)
