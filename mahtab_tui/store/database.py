@@ -30,30 +30,28 @@ def decode_text(value: object) -> str:
         return value.decode("utf-8", "replace")
 
 
-def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
-    """Open a database in autocommit mode; a new file is readable only by this user. Raises
-    `sqlite3.Error` and `OSError`.
+def open_file(path: Path | None, timeout_s: float) -> sqlite3.Connection:
+    """Open a database in autocommit mode; a new file is readable only by this user.
 
     Args:
         path: None for a database in memory.
-        tables: The SQL that creates its tables; empty if that comes later.
-        wait: Seconds to wait for another program's write.
+        timeout_s: Seconds to wait for another program's write.
+
+    Returns:
+        A connection for any thread, but only one at a time.
+
+    Raises:
+        sqlite3.Error: SQLite cannot open the file. A damaged file fails only when it is read.
+        OSError: The file or its folder cannot be created.
     """
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.touch(mode=0o600, exist_ok=False)
     connection = sqlite3.connect(
-        path or ":memory:", check_same_thread=False, timeout=wait, isolation_level=None
+        path or ":memory:", check_same_thread=False, timeout=timeout_s, isolation_level=None
     )
     connection.text_factory = decode_text
-    try:
-        if tables:
-            connection.execute("pragma journal_mode = wal")
-            connection.executescript(tables)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

@@ -24,6 +24,8 @@ WRITE_TIMEOUT_S = 0.5
 """How long to wait for another program's write; short, because loggers wait with it."""
 CREATION_TIMEOUT_MS = 5_000
 """How long to wait while another program creates the tables."""
+LOG_PAUSE_S = 0.01
+"""Between attempts to use the write-ahead log."""
 
 _SESSION_TABLES = """
 create table if not exists session (
@@ -45,68 +47,27 @@ create table if not exists digest (
 """
 
 
-@contextlib.contextmanager
-def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
-    """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so
-    connections must be closed before an error leaves the block. identity: of an open file."""
-    identity = identity or file_identity(path)
-    try:
-        yield
-    except (sqlite3.Error, OverflowError) as error:
-        if is_corrupt(error):
-            try:
-                new_path = move_damaged_file(path, identity)
-            except OSError as failure:
-                text = f"The session file {path} is damaged and cannot be moved aside: {failure.strerror}."
-            else:
-                place = "another program has moved it aside"
-                if new_path is not None:
-                    place = f"it is now {new_path}"
-                text = f"The session file {path} was damaged; {place}, and a new one was started."
-            raise StoreError(text) from error
-        raise StoreError(f"The session file {path} cannot be used: {error}.") from error
-    except OSError as error:
-        raise StoreError(f"The session file {path} cannot be used: {error.strerror}.") from error
-
-
-@contextlib.contextmanager
-def suppress_all_but_corruption() -> Iterator[None]:
-    """Ignore errors that the next access would raise again."""
-    try:
-        yield
-    except StoreError as error:
-        if is_corrupt(error.__cause__):
-            raise
-
-
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the sessions; for reading, if they cannot be written. Raises `sqlite3.Error`, `OSError`,
-    and `StoreError` for a newer file."""
-    if is_read_only(path):
-        # SQLite would need to write next to the file, unless a killed program has left its log.
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        if not path.with_name(f"{path.name}-wal").exists():
-            uri += "&immutable=1"
-        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
-        connection.text_factory = decode_text
-        return connection
+    """Open the sessions; for reading, if they cannot be written.
 
-    connection = open_file(path, "", WRITE_TIMEOUT_S)
+    Raises:
+        StoreError: A newer version of mahtab-tui has written the file.
+        sqlite3.Error: The file is damaged, or cannot be used at the moment.
+        OSError: The file or its folder cannot be created.
+    """
+    can_write = not is_read_only(path)
+    if can_write:
+        connection = open_file(path, WRITE_TIMEOUT_S)
+    else:
+        connection = _open_read_only(path)
     try:
-        (version,) = connection.execute("pragma user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            text = f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
-            raise StoreError(text)
-        _use_write_ahead_log(connection)
-        # A killed process loses nothing; only a power cut may lose the last moments.
-        connection.execute("pragma synchronous = normal")
-        if version < SCHEMA_VERSION:
-            # Another program may create the tables at this moment, which takes longer than a
-            # record, and happens once.
-            connection.execute(f"pragma busy_timeout = {CREATION_TIMEOUT_MS}")
-            script = f"begin immediate; {_SESSION_TABLES} pragma user_version = {SCHEMA_VERSION}; commit;"
-            connection.executescript(script)
-            connection.execute(f"pragma busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
+        version = _read_version(connection, path)
+        if can_write:
+            _use_write_ahead_log(connection)
+            # A killed process loses nothing; only a power cut may lose the last moments.
+            connection.execute("pragma synchronous = normal")
+            if version < SCHEMA_VERSION:
+                _create_tables(connection)
     except BaseException:
         connection.close()
         raise
@@ -118,6 +79,91 @@ def is_read_only(path: Path) -> bool:
     if not path.exists():
         return False
     return not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK)
+
+
+def _open_read_only(path: Path) -> sqlite3.Connection:
+    # SQLite would need to write next to the file, unless a killed program has left its log.
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    if not path.with_name(f"{path.name}-wal").exists():
+        uri += "&immutable=1"
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+    connection.text_factory = decode_text
+    return connection
+
+
+def _read_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the version of the tables; 0 without tables. Raises `StoreError` for a newer one."""
+    (version,) = connection.execute("pragma user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        text = f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it."
+        raise StoreError(text)
+    return int(version)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Let others read while one program writes. SQLite does not wait here for another program that
+    creates the file, too."""
+    deadline = time.monotonic() + WRITE_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOG_PAUSE_S)
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    # Another program may create the tables at this moment, which takes longer than a record, and
+    # happens once.
+    connection.execute(f"pragma busy_timeout = {CREATION_TIMEOUT_MS}")
+    script = f"begin immediate; {_SESSION_TABLES} pragma user_version = {SCHEMA_VERSION}; commit;"
+    connection.executescript(script)
+    connection.execute(f"pragma busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
+
+
+@contextlib.contextmanager
+def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
+    """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so
+    connections must be closed before an error leaves the block.
+
+    Args:
+        path: The file of the sessions.
+        identity: The `file_identity` of the file that is open; None if the block opens it.
+    """
+    identity = identity or file_identity(path)
+    try:
+        yield
+    except (sqlite3.Error, OverflowError) as error:
+        text = f"The session file {path} cannot be used: {error}."
+        if is_corrupt(error):
+            text = _set_aside(path, identity)
+        raise StoreError(text) from error
+    except OSError as error:
+        raise StoreError(f"The session file {path} cannot be used: {error.strerror}.") from error
+
+
+def _set_aside(path: Path, identity: tuple[int, int] | None) -> str:
+    """Set a damaged file aside; return sentences about it."""
+    try:
+        new_path = move_damaged_file(path, identity)
+    except OSError as error:
+        return f"The session file {path} is damaged and cannot be moved aside: {error.strerror}."
+    place = "another program has moved it aside"
+    if new_path is not None:
+        place = f"it is now {new_path}"
+    return f"The session file {path} was damaged; {place}, and a new one was started."
+
+
+@contextlib.contextmanager
+def suppress_all_but_corruption() -> Iterator[None]:
+    """Ignore errors that the next access would raise again."""
+    try:
+        yield
+    except StoreError as error:
+        if is_corrupt(error.__cause__):
+            raise
 
 
 @contextlib.contextmanager
@@ -133,17 +179,3 @@ def fetch_rows(path: Path, query: str, parameters: Sequence[object] = ()) -> lis
         return []
     with opened(path) as connection:
         return connection.execute(query, parameters).fetchall()
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Let others read while one program writes. SQLite does not wait here for another program that
-    creates the file, too."""
-    deadline = time.monotonic() + WRITE_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("pragma journal_mode = wal")
-            return
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)

@@ -10,6 +10,9 @@ from typing import TypeVar
 
 from mahtab_tui.store.database import file_identity, is_corrupt, move_damaged_file, open_file
 
+OPEN_ATTEMPTS = 2
+"""The second one makes a new file after a damaged one."""
+
 ResultT = TypeVar("ResultT")
 
 
@@ -21,36 +24,41 @@ class SpareDatabase:
         self,
         path: Path | None,
         tables: str,
-        wait: float,
+        timeout_s: float,
         name: str,
         on_problem: Callable[[str], None],
     ) -> None:
         """
         Args:
             path: None for a database in memory.
-            tables: The SQL that creates its tables.
-            wait: Seconds to wait for another program's write.
+            tables: The SQL that creates its tables, if they do not exist.
+            timeout_s: Seconds to wait for another program's write.
             name: What it holds, such as "The input history".
             on_problem: Called with a sentence about `name`.
         """
         self._path = path
         self._tables = tables
-        self._wait = wait
+        self._timeout_s = timeout_s
         self._name = name
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._identity: tuple[int, int] | None = None
+        """The identity of the open file, or of the one that could not be opened."""
         self._connection = self._open()
 
     def run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
-        """Call a function with the connection; None if the database cannot be used."""
+        """Call a function with the connection, which no other thread uses meanwhile.
+
+        Returns:
+            The function's result, or None if the database cannot be used.
+        """
         with self._lock:
             try:
                 return work(self._connection)
             except sqlite3.Error as error:
-                if is_corrupt(error) and self._path is not None:
+                if self._path is not None and is_corrupt(error):
                     self._connection.close()
-                    self._replace_corrupt()
+                    self._set_aside(self._path)
                     self._connection = self._open()
                 else:
                     self._on_problem(f"{self._name} {self._path} cannot be used: {error}.")
@@ -63,27 +71,39 @@ class SpareDatabase:
     def _open(self) -> sqlite3.Connection:
         """Open the file, a new one if it is damaged, or a database in memory if neither works."""
         path = self._path
-        for _ in range(2):
+        if path is None:
+            return self._connect(None)
+
+        for _ in range(OPEN_ATTEMPTS):
+            self._identity = file_identity(path)
             try:
-                self._identity = None if path is None else file_identity(path)
-                connection = open_file(path, self._tables, self._wait)
+                connection = self._connect(path)
             except (sqlite3.Error, OSError) as error:
-                if is_corrupt(error) and self._replace_corrupt():
+                if is_corrupt(error) and self._set_aside(path):
                     continue
                 reason = error.strerror if isinstance(error, OSError) else error
                 text = f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
                 self._on_problem(text)
                 break
-            else:
-                self._identity = None if path is None else file_identity(path)  # it may be new
-                return connection
-        return open_file(None, self._tables, self._wait)
+            self._identity = file_identity(path)  # the file may be new
+            return connection
+        return self._connect(None)
 
-    def _replace_corrupt(self) -> bool:
-        """Set the damaged file aside; return whether a new one can be started."""
-        assert self._path is not None
+    def _connect(self, path: Path | None) -> sqlite3.Connection:
+        """Open a file, or memory, and create the tables. Raises `sqlite3.Error` and `OSError`."""
+        connection = open_file(path, self._timeout_s)
         try:
-            new_path = move_damaged_file(self._path, self._identity)
+            connection.execute("pragma journal_mode = wal")
+            connection.executescript(self._tables)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_aside(self, path: Path) -> bool:
+        """Set the damaged file aside; return whether a new one can be started."""
+        try:
+            new_path = move_damaged_file(path, self._identity)
         except OSError:
             return False
         if new_path is not None:

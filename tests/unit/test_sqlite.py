@@ -461,17 +461,16 @@ def _without_privileges() -> None:
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-@pytest.mark.skipif(
+READ_ONLY_FOLDERS = pytest.mark.skipif(
     sys.platform != "linux", reason="the program of the root user would not obey the folder's mode"
 )
-def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> None:
-    path = home / ".mahtab" / "sessions.db"
-    store = SqliteStore(path, "s", name="study", project="/p")
-    store.append(made(tags.USER_CHAT, "hello there", {}))
-    store.close()
+
+
+def _read_sessions_in_read_only_folder(path: Path) -> subprocess.CompletedProcess[str]:
+    """Run `READING` while the file's folder cannot be written."""
     path.parent.chmod(0o500)
     try:
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, "-c", READING, path],
             preexec_fn=_without_privileges,
             capture_output=True,
@@ -480,8 +479,28 @@ def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> N
         )
     finally:
         path.parent.chmod(0o700)
+
+
+@READ_ONLY_FOLDERS
+def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> None:
+    path = home / ".mahtab" / "sessions.db"
+    store = SqliteStore(path, "s", name="study", project="/p")
+    store.append(made(tags.USER_CHAT, "hello there", {}))
+    store.close()
+    done = _read_sessions_in_read_only_folder(path)
     assert done.stdout.startswith("['s'] ['hello there']\ns  ")
     assert done.returncode == 0
+
+
+@READ_ONLY_FOLDERS
+def test_file_of_a_newer_version_is_not_read_in_a_read_only_folder(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1))
+    store.close()
+    spoil(path, "pragma user_version = 99")
+    done = _read_sessions_in_read_only_folder(path)
+    assert done.stdout == ""
+    assert "written by a newer version of mahtab-tui" in done.stderr
 
 
 def test_failed_fork_leaves_nothing(path: Path) -> None:
