@@ -44,6 +44,7 @@ class History:
     ) -> None:
         """
         Args:
+            path: The database; a new one is made if there is none.
             project: The folder whose inputs come first.
             mask: Masks secrets before an input is written.
             no_trace: Keep new inputs only in memory.
@@ -51,15 +52,23 @@ class History:
         self.problem = ""
         self._project = project
         self._mask = mask
-        file = None if no_trace else path
         self._database = SpareDatabase(
-            file, _INPUT_TABLES, HISTORY_TIMEOUT_S, "The input history", self._report
+            None if no_trace else path,
+            _INPUT_TABLES,
+            HISTORY_TIMEOUT_S,
+            "The input history",
+            self._report,
         )
         if no_trace and path.exists():
             self._database.run(lambda memory: _copy_history(path, memory))
 
     def add(self, text: str, mode: str) -> None:
-        """Add an input, unless it repeats the last one."""
+        """Add an input, unless it repeats the project's last one.
+
+        Args:
+            text: The input, in which secrets are masked.
+            mode: ``python`` or ``ask``.
+        """
         text = self._mask(text)
         project = encode_text(self._project)
         query = "select text, mode from input where project = ? order by number desc limit 1"
@@ -70,7 +79,12 @@ class History:
         self._execute("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
-        """Return the inputs without duplicates: this project's first, then newest first."""
+        """Return the inputs without duplicates: this project's first, then newest first.
+
+        Args:
+            mode: Only inputs of this mode; None for all.
+            limit: How many inputs to read at most, with duplicates.
+        """
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
         parameters = (mode, mode, encode_text(self._project), limit)
         entries: dict[tuple[str, str], HistoryEntry] = {}
@@ -80,7 +94,12 @@ class History:
         return list(entries.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """Return the inputs that contain all words of a query."""
+        """Return the inputs that contain all words of a query, in the order of `entries`.
+
+        Args:
+            query: Words or their parts; upper case does not matter.
+            limit: How many inputs to return at most.
+        """
         words = query.lower().split()
         matches = (
             entry
@@ -90,6 +109,7 @@ class History:
         return list(itertools.islice(matches, limit))
 
     def close(self) -> None:
+        """Close the database."""
         self._database.close()
 
     def _report(self, problem: str) -> None:
@@ -103,6 +123,7 @@ class History:
 
 
 def _copy_history(path: Path, memory: sqlite3.Connection) -> None:
+    """Copy the inputs of a file to memory, as far as it can be read."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error),

@@ -27,10 +27,12 @@ class LockHolder(NamedTuple):
     """The program that has a session open."""
 
     pid: int
+    """Its process; 0 if it has not written it yet."""
     since: float
-    """Seconds since the epoch."""
+    """When it opened the session, in seconds since the epoch."""
 
     def sentence_part(self) -> str:
+        """Describe the program in a sentence, as "process 12 since 2026-01-31 09:30"."""
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
         return f"process {self.pid} since {since}"
 
@@ -47,6 +49,11 @@ class SessionLock:
     """A lock that allows writing a session, until it is released or lost."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
+        """
+        Args:
+            path: The lock file.
+            descriptor: The locked file, which `release` closes.
+        """
         self._path = path
         self._descriptor = descriptor
         status = os.fstat(descriptor)
@@ -72,39 +79,43 @@ class SessionLock:
 
 def lock_session(session: str) -> SessionLock | None:
     """Lock a session; None if the system does not support locks. Raises `LockedElsewhere`."""
-    for attempt in range(1, LOCK_ATTEMPTS + 1):
-        try:
-            path = _lock_path(session)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _read_holder(descriptor)
-            os.close(descriptor)
-            if attempt == LOCK_ATTEMPTS:
-                raise LockedElsewhere(holder) from None
-            time.sleep(LOCK_PAUSE_S)
-            continue
-        except OSError:  # a file system without locks, on which SQLite cannot write either
-            os.close(descriptor)
-            return None
+    for _ in range(LOCK_ATTEMPTS - 1):
+        with contextlib.suppress(LockedElsewhere):
+            return _try_to_lock(session)
+        time.sleep(LOCK_PAUSE_S)
+    return _try_to_lock(session)
 
-        lock = SessionLock(path, descriptor)
-        # Another program may have removed the file between the two calls.
-        if not lock.is_current:
-            holder = _read_holder(descriptor)
-            os.close(descriptor)
-            if attempt == LOCK_ATTEMPTS:
-                raise LockedElsewhere(holder)
-            continue
-        holder = LockHolder(os.getpid(), time.time())
-        with contextlib.suppress(OSError):  # a full disk; the lock works without the text
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
-        return lock
-    raise AssertionError("the last attempt returns or raises")
+
+def _try_to_lock(session: str) -> SessionLock | None:
+    """Lock a session without waiting; None if the system does not support locks. Raises
+    `LockedElsewhere`."""
+    try:
+        path = _lock_path(session)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _read_holder(descriptor)
+        os.close(descriptor)
+        raise LockedElsewhere(holder) from None
+    except OSError:  # a file system without locks, on which SQLite cannot write either
+        os.close(descriptor)
+        return None
+
+    lock = SessionLock(path, descriptor)
+    # Another program may have removed the file between the two calls.
+    if not lock.is_current:
+        holder = _read_holder(descriptor)
+        os.close(descriptor)
+        raise LockedElsewhere(holder)
+
+    holder = LockHolder(os.getpid(), time.time())
+    with contextlib.suppress(OSError):  # a full disk; the lock works without the text
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
+    return lock
 
 
 def locked_sessions() -> dict[str, LockHolder]:
