@@ -45,7 +45,7 @@ SHORT = {
     "mahtab_tui.bus.answers._PARTIAL_OPENING",
     "mahtab_tui.bus.answers._CLOSING_FENCE",
     "mahtab_tui.bus.answers._PARTIAL_CLOSING",
-    "mahtab_tui.bus.output._NUMBER",
+    "mahtab_tui.bus.html_table._NUMBER",
 }
 """They get only short lines and cells (`MAX_FENCE_CHARS`, `MAX_NUMBER_CHARS`)."""
 SHORT_LENGTH = 300

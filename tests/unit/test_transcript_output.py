@@ -14,18 +14,16 @@ from PIL import Image
 from rich.cells import cell_len
 
 from mahtab_tui.bus.codec import Partial
+from mahtab_tui.bus.html_table import MAX_HTML_TOKENS, HtmlTable, read_table
 from mahtab_tui.bus.output import (
     HEAD_LINES,
     LINE_HEAD_CHARS,
     LINE_TAIL_CHARS,
     MAX_EMULATED_CHARS,
-    MAX_HTML_TOKENS,
     MAX_RICH_DISPLAYS,
     TAIL_LINES,
     DisplayLine,
-    HtmlTable,
     OutputBuffer,
-    read_table,
 )
 from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain

@@ -11,7 +11,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.output import LINE_HEAD_CHARS, DisplayLine, OutputBuffer, OutputLine, read_table
+from mahtab_tui.bus.html_table import read_table
+from mahtab_tui.bus.output import LINE_HEAD_CHARS, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.tui.rows.code import PYTHON, highlight

@@ -8,7 +8,8 @@ from typing import NamedTuple, overload
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
-from mahtab_tui.bus.output import DisplayLine, HtmlTable, TableCell, numeric_columns, read_table
+from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
+from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.tui.rows.row import Row, Span
 from mahtab_tui.tui.theme import BOLD, Palette
 
