@@ -49,6 +49,8 @@ PIECES = {
     "line numbers": "line 1 and ",
     "numbers": "1,234 ",
     "quoted values": "'A b\" ",
+    "nested tables": "<td rowspan=9><table><tr>",
+    "spanning cells": "<tr><td colspan=999 rowspan=999>",
 }
 
 
@@ -58,6 +60,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.empty_answers import names_no_value
     from mahtab_tui.bus.figure_sources import FigureSource
     from mahtab_tui.bus.figures import find_figures
+    from mahtab_tui.bus.html_table import read_table
     from mahtab_tui.bus.output import OutputBuffer
     from mahtab_tui.bus.sanitize import plain, styled
     from mahtab_tui.bus.terminal_screen import collapse
@@ -145,6 +148,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "code of an answer": extract_code,
         "code in a fence": lambda text: extract_code("```python\n" + text),
         "last answer": last_answer,
+        "displayed table": lambda text: read_table(f"<table><tr>{text}"),
         "streamed answer": streamed_answer,
         "frame": frame,
         "requests": requests,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
@@ -33,11 +34,6 @@ _NUMBER = re.compile(
 )
 
 
-def _is_number(text: str) -> bool:
-    """Return whether a text is a number, a missing value, or empty."""
-    return len(text) <= MAX_NUMBER_CHARS and _NUMBER.fullmatch(text) is not None
-
-
 class TableCell(NamedTuple):
     """A cell of a table on one line."""
 
@@ -55,19 +51,15 @@ class HtmlTable(NamedTuple):
     """The texts around the table, such as `1000 rows × 5 columns`."""
 
 
-def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
-    """Return for each column whether all its cells are numbers."""
-    column_count = max(map(len, lines), default=0)
-    is_numeric = [True] * column_count
-    for line in lines:
-        for column, cell in enumerate(line):
-            if is_numeric[column]:
-                is_numeric[column] = _is_number(cell.text)
-    return is_numeric
-
-
 def read_table(source: str) -> HtmlTable | None:
-    """Read the tables in HTML as one; None if there is none."""
+    """Read all tables in HTML as one.
+
+    Args:
+        source: Any text, however broken or hostile; reading takes linear time.
+
+    Returns:
+        The lines of all tables, in the order in which they begin; None if there are none.
+    """
     reader = _TableReader()
     reader.read(source)
     lines = [line for line in reader.lines if line]
@@ -80,79 +72,141 @@ def read_table(source: str) -> HtmlTable | None:
     return HtmlTable(lines[:header_count], lines[header_count:], notes)
 
 
+def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
+    """Return for each column whether all its cells are numbers."""
+    column_count = max(map(len, lines), default=0)
+    is_numeric = [True] * column_count
+    for line in lines:
+        for column, cell in enumerate(line):
+            if is_numeric[column]:
+                is_numeric[column] = _is_number(cell.text)
+    return is_numeric
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number, a missing value, or empty."""
+    return len(text) <= MAX_NUMBER_CHARS and _NUMBER.fullmatch(text) is not None
+
+
+@dataclass
+class _OpenCell:
+    """A cell whose end has not been read."""
+
+    is_heading: bool
+    texts: list[str] = field(default_factory=list)
+    column_count: int = 1
+    """Columns that it spans."""
+    line_count: int = 1
+    """Lines that it spans."""
+
+
+@dataclass
+class _OpenTable:
+    """A table whose end has not been read."""
+
+    line: list[TableCell] | None = None
+    """The last line; None before the first one."""
+    line_count: int = 0
+    spanning_cells: dict[int, tuple[int, TableCell]] = field(default_factory=dict)
+    """By column: the number of the last line that a cell above spans, and a blank cell for it."""
+
+
 class _TableReader:
-    """Reads the lines of a table, and the text around them."""
+    """Reads the lines of all tables, and the text around them."""
 
     def __init__(self) -> None:
         self.lines: list[list[TableCell]] = []
+        """Those of a nested table come after the line whose cell contains it."""
         self.notes: list[str] = []
         self._cell_count = 0
-        self._cell_texts: list[str] | None = None
-        """The texts of the cell that is being read."""
-        self._spans = {"colspan": 1, "rowspan": 1}
-        self._is_heading = False
-        self._spanning_cells: dict[int, tuple[int, TableCell]] = {}
-        """Cells that span further lines, by column, with the number of lines."""
+        self._cell: _OpenCell | None = None
+        self._table = _OpenTable()
+        self._outer_tables: list[_OpenTable] = []
 
     def read(self, source: str) -> None:
         for number, token in enumerate(_HTML_TOKEN.finditer(source)):
             tag = (token["tag"] or "").lower()
             if token["text"]:
-                if self._cell_texts is not None:
-                    self._cell_texts.append(token["text"])
-                else:
-                    self.notes.append(_one_line(token["text"]))
-            elif not token["end"]:
+                self._read_text(token["text"])
+            elif token["end"]:
+                self._end_tag(tag)
+            else:
                 self._start_tag(tag, token["attributes"])
-            elif tag in ("td", "th", "tr", "table"):
-                self._end_cell()
             if self._cell_count > MAX_TABLE_CELLS or number > MAX_HTML_TOKENS:
                 self.notes.append("… the rest of the table is left out …")
                 break
         self._end_cell()
 
+    def _read_text(self, text: str) -> None:
+        if self._cell is None:
+            self.notes.append(_one_line(text))
+        else:
+            self._cell.texts.append(text)
+
     def _start_tag(self, tag: str, attributes: str) -> None:
-        if tag == "tr":
+        match tag:
+            case "table":
+                self._end_cell()
+                self._outer_tables.append(self._table)
+                self._table = _OpenTable()
+            case "tr":
+                self._end_cell()
+                self._start_line()
+            case "td" | "th" if self._table.line is not None:
+                self._end_cell()
+                self._start_cell(attributes, is_heading=tag == "th")
+            case "br" if self._cell is not None:
+                self._cell.texts.append(" ")
+
+    def _end_tag(self, tag: str) -> None:
+        if tag in ("td", "th", "tr", "table"):
             self._end_cell()
-            self.lines.append([])
-            self._fill_from_above()
-        elif tag in ("td", "th") and self.lines:
-            self._end_cell()
-            self._cell_texts = []
-            self._is_heading = tag == "th"
-            self._spans = {"colspan": 1, "rowspan": 1}
-            for name, number in _SPAN_ATTRIBUTE.findall(attributes):
-                self._spans[name.lower()] = min(max(1, int(number)), MAX_SPAN)
-        elif tag == "br" and self._cell_texts is not None:
-            self._cell_texts.append(" ")
+        if tag == "table" and self._outer_tables:
+            self._table = self._outer_tables.pop()
+
+    def _start_line(self) -> None:
+        line: list[TableCell] = []
+        self.lines.append(line)
+        self._table.line = line
+        self._table.line_count += 1
+        self._fill_from_above(line)
+
+    def _start_cell(self, attributes: str, *, is_heading: bool) -> None:
+        cell = _OpenCell(is_heading)
+        for name, number in _SPAN_ATTRIBUTE.findall(attributes):
+            span = min(max(1, int(number)), MAX_SPAN)
+            if name.lower() == "colspan":
+                cell.column_count = span
+            else:
+                cell.line_count = span
+        self._cell = cell
 
     def _end_cell(self) -> None:
-        if self._cell_texts is None:
+        line = self._table.line
+        open_cell = self._cell
+        if open_cell is None or line is None:
             return
-        cell = TableCell(_one_line("".join(self._cell_texts)), self._is_heading)
+        self._cell = None
+        cell = TableCell(_one_line("".join(open_cell.texts)), open_cell.is_heading)
         blank_cell = cell._replace(text="")
-        self._cell_texts = None
-        lines_below = self._spans["rowspan"] - 1
-        for number in range(self._spans["colspan"]):
-            column = len(self.lines[-1])
-            if lines_below > 0:
-                self._spanning_cells[column] = (lines_below, blank_cell)
+        last_line = self._table.line_count + open_cell.line_count - 1
+        for number in range(open_cell.column_count):
+            if open_cell.line_count > 1:
+                self._table.spanning_cells[len(line)] = last_line, blank_cell
             # The text stands in the first of the columns that the cell spans.
-            self._add(blank_cell if number else cell)
-            self._fill_from_above()
+            self._add(line, blank_cell if number else cell)
+            self._fill_from_above(line)
 
-    def _fill_from_above(self) -> None:
-        """Add the cells of earlier lines that span this one, too."""
-        column = len(self.lines[-1])
-        while column in self._spanning_cells:
-            line_count, cell = self._spanning_cells.pop(column)
-            if line_count > 1:
-                self._spanning_cells[column] = (line_count - 1, cell)
-            self._add(cell)
-            column += 1
+    def _fill_from_above(self, line: list[TableCell]) -> None:
+        """Add the cells of earlier lines that span the next columns of this one, too."""
+        while spanning := self._table.spanning_cells.get(len(line)):
+            last_line, cell = spanning
+            if last_line < self._table.line_count:
+                break
+            self._add(line, cell)
 
-    def _add(self, cell: TableCell) -> None:
-        self.lines[-1].append(cell)
+    def _add(self, line: list[TableCell], cell: TableCell) -> None:
+        line.append(cell)
         self._cell_count += 1
 
 

@@ -192,6 +192,36 @@ def test_table_is_parsed_with_spans_and_notes() -> None:
     assert parsed_table.notes == ["2 rows × 2 columns"]
 
 
+@pytest.mark.parametrize(
+    ("html", "lines"),
+    [
+        (
+            "<table><tr><td rowspan=3>a<td>b</table><table><tr><td>c<td>d</table>",
+            [["a", "b"], ["c", "d"]],
+        ),
+        (
+            "<table><tr><td rowspan=2>a<td>b<table><tr><td>c</table><td>d<tr><td>e</table>",
+            [["a", "b", "d"], ["c"], ["", "e"]],
+        ),
+        (
+            "<table><tr><td>a<td><table><tr><td rowspan=9>b</table><tr><td>c<td>d</table>",
+            [["a", ""], ["b"], ["c", "d"]],
+        ),
+        (
+            "<table><tr><td>a<td rowspan=2>b<tr><td>c<tr><td>d<td>e</table>",
+            [["a", "b"], ["c", ""], ["d", "e"]],
+        ),
+        (
+            "<table><tr><td>a<td rowspan=2>b<tr><tr><td>c<td>d</table>",
+            [["a", "b"], ["c", "d"]],
+        ),
+    ],
+    ids=["next table", "nested table", "after a nested table", "own lines", "empty line"],
+)
+def test_cells_span_only_lines_of_their_table(html: str, lines: list[list[str]]) -> None:
+    assert [[cell.text for cell in line] for line in table(html).body] == lines
+
+
 @given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;#[]?", max_size=300))
 def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
     for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
@@ -223,6 +253,7 @@ def test_wide_table_scrolls_by_columns() -> None:
         "<td>1" * MANY + "<tr>" * MANY,
         "<td colspan=100>" * MANY,
         "<td rowspan=100>1" * 10_000 + "<tr>" * MANY,
+        "<td rowspan=100><table><tr>" * 10_000 + "</table><tr>" * MANY,
         "<td>" + "1" * MANY + "x",
         "<td><![foo[ ]]>",
         "<td>&#" + "9" * MANY + ";",
