@@ -59,12 +59,25 @@ class OutputLine:
         # What stands before the last return to the start is final.
         last_return = text.rfind("\r")
         if last_return > 0:
-            text = collapse(text[:last_return]) + text[last_return:]
+            final_text = collapse(text[:last_return])
+            self._forget_erased(final_text)
+            text = final_text + text[last_return:]
         excess_chars = len(text) - LINE_HEAD_CHARS - LINE_TAIL_CHARS
         if excess_chars > 0:
             self.cut += excess_chars
             text = text[:LINE_HEAD_CHARS] + text[-LINE_TAIL_CHARS:]
         self.text = text
+
+    def replace(self, text: str) -> None:
+        """Put the text there that the line has after the cursor has moved over it."""
+        self._forget_erased(text)
+        self.text = ""
+        self.extend(text)
+
+    def _forget_erased(self, text: str) -> None:
+        """Forget the omitted characters if the text ends before them, because it was erased."""
+        if len(text) <= LINE_HEAD_CHARS:
+            self.cut = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -274,9 +287,7 @@ class OutputBuffer:
             else:
                 line = OutputLine("stdout", "")
             if row != line.text:
-                line.text = ""
-                line.cut = 0
-                line.extend(row)
+                line.replace(row)
             if self.omitted:
                 self.tail.append(line)
             else:

@@ -110,6 +110,23 @@ def test_rest_of_an_endless_line_is_counted() -> None:
     assert line.cut == 200_000 - LINE_HEAD_CHARS - LINE_TAIL_CHARS
 
 
+@pytest.mark.parametrize(
+    ("overwriting", "visible_text"),
+    [
+        ("\n\x1b[A\rover", f"over{'x' * (LINE_HEAD_CHARS - 4)} … 6,000 characters left out … "),
+        ("\n\x1b[A\r\x1b[Kover", "over"),
+        ("\r\x1b[Kover", "over"),
+        ("\r\x1b[Kover\r", "over"),
+    ],
+    ids=["overwritten", "erased", "erased in its line", "finally erased in its line"],
+)
+def test_omission_in_a_long_line_stays_until_it_is_erased(
+    overwriting: str, visible_text: str
+) -> None:
+    drawn_rows = lines(fed("x" * 10_000, overwriting), 20_000)
+    assert drawn_rows[0].removesuffix("x" * LINE_TAIL_CHARS) == visible_text
+
+
 def test_escape_sequence_in_two_pieces_is_joined() -> None:
     assert texts(fed("\x1b[3", "1mred")) == ["\x1b[31mred"]
 

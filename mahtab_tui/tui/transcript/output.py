@@ -241,7 +241,8 @@ class LineRows:
         self._kind = line.kind
         self._palette = palette
         text = expand_tabs(collapse(line.text))
-        if line.cut:
+        # If the text ends before, what was left out has been erased.
+        if line.cut and len(text) > LINE_HEAD_CHARS:
             text = f"{text[:LINE_HEAD_CHARS]} … {line.cut:,} characters left out … {text[LINE_HEAD_CHARS:]}"
         self._lead = lead
         if lead not in (ERROR_LEAD, CODE_LEAD):
