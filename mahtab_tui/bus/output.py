@@ -51,7 +51,7 @@ class OutputLine:
     @property
     def state(self) -> tuple[object, ...]:
         """What a drawn row depends on."""
-        return self.text, self.frame
+        return self.text, self.cut, self.frame
 
     def extend(self, text: str) -> None:
         """Add text at the end, and leave out the middle of a long line."""

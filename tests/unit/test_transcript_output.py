@@ -127,6 +127,16 @@ def test_omission_in_a_long_line_stays_until_it_is_erased(
     assert drawn_rows[0].removesuffix("x" * LINE_TAIL_CHARS) == visible_text
 
 
+def test_rest_of_a_growing_line_is_counted_anew() -> None:
+    output = fed("x" * 10_000)
+    rows = OutputRows(output, 20_000, PALETTE)
+    rows.update()
+    assert "… 6,000 characters" in rows[0].text
+    output.feed("stdout", "x" * 500)
+    rows.update()
+    assert "… 6,500 characters" in rows[0].text
+
+
 def test_escape_sequence_in_two_pieces_is_joined() -> None:
     assert texts(fed("\x1b[3", "1mred")) == ["\x1b[31mred"]
 
