@@ -9,21 +9,13 @@ from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart
-from mahtab_tui.bus.conversation import (
-    NOT_RUN,
-    Cell,
-    Conversation,
-    Entry,
-    Note,
-    Question,
-    ToolUse,
-    Words,
-    parse_plain_python,
-)
+from mahtab_tui.bus.conversation import Conversation
+from mahtab_tui.bus.entries import NOT_RUN, Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import DisplayedValue, OutputBuffer
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.worker.magic.syntax import parse_python
 
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of one output."""
@@ -162,7 +154,7 @@ class ExportedConversation(Conversation):
         for cell in self.entries:
             if not isinstance(cell, Cell) or not self.private(cell):
                 continue
-            tree = parse_plain_python(cell.code)
+            tree = parse_python(cell.code)
             if tree is not None:
                 for node in ast.walk(tree):
                     if isinstance(node, ast.Constant) and isinstance(node.value, str):

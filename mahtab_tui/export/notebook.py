@@ -14,7 +14,7 @@ import nbformat
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export.entries import (

@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 from nbformat.v4.rwbase import split_lines
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note
+from mahtab_tui.bus.entries import Cell, Entry, Note
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import ANNOTATIONS, ExportedEntries, NothingToExport
 from mahtab_tui.export.notebook import (

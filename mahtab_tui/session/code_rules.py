@@ -7,7 +7,6 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Lock
 from mahtab_tui.session.info import Permission, SessionInfo
@@ -24,6 +23,7 @@ from mahtab_tui.settings.approval_rules import (
     texts_to_resolve,
 )
 from mahtab_tui.worker.guard.protected import is_protected
+from mahtab_tui.worker.magic.syntax import parse_python
 
 MAX_CODE_CHARS = 100_000
 """Longer code is not searched for calls."""
@@ -296,7 +296,7 @@ def _parse(code: str) -> ast.AST | None:
     """Parse code; None if it is too long or not plain Python."""
     if len(code) > MAX_CODE_CHARS:
         return None
-    return parse_plain_python(code)
+    return parse_python(code)
 
 
 def find_calls(code: str) -> list[Call]:

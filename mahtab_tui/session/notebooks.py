@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
-from mahtab_tui.bus.conversation import Cell, Entry
+from mahtab_tui.bus.entries import Cell, Entry
 from mahtab_tui.bus.masking import MASK, PrivateTexts, mask_spans
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line

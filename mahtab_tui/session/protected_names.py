@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.settings.approval_rules import mode_letter
 from mahtab_tui.worker.guard.protected import (
     MAX_PATH_CHARS,
     command_only_reads,
     paths_changed_by_command,
 )
+from mahtab_tui.worker.magic.syntax import parse_python
 
 MAX_CODE_CHARS = 100_000
 """Longer code is read as words."""
@@ -42,7 +42,7 @@ _SHELL_FUNCTIONS = frozenset(
 def protected_candidates(code: str) -> list[str]:
     """Return the texts in code that may name files that it changes: strings, except those that are
     only read from, and words of shell commands. Each text once."""
-    tree = parse_plain_python(code) if len(code) <= MAX_CODE_CHARS else None
+    tree = parse_python(code) if len(code) <= MAX_CODE_CHARS else None
     if tree is None:
         lines = code.split("\n")
         # A line may be a magic command, or one of the shell.

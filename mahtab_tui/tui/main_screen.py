@@ -28,7 +28,7 @@ from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, PaneTabs, Splitter
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.conversation import Cell
+    from mahtab_tui.bus.entries import Cell
     from mahtab_tui.bus.records import Record
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.tui.editor.completion import InputHelp

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from mahtab_tui.tui.commands.declarations import PaneCommand
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.conversation import Cell
+    from mahtab_tui.bus.entries import Cell
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.search.tree import SearchNode, Tree
 

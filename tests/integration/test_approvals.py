@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.process import ProcessKernel

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Note
+from mahtab_tui.bus.entries import Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.values import NotSaved

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Cell, Note
+from mahtab_tui.bus.entries import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.screens.dialog import Confirm

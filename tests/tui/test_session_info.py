@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Button, OptionList, Static
 
-from mahtab_tui.bus.conversation import Cell, Entry, Question
+from mahtab_tui.bus.entries import Cell, Entry, Question
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.bus.values import Change, NotRestored, Variable
 from mahtab_tui.kernel.base import KernelError

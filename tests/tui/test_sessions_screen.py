@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.bus import StoreError, records
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import SessionHits, find_sessions

@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Words
+from mahtab_tui.bus.entries import Words
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record, UserChat
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.rows.row import MARK

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.bus.conversation import Words
+from mahtab_tui.bus.entries import Words
 from mahtab_tui.cli import admin as doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (

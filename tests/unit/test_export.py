@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Cell, Question
+from mahtab_tui.bus.entries import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
 from mahtab_tui.export.notebook import make_inert

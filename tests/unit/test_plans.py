@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.conversation import Entry, Question
+from mahtab_tui.bus.entries import Entry, Question
 from mahtab_tui.bus.plans import find_steps, last_named_step, plan_request, requested_steps
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.entries import ExportedConversation, select

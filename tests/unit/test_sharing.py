@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision, Input, Namespace, Record, ReplIn, ReplOut

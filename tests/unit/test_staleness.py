@@ -10,7 +10,8 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.code_inputs import find_inputs
-from mahtab_tui.bus.conversation import Cell, Conversation, Words, describe_doubt
+from mahtab_tui.bus.conversation import Conversation
+from mahtab_tui.bus.entries import Cell, Words, describe_doubt
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 from mahtab_tui.bus.values import Change, ChangeKind, Variable

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import StoreError, logger, records
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import Tree, Trees

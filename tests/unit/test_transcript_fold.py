@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus import conversation
 from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.tui.transcript import fold

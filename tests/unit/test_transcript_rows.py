@@ -14,7 +14,7 @@ from rich.color import Color
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.bus.conversation import Cell, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole

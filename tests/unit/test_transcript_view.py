@@ -15,7 +15,7 @@ from PIL import Image
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.rows.code import PYTHON
 from mahtab_tui.tui.rows.row import MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS
 from mahtab_tui.tui.transcript.fold import output_text

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import pytest
 
-from mahtab_tui.bus.conversation import Cell, Entry, Question, Words
+from mahtab_tui.bus.entries import Cell, Entry, Question, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.worker.undo.graph import Graph, Kinds

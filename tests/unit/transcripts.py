@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.theme import Theme
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, Words
+from mahtab_tui.bus.entries import Cell, Entry, Note, Question, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.theme import Palette, role_variables
 from mahtab_tui.tui.transcript.fold import Transcript

@@ -13,7 +13,7 @@ from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.conversation import Cell
+    from mahtab_tui.bus.entries import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.store.input_history import HistoryEntry

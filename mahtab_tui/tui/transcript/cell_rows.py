@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.staleness import describe_stale
 from mahtab_tui.bus.values import CHANGE_SIGNS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mahtab_tui.bus.conversation import Cell, Conversation, Entry, Question, Words
+from mahtab_tui.bus.conversation import Conversation
+from mahtab_tui.bus.entries import Cell, Entry, Question, Words
 from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, PaneCommand
 from mahtab_tui.tui.transcript.layout import is_text_drawn_whole
 

@@ -9,19 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import (
-    Cell,
-    Conversation,
-    Entry,
-    Note,
-    Question,
-    Step,
-    ToolUse,
-    Words,
-    answer_author,
-    answer_step,
-    code_blocks,
-)
+from mahtab_tui.bus.conversation import Conversation, Step, answer_author, answer_step, code_blocks
+from mahtab_tui.bus.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, OutputBuffer
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record

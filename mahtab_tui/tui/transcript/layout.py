@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
-from mahtab_tui.bus.conversation import (
-    Cell,
-    Entry,
-    Note,
-    PlanState,
-    PlanStep,
-    Question,
-    ToolUse,
-    Words,
-)
+from mahtab_tui.bus.entries import Cell, Entry, Note, PlanState, PlanStep, Question, ToolUse, Words
 from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.rows.row import (

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.conversation import Cell, Entry, Question
+from mahtab_tui.bus.entries import Cell, Entry, Question
 from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import number_entry
 from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, bindings

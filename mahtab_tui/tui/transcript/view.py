@@ -14,7 +14,7 @@ from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
+from mahtab_tui.bus.entries import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, PicturePart, PictureWidget, SizedPicture

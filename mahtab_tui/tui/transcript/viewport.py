@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.bus.conversation import Cell, Entry, Note
+from mahtab_tui.bus.entries import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE_HEIGHT, GreetingLines, greeting_rows, text_columns
 from mahtab_tui.tui.rows.code import is_drawn_whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mahtab_tui.bus.conversation import Words, describe_doubt
+from mahtab_tui.bus.entries import Words, describe_doubt
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.rows.markdown import Block, FigureMarks, MarkdownRenderer, first_line, parse
 from mahtab_tui.tui.rows.row import Row, Span, fit_text, omission_note

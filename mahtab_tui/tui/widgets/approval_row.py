@@ -17,7 +17,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import one_line, symbols
 from mahtab_tui.settings.approval_rules import READ_ONLY
@@ -27,6 +26,7 @@ from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
 from mahtab_tui.tui.theme import GUESTS, Palette
 from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART_CLASS, Chip, PromptRow
+from mahtab_tui.worker.magic.syntax import parse_python
 
 RESERVED_LINES = 9
 """Rows besides the code: header, question, answers, input and keys."""
@@ -138,7 +138,7 @@ def find_search_tools(code: str) -> str:
         return ""
     if len(code) > MAX_CODE_CHARS:
         return "all of its tools="
-    tree = parse_plain_python(code)
+    tree = parse_python(code)
     if tree is None:
         return ""
 

@@ -11,7 +11,7 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.conversation import Cell
+from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.code import MAX_LISTED_CHANGES

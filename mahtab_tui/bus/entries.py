@@ -1,0 +1,289 @@
+"""The entries of a transcript: questions, answers, cells, calls of tools and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
+from mahtab_tui.bus.records import PICTURES, AnswerFigure
+from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.bus.staleness import StaleInput
+from mahtab_tui.bus.values import Change, TracebackFrame
+
+MAX_EXCEPTION_ROWS = 20
+"""Rows after the last frame in which an exception's message is looked for."""
+MAX_EXCEPTION_LINES = 3
+NOT_RUN = frozenset({"skipped", "stopped", "refused", "not run"})
+"""Values of a cell's `approval` if its code will not run."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Entry:
+    """One item of the transcript."""
+
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    """Fields that are masked before they are written to a file."""
+
+    version: int = 0
+    gap: bool = True
+    joined: bool = False
+    """Whether it continues the entry above: the bar runs through the gap."""
+    hidden: bool = False
+    """Whether it was streamed, but is not part of the complete answer."""
+    key: str = ""
+    """From `Record.entry_name`; empty if the model does not get it."""
+    author: str = ""
+    turn: int | None = None
+    removed: Literal["", "hidden", "replaced"] = ""
+    """Why the model no longer gets it."""
+    collapsed: bool = False
+
+    @property
+    def plain_text(self) -> str:
+        """The entry as text for the clipboard and searches."""
+        raise NotImplementedError
+
+
+class AttachmentChip(NamedTuple):
+    """An attachment of a question, or why it is missing."""
+
+    label: str
+    size: str
+    problem: str
+
+
+@dataclass(kw_only=True, eq=False)
+class Question(Entry):
+    """The user's words."""
+
+    text: str
+    attached: list[AttachmentChip] = field(default_factory=list)
+    plan: Sequence[PlanStep] = ()
+    """The steps that the model is asked to carry out."""
+
+    @property
+    def plain_text(self) -> str:
+        return plain(self.text)
+
+
+@dataclass(kw_only=True, eq=False)
+class Words(Entry):
+    """The model's words in Markdown."""
+
+    texts = ("source",)
+    source: str = ""
+    revision: int = 0
+    """Increases when `source` is replaced rather than extended."""
+    thought: bool = False
+    named: bool = True
+    mark: str = ""
+    """Either "stopped", or "cut off" if the program was killed."""
+    figures: Sequence[AnswerFigure] = ()
+    doubtful_cells: Sequence[Cell] = ()
+    """The cells whose output it was written from, and whose output no longer holds."""
+
+    @property
+    def plain_text(self) -> str:
+        return plain(self.source.strip("\n"))
+
+    @property
+    def own_figures(self) -> list[AnswerFigure]:
+        """The figures of the answer that stand in these words."""
+        return [figure for figure in self.figures if figure.text in self.source]
+
+
+@dataclass(kw_only=True, eq=False)
+class Cell(Entry):
+    """Code of the user, the model or an agent: proposed, waiting, running or done."""
+
+    texts = ("code",)
+    person: bool
+    agent_index: int | None = None
+    """None for cells of the user and the model."""
+    code: str = ""
+    block: int | None = None
+    step: int | None = None
+    """The step of its question, from 0; None if the steps of a plan count instead."""
+    plan_part: str = ""
+    """The step of a plan that it carries out, such as "2 of 5"."""
+    number: int | None = None
+    """None if it has not run."""
+    started: float | None = None
+    """In seconds since the epoch; None if it is not running."""
+    status: str = ""
+    """A `kernel.values.Status` value, or "cut off" if the program was killed."""
+    duration: float | None = None
+    approval: str = ""
+    """One of "waiting", "skipped", "stopped" and "refused"; after a crash, "cut off" and "not
+    run"."""
+    part: str = ""
+    """Its number among the waiting blocks, such as "1/2"."""
+    reason: str = ""
+    edited: bool = False
+    output: OutputBuffer = field(default_factory=OutputBuffer)
+    displays: list[DisplayedValue] = field(default_factory=list)
+    """Until the cell ends."""
+    named_displays: dict[str, int] = field(default_factory=dict)
+    """Indexes in `displays` of those that the cell may update, by their names."""
+    frames: Sequence[TracebackFrame] = ()
+    offers_explanation: bool = False
+    """Whether to show the key that asks about the error."""
+    late_output: OutputBuffer | None = None
+    undone: bool = False
+    changes: Sequence[Change] = ()
+    stale_inputs: Sequence[StaleInput] = ()
+    """Variables that it has used and that are different now: its output may not hold."""
+    rerun_number: int | None = None
+    """If it is stale: the next cell that has run the same code and was not undone."""
+    cell_number: int | None = None
+    ran_as: int | None = None
+
+    @property
+    def plain_text(self) -> str:
+        return visible(self.code.strip("\n"))
+
+    @property
+    def pictures(self) -> list[DisplayLine]:
+        """The pictures among the output."""
+        displays = (line for line in self.output if isinstance(line, DisplayLine))
+        return [display for display in displays if display.mime in PICTURES]
+
+    @property
+    def ran_for_question(self) -> bool:
+        """Whether it is code of the model, not of an agent or the user, and has run."""
+        return self.number is not None and not self.person and self.agent_index is None
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it shows a table or another value of several lines, or printed one."""
+        return any(isinstance(line, DisplayLine) for line in self.output) or len(self.output) > 1
+
+    @property
+    def own_frame(self) -> int:
+        """Index of the last frame in the output outside libraries; else of the last frame."""
+        last_index = len(self.frames) - 1
+        for index in range(last_index, -1, -1):
+            *_, row = self.frames[index]
+            line = self.output.from_end(row)
+            if line and LOCATION.match(line.text):
+                return index
+        return last_index
+
+    @property
+    def exception(self) -> str:
+        """The first lines of the exception's message, which follow the last frame."""
+        if not self.frames:
+            return ""
+        *_, last_row = self.frames[-1]  # rows count from the end of the output
+        first_row = last_row - 1
+        lines = [
+            line.text
+            for row in range(first_row, max(0, first_row - MAX_EXCEPTION_ROWS), -1)
+            if (line := self.output.from_end(row)) is not None
+        ]
+        # The source of the frame is indented.
+        while lines and (not lines[0] or lines[0][0].isspace()):
+            del lines[0]
+        return "\n".join(lines[:MAX_EXCEPTION_LINES])
+
+    def feed(self, kind: str, text: str, displays: Iterator[DisplayedValue]) -> None:
+        """Add a piece of output. The record of a displayed value arrives before its text."""
+        display: DisplayedValue | None = None
+        if kind == "display":
+            display = next((display for display in displays if display[0] == text), None)
+        if display is None:
+            self.output.feed(kind, text)
+        else:
+            self.output.show(*display)
+
+    def clear_output(self) -> None:
+        """Remove what was printed and displayed so far."""
+        self.output.clear()
+        self.displays.clear()
+        self.named_displays.clear()
+
+    def add_display(self, display: DisplayedValue, name: str) -> None:
+        """Keep a displayed value until its text arrives; name: empty if it is never updated."""
+        if name:
+            self.named_displays[name] = len(self.displays)
+        self.displays.append(display)
+
+    def update_display(self, display: DisplayedValue, name: str) -> None:
+        """Replace a displayed value by its name."""
+        index = self.named_displays.get(name)
+        if index is not None:
+            self.output.replace_display(self.displays[index], display)
+            self.displays[index] = display
+
+    def feed_late(self, text: str) -> None:
+        if self.late_output is None:
+            self.late_output = type(self.output)()
+        self.late_output.feed("stdout", text)
+
+
+PlanState = Literal["to do", "runs", "done", "failed", "skipped", "undone", "answered"]
+
+
+@dataclass(eq=False)
+class PlanStep:
+    """A step of a plan. Its state is that of the code that ran for it, not what the model says."""
+
+    text: str
+    cells: list[Cell] = field(default_factory=list)
+    """The code of the last answer that carries it out."""
+    is_answered: bool = False
+    """Whether an answer without code begins with its name."""
+
+    @property
+    def state(self) -> PlanState:
+        if not self.cells:
+            if self.is_answered:
+                return "answered"
+            return "to do"
+        if any(cell.undone for cell in self.cells):
+            return "undone"
+        statuses = [cell.status for cell in self.cells]
+        if any(status not in ("", "ok") for status in statuses):
+            return "failed"
+        if any(cell.approval in NOT_RUN for cell in self.cells):
+            return "skipped"
+        if all(statuses):
+            return "done"
+        has_started = any(cell.number is not None for cell in self.cells)
+        return "runs" if has_started else "to do"
+
+
+@dataclass(kw_only=True, eq=False)
+class ToolUse(Entry):
+    """A call of a tool by the model, with its result."""
+
+    texts = ("name", "arguments", "text")
+    name: str
+    arguments: str
+    state: str = "running"
+    text: str = ""
+
+    @property
+    def plain_text(self) -> str:
+        return plain(f"{self.name} {self.arguments}\n{self.text}".rstrip())
+
+
+@dataclass(kw_only=True, eq=False)
+class Note(Entry):
+    """A message from the program itself."""
+
+    level: str
+    """``info``, ``warning``, ``error``, or ``quiet`` for a mere marker."""
+    text: str
+
+    @property
+    def plain_text(self) -> str:
+        return plain(self.text)
+
+
+def describe_doubt(cells: Iterable[Cell]) -> str:
+    """Say that an answer rests on cells whose output no longer holds: ``rests on In 3 (stale)``."""
+    names = [f"In {cell.number} ({'undone' if cell.undone else 'stale'})" for cell in cells]
+    return f"rests on {', '.join(names)}"
