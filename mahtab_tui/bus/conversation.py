@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
 from mahtab_tui.bus.entries import (
+    AnswerText,
     AttachmentChip,
     Cell,
     Entry,
@@ -18,7 +19,6 @@ from mahtab_tui.bus.entries import (
     PlanStep,
     Question,
     ToolUse,
-    Words,
 )
 from mahtab_tui.bus.plans import last_named_step, opening_step, requested_steps
 from mahtab_tui.bus.records import Record, code_entry
@@ -61,7 +61,7 @@ _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
 }
 """Records that become notes, with the level and the text of each."""
 
-PieceT = TypeVar("PieceT", bound=Words | Cell)
+PieceT = TypeVar("PieceT", bound=AnswerText | Cell)
 
 Step = tuple[int | None, int | None]
 """The turn of a question, and the step of its answer."""
@@ -77,7 +77,7 @@ class Conversation:
         self._tools: dict[str, ToolUse] = {}
         self._hidden: set[str] = set()
         """More pieces of a hidden answer may still arrive."""
-        self._pieces: dict[Step, list[Words | Cell]] = {}
+        self._pieces: dict[Step, list[AnswerText | Cell]] = {}
         """Entries of the current question's answers."""
         self._marked: set[int | None] = set()
         """Turns whose answers were stopped or cut off."""
@@ -86,7 +86,7 @@ class Conversation:
         self._staleness = Staleness()
         self._cells_of_turn: dict[int, list[Cell]] = {}
         """Cells that have run for a question, by its number."""
-        self._answers: dict[int, Words] = {}
+        self._answers: dict[int, AnswerText] = {}
         """The last words of each question's newest answer that ends with words, by the number of
         the question."""
         self._last_plan_steps: Sequence[int] = ()
@@ -331,18 +331,22 @@ class Conversation:
                 cell.key = code_entry(record.turn, record.step, number)
         if record.figures:
             for piece in pieces:
-                if isinstance(piece, Words):
+                if isinstance(piece, AnswerText):
                     piece.figures = record.figures
                     piece.revision += 1
                     self.touch(piece)
         self._mark(record, pieces)
         visible_pieces = [piece for piece in pieces if not piece.hidden]
-        if record.turn is not None and visible_pieces and isinstance(visible_pieces[-1], Words):
+        if (
+            record.turn is not None
+            and visible_pieces
+            and isinstance(visible_pieces[-1], AnswerText)
+        ):
             self._answers[record.turn] = visible_pieces[-1]
         if (question := self._plans.get(record.turn)) is not None:
             self._assign_to_plan(question, pieces)
 
-    def _assign_to_plan(self, question: Question, pieces: Sequence[Words | Cell]) -> None:
+    def _assign_to_plan(self, question: Question, pieces: Sequence[AnswerText | Cell]) -> None:
         """Assign the code of an answer to the steps that its words name. Code before any name
         corrects the step that failed, or goes on with the last step."""
         steps = dict(enumerate(question.plan, 1))
@@ -353,7 +357,7 @@ class Conversation:
         visible_pieces = [piece for piece in pieces if not piece.hidden]
         cells_by_number: dict[int, list[Cell]] = {}
         for piece in visible_pieces:
-            if isinstance(piece, Words):
+            if isinstance(piece, AnswerText):
                 current = last_named_step(piece.source) or current
             elif current is not None:
                 cells_by_number.setdefault(current, []).append(piece)
@@ -367,7 +371,7 @@ class Conversation:
             for cell in cells:
                 cell.plan_part = f"{number} of {len(steps)}"
                 self.touch(cell)
-        if not cells_by_number and visible_pieces and isinstance(visible_pieces[0], Words):
+        if not cells_by_number and visible_pieces and isinstance(visible_pieces[0], AnswerText):
             answered = steps.get(opening_step(visible_pieces[0].source) or 0)
             if answered is not None:
                 answered.is_answered = True
@@ -378,11 +382,13 @@ class Conversation:
         if (question := self._plans.get(cell.turn)) is not None:
             self.touch(question)
 
-    def _correct_pieces(self, pieces: list[Words | Cell], record: records.AssistantChat) -> None:
+    def _correct_pieces(
+        self, pieces: list[AnswerText | Cell], record: records.AssistantChat
+    ) -> None:
         """Make the streamed pieces those of the whole answer."""
         streamed = deque(pieces)
         for is_code, text in _split_code(self._answer_parts(record.text)):
-            kind = Cell if is_code else Words
+            kind = Cell if is_code else AnswerText
             indexes = (index for index, piece in enumerate(streamed) if isinstance(piece, kind))
             index = next(indexes, None)
             if index is None:
@@ -400,14 +406,14 @@ class Conversation:
 
     def _begin_piece(
         self,
-        pieces: list[Words | Cell],
+        pieces: list[AnswerText | Cell],
         record: records.AssistantChat | records.AssistantChatStream,
         text: str,
         *,
         code: bool,
         block: int | None = None,
     ) -> None:
-        entry: Words | Cell
+        entry: AnswerText | Cell
         if code:
             entry = Cell(
                 author=answer_author(record),
@@ -417,7 +423,7 @@ class Conversation:
                 turn=record.turn,
             )
         else:
-            entry = Words(
+            entry = AnswerText(
                 author=answer_author(record),
                 source=text,
                 named=not pieces,
@@ -426,13 +432,13 @@ class Conversation:
             )
         self._begin(pieces, entry)
 
-    def _begin(self, pieces: list[Words | Cell], entry: PieceT) -> PieceT:
+    def _begin(self, pieces: list[AnswerText | Cell], entry: PieceT) -> PieceT:
         entry.joined = bool(pieces)
         pieces.append(entry)
         self.append(entry)
         return entry
 
-    def _correct(self, piece: Words | Cell, text: str) -> None:
+    def _correct(self, piece: AnswerText | Cell, text: str) -> None:
         """Give a streamed piece the text that it has in the whole answer."""
         if isinstance(piece, Cell):
             # Code that ran stays as it ran.
@@ -444,11 +450,11 @@ class Conversation:
             piece.revision += 1
             self.touch(piece)
 
-    def _drop(self, piece: Words | Cell) -> None:
+    def _drop(self, piece: AnswerText | Cell) -> None:
         piece.hidden = True
         self.touch(piece)
 
-    def _mark(self, record: records.AssistantChat, pieces: list[Words | Cell]) -> None:
+    def _mark(self, record: records.AssistantChat, pieces: list[AnswerText | Cell]) -> None:
         """Show at the end of an answer that it was stopped or cut off."""
         if record.stopped:
             mark = "stopped"
@@ -462,9 +468,11 @@ class Conversation:
         if visible_pieces:
             last_piece = visible_pieces[-1]
         else:
-            words = Words(author=answer_author(record), key=record.entry_name, turn=record.turn)
+            words = AnswerText(
+                author=answer_author(record), key=record.entry_name, turn=record.turn
+            )
             last_piece = self._begin(pieces, words)
-        if isinstance(last_piece, Words):
+        if isinstance(last_piece, AnswerText):
             last_piece.mark = mark
         else:
             last_piece.approval = mark
@@ -552,6 +560,6 @@ def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
             yield False, words
 
 
-def code_blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
+def code_blocks(pieces: Sequence[AnswerText | Cell]) -> list[Cell]:
     """Return the cells of an answer that are part of it."""
     return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]

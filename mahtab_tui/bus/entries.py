@@ -69,7 +69,7 @@ class Question(Entry):
 
 
 @dataclass(kw_only=True, eq=False)
-class Words(Entry):
+class AnswerText(Entry):
     """The model's words in Markdown."""
 
     texts = ("source",)

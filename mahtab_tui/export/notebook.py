@@ -14,7 +14,7 @@ import nbformat
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from mahtab_tui.bus.entries import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export.entries import (
@@ -172,7 +172,7 @@ def render_text_entry(entry: Entry) -> str:
             text = _question_text(entry)
         case _:
             heading = entry.author[:1].upper() + entry.author[1:]
-            text = entry.source if isinstance(entry, Words) else entry.plain_text
+            text = entry.source if isinstance(entry, AnswerText) else entry.plain_text
     return f"**{escape_markdown(heading)}**\n\n{make_inert(text)}"
 
 

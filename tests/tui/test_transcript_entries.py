@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.entries import Words
+from mahtab_tui.bus.entries import AnswerText
 from mahtab_tui.bus.records import AnswerFigure, Record
 from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu
@@ -40,7 +40,7 @@ def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> R
 def rows_of(
     text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60
 ) -> WordsRows:
-    words = Words(author="demo", source=text, named=False, figures=figures)
+    words = AnswerText(author="demo", source=text, named=False, figures=figures)
     rows = WordsRows(words, width, palette)
     rows.update()
     return rows

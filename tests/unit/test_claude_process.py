@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.bus.entries import Words
+from mahtab_tui.bus.entries import AnswerText
 from mahtab_tui.cli import admin as doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
@@ -255,7 +255,9 @@ def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
     for record in desk.records:
         transcript.fold([record])
         visible_words = (
-            entry for entry in transcript.entries if isinstance(entry, Words) and not entry.hidden
+            entry
+            for entry in transcript.entries
+            if isinstance(entry, AnswerText) and not entry.hidden
         )
         drawn_texts.append("".join(entry.source for entry in visible_words))
     assert max(text.count("Hello") for text in drawn_texts) == 1

@@ -11,7 +11,7 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.bus.code_inputs import find_inputs
 from mahtab_tui.bus.conversation import Conversation
-from mahtab_tui.bus.entries import Cell, Words, describe_doubt
+from mahtab_tui.bus.entries import AnswerText, Cell, describe_doubt
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
@@ -322,7 +322,7 @@ def test_answer_under_a_number_that_is_used_again_rests_on_its_own_cells(story: 
         story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
     story.undo(3)
     answer = story.conversation.entries[-2]
-    assert isinstance(answer, Words)
+    assert isinstance(answer, AnswerText)
     assert list(answer.doubtful_cells) == []
 
 
@@ -332,7 +332,7 @@ def test_answer_names_cells_below_it_that_no_longer_hold(story: Story) -> None:
     story.cell("x", turn=1)
     story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
     answer = story.conversation.entries[-1]
-    assert isinstance(answer, Words)
+    assert isinstance(answer, AnswerText)
     assert list(answer.doubtful_cells) == []
     story.cell("x = 5", {"x": "rebound"})
     assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (stale)"
@@ -350,7 +350,7 @@ def test_reused_number_of_a_question_leaves_earlier_cells_alone(story: Story) ->
         story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
     story.cell("x = 5", {"x": "rebound"})
     answer = story.conversation.entries[-2]
-    assert isinstance(answer, Words)
+    assert isinstance(answer, AnswerText)
     assert describe_doubt(answer.doubtful_cells) == "rests on In 4 (stale)"
 
 

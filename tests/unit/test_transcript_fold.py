@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus import conversation
 from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.entries import AttachmentChip, Cell, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AnswerText, AttachmentChip, Cell, Note, Question, ToolUse
 from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.tui.transcript import fold
@@ -70,7 +70,9 @@ def thought(text: str, tag: str = tags.ASSISTANT_THOUGHT_STREAM) -> Record:
 
 def test_thoughts_appear_before_their_answer_and_collapse_at_its_end() -> None:
     transcript = folded(thought("Let "), thought("me see."), token("So."))
-    first_entry, second_entry = (entry for entry in transcript.entries if isinstance(entry, Words))
+    first_entry, second_entry = (
+        entry for entry in transcript.entries if isinstance(entry, AnswerText)
+    )
     assert (first_entry.thought, first_entry.source, first_entry.collapsed) == (
         True,
         "Let me see.",
@@ -93,7 +95,7 @@ def test_thought_of_a_restarted_answer_is_hidden() -> None:
         record(tags.ASSISTANT_CHAT_STREAM, turn=1, step=0, party="claude", fresh=True),
         thought("Once"),
     )
-    hidden = [entry.hidden for entry in transcript.entries if isinstance(entry, Words)]
+    hidden = [entry.hidden for entry in transcript.entries if isinstance(entry, AnswerText)]
     assert hidden == [True, True, False]
 
 
@@ -145,7 +147,7 @@ def test_words_and_code_stream_into_separate_entries() -> None:
         *(("words", "First words."), ("code", "a = 1"), ("words", "More"), ("code", "b = 2"))
     ]
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
-    named = [entry.named for entry in transcript.entries if isinstance(entry, Words)]
+    named = [entry.named for entry in transcript.entries if isinstance(entry, AnswerText)]
     assert named == [True, False]
 
 
@@ -221,14 +223,14 @@ def test_a_stopped_answer_is_marked_once() -> None:
     stopped = record(tags.AGENT, turn=1, step=0, state="stopped", party="claude")
     transcript = folded(token("Half an ans"), answer("Half an ans", stopped=True), stopped)
     (words,) = transcript.entries
-    assert isinstance(words, Words)
+    assert isinstance(words, AnswerText)
     assert words.mark == "stopped"
     assert outline(folded(stopped)) == [("note", "stopped")]
 
 
 def test_entries_cut_off_by_the_end_of_the_program_are_marked() -> None:
     transcript = folded(answer("Half", cut=True), entered("x"), ended("1\n", cut=True))
-    assert isinstance(words := transcript.entries[0], Words)
+    assert isinstance(words := transcript.entries[0], AnswerText)
     assert words.mark == "cut off"
     assert cell_of(transcript).status == "cut off"
 

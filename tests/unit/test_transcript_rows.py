@@ -14,7 +14,7 @@ from rich.color import Color
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.bus.entries import Cell, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Note, Question, ToolUse
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
@@ -108,7 +108,7 @@ def added(name: str, type_name: str = "int", summary: str = "1") -> Change:
 
 
 def words_rows(source: str, width: int = 60) -> WordsRows:
-    rows = WordsRows(Words(author="claude", source=source), width, PALETTE)
+    rows = WordsRows(AnswerText(author="claude", source=source), width, PALETTE)
     rows.update()
     return rows
 
@@ -178,7 +178,7 @@ def test_long_lines_of_code_show_its_ends_and_the_omitted_count(line_count: int)
     "unit", ["words of one paragraph ", "x", "- an item\n", "A paragraph.\n\n"]
 )
 def test_a_long_streamed_text_shows_its_ends_and_the_omitted_count(unit: str) -> None:
-    words = Words(author="claude", source="Beginning ")
+    words = AnswerText(author="claude", source="Beginning ")
     rows = WordsRows(words, 60, PALETTE)
     while len(words.source) < 200_000:
         words.source += unit * (30_000 // len(unit))
@@ -217,7 +217,7 @@ def test_long_results_of_tools_questions_and_notes_show_their_ends(text: str) ->
 
 @given(st.lists(st.integers(0, len(MARKDOWN)), max_size=8), st.integers(20, 80))
 def test_streamed_markdown_is_drawn_like_complete_markdown(offsets: list[int], width: int) -> None:
-    words = Words(author="claude")
+    words = AnswerText(author="claude")
     rows = WordsRows(words, width, PALETTE)
     for offset in sorted(offsets):
         words.source = MARKDOWN[:offset]

@@ -15,7 +15,7 @@ from PIL import Image
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from mahtab_tui.bus.entries import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.tui.rows.code import PYTHON
 from mahtab_tui.tui.rows.row import MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS
 from mahtab_tui.tui.transcript.fold import output_text
@@ -84,7 +84,7 @@ def test_text_of_every_entry_kind_is_harmless_to_a_terminal() -> None:
     use = partial(ToolUse, author="x", name="look")
     for entry, text in (
         (Cell(author="x", person=False, code="\nx = 1\n"), "x = 1"),
-        (Words(author="x", source="Yes.\n"), "Yes."),
+        (AnswerText(author="x", source="Yes.\n"), "Yes."),
         (use(arguments='{"path": "a"}', text="found\x1b[2J\n"), 'look {"path": "a"}\nfound'),
         (use(arguments="{}"), "look {}"),
         (Question(text="why\x07?"), "why?"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import pytest
 
-from mahtab_tui.bus.entries import Cell, Entry, Question, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.worker.undo.graph import Graph, Kinds
@@ -93,7 +93,9 @@ def test_partly_undone_answer_starts_with_the_rest(
         [*conversation(), made(tags.USER_UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)]
     )
     entry = next(
-        entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done."
+        entry
+        for entry in transcript.entries
+        if isinstance(entry, AnswerText) and text(entry) == "Done."
     )
     assert begins(transcript, entry) == first_cell
     assert begins(transcript, transcript.entries[-1]) is None, "a notice belongs to no cell"

@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.theme import Theme
 
-from mahtab_tui.bus.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.theme import Palette, role_variables
 from mahtab_tui.tui.transcript.fold import Transcript
@@ -51,7 +51,7 @@ def outline(transcript: Transcript) -> list[tuple[str, str]]:
         match entry:
             case Cell():
                 return "code", entry.code.strip("\n")
-            case Words():
+            case AnswerText():
                 return "words", entry.source.strip("\n")
             case Question():
                 return "question", entry.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mahtab_tui.bus.conversation import Conversation
-from mahtab_tui.bus.entries import Cell, Entry, Question, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question
 from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, PaneCommand
 from mahtab_tui.tui.transcript.layout import is_text_drawn_whole
 
@@ -95,7 +95,7 @@ def _has_pictures(entry: Entry) -> bool:
 
 def _figure_commands(entry: Entry) -> Iterator[PaneCommand]:
     """Yield commands that lead from an answer's figures to the cells that printed them."""
-    figures = entry.own_figures if isinstance(entry, Words) else []
+    figures = entry.own_figures if isinstance(entry, AnswerText) else []
     computed_figures = [figure for figure in figures if figure.cell is not None]
     for number, figure in enumerate(computed_figures[:MAX_FIGURES], 1):
         text = figure.text

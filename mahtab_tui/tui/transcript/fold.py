@@ -10,7 +10,7 @@ from itertools import chain
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Conversation, Step, answer_author, answer_step, code_blocks
-from mahtab_tui.bus.entries import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, OutputBuffer
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record
@@ -35,7 +35,7 @@ _BACKTICKS = re.compile("`+")
 
 
 @dataclass(kw_only=True, eq=False)
-class NotebookWords(Words):
+class NotebookText(AnswerText):
     """A text cell of a notebook."""
 
     cell_number: int
@@ -45,7 +45,7 @@ def ends_with_bar(entry: Entry) -> bool:
     """Return whether the last row of an entry has the bar of the model."""
     if isinstance(entry, Cell):
         return not (entry.person or len(entry.output) or entry.changes)
-    return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
+    return isinstance(entry, AnswerText | ToolUse) and not isinstance(entry, NotebookText)
 
 
 def output_text(cell: Cell) -> str:
@@ -193,7 +193,7 @@ class Transcript(Conversation):
         self._cells_by_number: dict[int, Cell] = {}
         self._long_outputs: deque[tuple[Cell, int]] = deque()
         self._long_chars = 0
-        self._thought_texts: dict[Step, Words] = {}
+        self._thought_texts: dict[Step, AnswerText] = {}
         self._waiting_cells: dict[str | None, Cell] = {}
         self._folds |= {
             records.UserReplOutStream: self._output_piece,
@@ -246,7 +246,9 @@ class Transcript(Conversation):
         for entry in reversed(self.entries):
             if isinstance(entry, Question):
                 break
-            if isinstance(entry, Words) and not (entry.thought or entry.hidden or entry.removed):
+            if isinstance(entry, AnswerText) and not (
+                entry.thought or entry.hidden or entry.removed
+            ):
                 texts.append(entry.source)
         return "\n\n".join(reversed(texts))
 
@@ -384,7 +386,7 @@ class Transcript(Conversation):
                 self.touch(last_piece)
             else:
                 self._begin_piece(pieces, record, record.text, code=True, block=record.block)
-        elif isinstance(last_piece, Words):
+        elif isinstance(last_piece, AnswerText):
             last_piece.source += record.text
             self.touch(last_piece)
         elif record.text.strip():
@@ -397,7 +399,7 @@ class Transcript(Conversation):
         if entry is None:
             if not (is_whole or record.text.strip()):
                 return
-            entry = Words(author=answer_author(record), source="", thought=True)
+            entry = AnswerText(author=answer_author(record), source="", thought=True)
             self._thought_texts[step] = entry
             self.append(entry)
         if is_whole:
@@ -575,7 +577,7 @@ class Transcript(Conversation):
         omitted_chars = len(record.text) - MAX_NOTEBOOK_TEXT_CHARS
         if omitted_chars > 0:
             text += f"\n\n… {omitted_chars:,} characters left out"
-        self.append(NotebookWords(author="", named=False, source=text, cell_number=number, key=key))
+        self.append(NotebookText(author="", named=False, source=text, cell_number=number, key=key))
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
         cell = self._cells_by_number.get(record.position)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
-from mahtab_tui.bus.entries import Cell, Entry, Note, PlanState, PlanStep, Question, ToolUse, Words
+from mahtab_tui.bus.entries import (
+    AnswerText,
+    Cell,
+    Entry,
+    Note,
+    PlanState,
+    PlanStep,
+    Question,
+    ToolUse,
+)
 from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.rows.row import (
@@ -26,7 +35,7 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.cell_rows import CellRows
-from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
+from mahtab_tui.tui.transcript.fold import Activity, NotebookText
 from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 from mahtab_tui.tui.transcript.words_rows import MAX_HEAD_CHARS, MAX_TAIL_CHARS, WordsRows
@@ -175,8 +184,8 @@ def _spinner(elapsed_s: float) -> str:
 
 
 _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
-    Words: WordsRows,
-    NotebookWords: WordsRows,
+    AnswerText: WordsRows,
+    NotebookText: WordsRows,
     Question: question_rows,
     ToolUse: tool_rows,
     Note: note_rows,
@@ -262,7 +271,7 @@ class EntryRows:
 def is_text_drawn_whole(entry: Entry) -> bool:
     """Return whether nothing of an entry's own text is left out; outputs of cells do not count."""
     match entry:
-        case Words(source=source):
+        case AnswerText(source=source):
             return len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS
         case Question(text=text) | ToolUse(text=text):
             return fits_undivided(text)
@@ -286,7 +295,7 @@ def estimate_rows(entry: Entry, width: int) -> int:
         if entry.late_output is not None:
             rows += len(entry.late_output) + 2
         return rows
-    if isinstance(entry, Words):
+    if isinstance(entry, AnswerText):
         text = entry.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]
         rows += any(not figure.found for figure in entry.figures) + bool(entry.doubtful_cells)
     else:

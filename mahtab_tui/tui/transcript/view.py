@@ -14,7 +14,7 @@ from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mahtab_tui.bus.entries import Cell, Entry, Question, ToolUse, Words
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question, ToolUse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, PicturePart, PictureWidget, SizedPicture
@@ -85,7 +85,7 @@ def selected_text(window: EntryWindow, entry_count: int, selection: Selection) -
 
 
 def can_be_marked(entry: Entry) -> bool:
-    return not entry.hidden and isinstance(entry, Cell | Words | Question | ToolUse)
+    return not entry.hidden and isinstance(entry, Cell | AnswerText | Question | ToolUse)
 
 
 class Marker:

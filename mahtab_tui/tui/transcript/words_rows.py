@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mahtab_tui.bus.entries import Words, describe_doubt
+from mahtab_tui.bus.entries import AnswerText, describe_doubt
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.rows.markdown import Block, FigureMarks, MarkdownRenderer, first_line, parse
 from mahtab_tui.tui.rows.row import Row, Span, fit_text, omission_note
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.transcript.fold import NotebookWords
+from mahtab_tui.tui.transcript.fold import NotebookText
 
 MAX_HEAD_CHARS = 20_000
 """Drawn of the beginning of a model's text that is too long to be drawn whole."""
@@ -24,7 +24,7 @@ MAX_WORD_SEARCH_CHARS = 2_000
 class WordsRows(list[Row]):
     """The rows of a model's text, which may be streamed: `update` draws what is new."""
 
-    def __init__(self, words: Words, width: int, palette: Palette) -> None:
+    def __init__(self, words: AnswerText, width: int, palette: Palette) -> None:
         super().__init__()
         self._words = words
         self._width = width
@@ -33,7 +33,7 @@ class WordsRows(list[Row]):
         else:
             self._palette = palette
         self._markdown = MarkdownRenderer(self._palette)
-        if isinstance(words, NotebookWords):
+        if isinstance(words, NotebookText):
             self._bar = palette.hairline
         else:
             self._bar = palette.model
