@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
-from mahtab_tui.bus.records import PICTURES, AnswerFigure
+from mahtab_tui.bus.records import PICTURES, AnswerFigure, ReplOut
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.bus.staleness import StaleInput
+from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.bus.values import Change, TracebackFrame
 
 MAX_EXCEPTION_ROWS = 20
@@ -87,6 +88,14 @@ class AnswerText(Entry):
     @property
     def plain_text(self) -> str:
         return plain(self.source.strip("\n"))
+
+    def correct(self, source: str) -> bool:
+        """Replace what was streamed by the text of the whole answer. Return whether it differs."""
+        if self.source.strip("\n") == source.strip("\n"):
+            return False
+        self.source = source
+        self.revision += 1
+        return True
 
     @property
     def own_figures(self) -> list[AnswerFigure]:
@@ -187,6 +196,34 @@ class Cell(Entry):
         while lines and (not lines[0] or lines[0][0].isspace()):
             del lines[0]
         return "\n".join(lines[:MAX_EXCEPTION_LINES])
+
+    def correct(self, code: str) -> bool:
+        """Replace what was streamed by the code of the whole answer. Return whether it differs."""
+        # Code that ran stays as it ran.
+        if self.number is not None or self.code == code:
+            return False
+        self.code = code
+        return True
+
+    def end(self, record: ReplOut) -> None:
+        """Take over how the cell has ended, and the output if the pieces so far are not all."""
+        is_incomplete = self.output.received < len(record.text)
+        if is_incomplete or record.rewritten:
+            self._replace_output(record)
+        self.displays.clear()
+        self.status = "cut off" if record.cut else record.status or ""
+        self.duration = record.duration
+
+    def _replace_output(self, record: ReplOut) -> None:
+        self.output.clear()
+        displays = iter(self.displays)
+        position = 0
+        for kind, length in record.kinds or (("stdout", len(record.text)),):
+            text = record.text[position : position + length]
+            if record.cut:  # raw output, because the cell did not end
+                text = collapse(text)
+            self.feed(kind, text, displays)
+            position += length
 
     def feed(self, kind: str, text: str, displays: Iterator[DisplayedValue]) -> None:
         """Add a piece of output. The record of a displayed value arrives before its text."""

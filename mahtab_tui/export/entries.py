@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.answer_pieces import AnswerPieces, Piece
 from mahtab_tui.bus.answers import AnswerPart
 from mahtab_tui.bus.conversation import Conversation
-from mahtab_tui.bus.entries import NOT_RUN, AnswerText, Cell, Entry, Note, Question, ToolUse
+from mahtab_tui.bus.entries import NOT_RUN, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.output import DisplayedValue, OutputBuffer
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
@@ -124,11 +125,11 @@ class ExportedConversation(Conversation):
         if cell is not None and record.state in NOT_RUN:
             cell.approval = record.state
 
-    def _drop(self, piece: AnswerText | Cell) -> None:
+    def _drop(self, piece: Piece) -> None:
         self.entries.remove(piece)
         super()._drop(piece)
 
-    def _mark(self, record: records.AssistantChat, pieces: list[AnswerText | Cell]) -> None:
+    def _mark_end(self, pieces: AnswerPieces, record: records.AssistantChat) -> None:
         """Do nothing, because only the screen shows which answers were stopped."""
 
     def _answer_parts(self, text: str) -> Sequence[AnswerPart]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.conversation import Conversation, Step, answer_author, answer_step, code_blocks
+from mahtab_tui.bus.answer_pieces import AnswerStep, answer_author, answer_step
+from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, OutputBuffer
 from mahtab_tui.bus.plans import requested_steps
@@ -193,7 +194,7 @@ class Transcript(Conversation):
         self._cells_by_number: dict[int, Cell] = {}
         self._long_outputs: deque[tuple[Cell, int]] = deque()
         self._long_chars = 0
-        self._thought_texts: dict[Step, AnswerText] = {}
+        self._thought_texts: dict[AnswerStep, AnswerText] = {}
         self._waiting_cells: dict[str | None, Cell] = {}
         self._folds |= {
             records.UserReplOutStream: self._output_piece,
@@ -229,7 +230,7 @@ class Transcript(Conversation):
         """Return an empty transcript that goes on with the running cells."""
         fresh = Transcript(self._since)
         fresh._activities = self._activities
-        fresh._hidden = self._hidden
+        fresh._hidden_keys = self._hidden_keys
         fresh.codes = self.codes
         fresh._cells_by_number = self._cells_by_number
         for number, cell in self.running.items():
@@ -367,30 +368,28 @@ class Transcript(Conversation):
         super()._question(record)
 
     def _token(self, record: records.AssistantChatStream) -> None:
-        step = answer_step(record)
-        pieces = self._pieces.setdefault(step, [])
+        pieces = self._pieces_of(record)
         # The answer begins anew, after a failed attempt.
         if record.fresh:
-            for piece in pieces:
+            for piece in pieces.pop_all():
                 self._drop(piece)
-            pieces.clear()
-            thought = self._thought_texts.pop(step, None)
+            thought = self._thought_texts.pop(answer_step(record), None)
             if thought is not None:
                 self._drop(thought)
             return
 
-        last_piece = pieces[-1] if pieces else None
+        last_piece = pieces.last
         if record.kind == "code":
             if isinstance(last_piece, Cell) and last_piece.block == record.block:
                 last_piece.code += record.text
                 self.touch(last_piece)
             else:
-                self._begin_piece(pieces, record, record.text, code=True, block=record.block)
+                self.append(pieces.add_code(record, record.text, record.block))
         elif isinstance(last_piece, AnswerText):
             last_piece.source += record.text
             self.touch(last_piece)
         elif record.text.strip():
-            self._begin_piece(pieces, record, record.text, code=False)
+            self.append(pieces.add_words(record, record.text))
 
     def _thought(self, record: records.AssistantThought | records.AssistantThoughtStream) -> None:
         step = answer_step(record)
@@ -404,7 +403,7 @@ class Transcript(Conversation):
             self.append(entry)
         if is_whole:
             entry.collapsed = True
-            self._correct(entry, record.text)
+            entry.correct(record.text)
         else:
             entry.source += record.text
         self.touch(entry)
@@ -427,7 +426,7 @@ class Transcript(Conversation):
         else:
             cell.approval = ""
         if record.state == "waiting" and (record.blocks or 0) > 1:
-            for number, block in enumerate(code_blocks(self._pieces[answer_step(record)]), 1):
+            for number, block in enumerate(self._pieces_of(record).blocks, 1):
                 block.part = f"{number}/{record.blocks}"
                 self.touch(block)
         self._apply_answer(cell, record)
@@ -498,7 +497,7 @@ class Transcript(Conversation):
         if names:
             text = f"stopped; until then, {', '.join(names)} ran"
             self.append(Note(level="quiet", text=text))
-        elif record.turn not in self._marked:
+        elif record.turn not in self._marked_turns:
             self.append(Note(level="quiet", text="stopped"))
 
     def _fold_steps(self, turn: int | None) -> None:
@@ -518,7 +517,7 @@ class Transcript(Conversation):
 
     def _mark_code_not_run(self) -> None:
         """Mark code of the answers that have just ended, such as that of the last one."""
-        for cell in chain.from_iterable(map(code_blocks, self._pieces.values())):
+        for cell in chain.from_iterable(pieces.blocks for pieces in self._pieces.values()):
             if cell.number is None and not cell.approval:
                 cell.approval = "not run"
                 self.touch(cell)
