@@ -73,7 +73,7 @@ class AnswerPieces:
         words = AnswerText(
             author=answer_author(record),
             source=text,
-            named=not self.visible,
+            shows_author=not self.visible,
             joined=bool(self._pieces),
             key=record.entry_name,
             turn=record.turn,

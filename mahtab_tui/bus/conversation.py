@@ -27,6 +27,7 @@ from mahtab_tui.bus.entries import (
     ToolUse,
 )
 from mahtab_tui.bus.notes import NOTE_READERS
+from mahtab_tui.bus.output import DisplayedValue
 from mahtab_tui.bus.plan_progress import PlanProgress
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record, code_entry
@@ -197,7 +198,7 @@ class Conversation:
         cell = self._find_cell(record.cell)
         if cell is None:
             return
-        display = (record.text, record.mime, record.data, record.value)
+        display = DisplayedValue(record.text, record.mime, record.data, record.value)
         if record.action == "clear":
             cell.clear_output()
         elif record.action == "update":
@@ -256,7 +257,7 @@ class Conversation:
         question = next(questions, None)
         # The transcript may have been cleared meanwhile.
         if question is not None and question.turn == record.turn:
-            question.attached.append(AttachmentChip(record.label, record.size, record.problem))
+            question.attachments.append(AttachmentChip(record.label, record.size, record.problem))
             self.touch(question)
 
     def _answer(self, record: records.AssistantChat) -> None:

@@ -28,7 +28,9 @@ class Entry:
     """Fields that are masked before they are written to a file."""
 
     version: int = 0
+    """Increases with each change, after which it must be drawn again."""
     gap: bool = True
+    """Whether there is a blank row above it."""
     joined: bool = False
     """Whether it continues the entry above: the bar runs through the gap."""
     hidden: bool = False
@@ -36,10 +38,13 @@ class Entry:
     key: str = ""
     """From `Record.entry_name`; empty if the model does not get it."""
     author: str = ""
+    """The name above it, such as "you"."""
     turn: int | None = None
+    """The number of its question; None if it belongs to none."""
     removed: Literal["", "hidden", "replaced"] = ""
     """Why the model no longer gets it."""
     collapsed: bool = False
+    """Whether only its first rows are drawn."""
 
     @property
     def plain_text(self) -> str:
@@ -51,8 +56,11 @@ class AttachmentChip(NamedTuple):
     """An attachment of a question, or why it is missing."""
 
     label: str
+    """As written by the user, such as "@notes.txt"."""
     size: str
+    """In words, such as "20 lines"."""
     problem: str
+    """Why it is missing; empty if it is not."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -60,7 +68,7 @@ class Question(Entry):
     """The user's words."""
 
     text: str
-    attached: list[AttachmentChip] = field(default_factory=list)
+    attachments: list[AttachmentChip] = field(default_factory=list)
     plan: Sequence[PlanStep] = ()
     """The steps that the model is asked to carry out."""
 
@@ -77,8 +85,10 @@ class AnswerText(Entry):
     source: str = ""
     revision: int = 0
     """Increases when `source` is replaced rather than extended."""
-    thought: bool = False
-    named: bool = True
+    is_thought: bool = False
+    """Whether it was thought before the answer."""
+    shows_author: bool = True
+    """Whether the author's name stands above it."""
     mark: str = ""
     """Either "stopped", or "cut off" if the program was killed."""
     figures: Sequence[AnswerFigure] = ()
@@ -113,41 +123,50 @@ class Cell(Entry):
     """None for cells of the user and the model."""
     code: str = ""
     block: int | None = None
+    """The code block of an answer that it was streamed as, from 0; None if it was not."""
     step: int | None = None
     """The step of its question, from 0; None if the steps of a plan count instead."""
     plan_part: str = ""
     """The step of a plan that it carries out, such as "2 of 5"."""
     number: int | None = None
-    """None if it has not run."""
+    """As in ``In [3]``; None if it has not run."""
     started: float | None = None
     """In seconds since the epoch; None if it is not running."""
     status: str = ""
     """A `kernel.values.Status` value, or "cut off" if the program was killed."""
     duration: float | None = None
+    """In seconds; None until it has ended."""
     approval: str = ""
     """One of "waiting", "skipped", "stopped" and "refused"; after a crash, "cut off" and "not
     run"."""
-    part: str = ""
-    """Its number among the waiting blocks, such as "1/2"."""
+    block_position: str = ""
+    """Its number among the blocks that wait, such as "1/2"."""
     reason: str = ""
+    """Why the user skipped or stopped it; empty if the user gave no reason."""
     edited: bool = False
+    """Whether the user has edited the code before it ran."""
     output: OutputBuffer = field(default_factory=OutputBuffer)
     displays: list[DisplayedValue] = field(default_factory=list)
-    """Until the cell ends."""
+    """The displayed values, until the cell ends."""
     named_displays: dict[str, int] = field(default_factory=dict)
     """Indexes in `displays` of those that the cell may update, by their names."""
     frames: Sequence[TracebackFrame] = ()
+    """Those of the traceback in the output, the innermost last."""
     offers_explanation: bool = False
     """Whether to show the key that asks about the error."""
     late_output: OutputBuffer | None = None
+    """What threads printed after the cell had ended; None if nothing."""
     undone: bool = False
     changes: Sequence[Change] = ()
+    """What it has changed in the namespace."""
     stale_inputs: Sequence[StaleInput] = ()
     """Variables that it has used and that are different now: its output may not hold."""
     rerun_number: int | None = None
     """If it is stale: the next cell that has run the same code and was not undone."""
     cell_number: int | None = None
+    """The position in the notebook of a cell that comes from one."""
     ran_as: int | None = None
+    """The number with which a cell of a notebook has run last."""
 
     @property
     def plain_text(self) -> str:
@@ -174,8 +193,7 @@ class Cell(Entry):
         """Index of the last frame in the output outside libraries; else of the last frame."""
         last_index = len(self.frames) - 1
         for index in range(last_index, -1, -1):
-            *_, row = self.frames[index]
-            line = self.output.from_end(row)
+            line = self.output.from_end(self.frames[index].row)
             if line and LOCATION.match(line.text):
                 return index
         return last_index
@@ -185,8 +203,8 @@ class Cell(Entry):
         """The first lines of the exception's message, which follow the last frame."""
         if not self.frames:
             return ""
-        *_, last_row = self.frames[-1]  # rows count from the end of the output
-        first_row = last_row - 1
+        # Rows count from the end of the output.
+        first_row = self.frames[-1].row - 1
         lines = [
             line.text
             for row in range(first_row, max(0, first_row - MAX_EXCEPTION_ROWS), -1)
@@ -226,10 +244,16 @@ class Cell(Entry):
             position += length
 
     def feed(self, kind: str, text: str, displays: Iterator[DisplayedValue]) -> None:
-        """Add a piece of output. The record of a displayed value arrives before its text."""
+        """Add a piece of output.
+
+        Args:
+            kind: See `records.ReplOutStream`.
+            text: The piece; of a displayed value, its text.
+            displays: The displayed values whose texts may follow; their records arrive first.
+        """
         display: DisplayedValue | None = None
         if kind == "display":
-            display = next((display for display in displays if display[0] == text), None)
+            display = next((display for display in displays if display.text == text), None)
         if display is None:
             self.output.feed(kind, text)
         else:
@@ -255,6 +279,7 @@ class Cell(Entry):
             self.displays[index] = display
 
     def feed_late(self, text: str) -> None:
+        """Add what was printed after the cell had ended."""
         if self.late_output is None:
             self.late_output = type(self.output)()
         self.late_output.feed("stdout", text)
@@ -275,6 +300,7 @@ class PlanStep:
 
     @property
     def state(self) -> PlanState:
+        """How far it is."""
         if not self.cells:
             if self.is_answered:
                 return "answered"
@@ -300,7 +326,9 @@ class ToolUse(Entry):
     name: str
     arguments: str
     state: str = "running"
+    """See `records.AssistantTool`; "cut off" if the program was killed."""
     text: str = ""
+    """The result, or why there is none."""
 
     @property
     def plain_text(self) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from mahtab_tui.bus.terminal_screen import (
     HEIGHT,
@@ -30,10 +31,20 @@ MAX_RICH_DISPLAYS = 40
 MAX_EMULATED_CHARS = 50_000
 """Characters at a piece's end whose cursor movements are emulated."""
 
-DisplayedValue = tuple[str, str, str, str]
-"""Text, MIME type, data and key of a displayed value."""
-
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
+"""A line of a traceback that names a place in a file."""
+
+
+class DisplayedValue(NamedTuple):
+    """A value that a cell displays, such as a picture or a table."""
+
+    text: str
+    """What is printed of it."""
+    mime: str
+    data: str
+    """In the form that the MIME type names."""
+    value: str = ""
+    """The key with which the kernel opens it; empty if it cannot."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +54,7 @@ class OutputLine:
     kind: str
     """``stdout``, ``value`` or ``traceback``."""
     text: str
-    cut: int = 0
+    omitted_chars: int = 0
     """Characters omitted after the first `LINE_HEAD_CHARS`."""
     frame: int | None = None
     """The frame of the traceback that it names."""
@@ -51,7 +62,7 @@ class OutputLine:
     @property
     def state(self) -> tuple[object, ...]:
         """What a drawn row depends on."""
-        return self.text, self.cut, self.frame
+        return self.text, self.omitted_chars, self.frame
 
     def extend(self, text: str) -> None:
         """Add text at the end, and leave out the middle of a long line."""
@@ -64,7 +75,7 @@ class OutputLine:
             text = final_text + text[last_return:]
         excess_chars = len(text) - LINE_HEAD_CHARS - LINE_TAIL_CHARS
         if excess_chars > 0:
-            self.cut += excess_chars
+            self.omitted_chars += excess_chars
             text = text[:LINE_HEAD_CHARS] + text[-LINE_TAIL_CHARS:]
         self.text = text
 
@@ -77,7 +88,7 @@ class OutputLine:
     def _forget_erased(self, text: str) -> None:
         """Forget the omitted characters if the text ends before them, because it was erased."""
         if len(text) <= LINE_HEAD_CHARS:
-            self.cut = 0
+            self.omitted_chars = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -114,7 +125,7 @@ class OutputBuffer:
 
     received: int = 0
     """Characters that were fed."""
-    omitted: int = 0
+    omitted_lines: int = 0
     """Lines that are left out between head and tail."""
     head: list[OutputLine] = field(default_factory=list)
     tail: list[OutputLine] = field(default_factory=list)
@@ -136,7 +147,7 @@ class OutputBuffer:
 
     def clear(self) -> None:
         self.received = 0
-        self.omitted = 0
+        self.omitted_lines = 0
         self.head.clear()
         self.tail.clear()
         self._pen = ""
@@ -185,7 +196,7 @@ class OutputBuffer:
         excess_lines = len(self.tail) - TAIL_LINES
         if excess_lines > 0:
             del self.tail[:excess_lines]
-            self.omitted += excess_lines
+            self.omitted_lines += excess_lines
 
     def _feed_lines(self, kind: str, text: str) -> None:
         """Add text that begins at the start of a line."""
@@ -209,13 +220,13 @@ class OutputBuffer:
         """Return a line counted from the end, from 1, if it was kept."""
         if 0 < count <= len(self.tail):
             return self.tail[-count]
-        if len(self.tail) < count <= len(self) and not self.omitted:
+        if len(self.tail) < count <= len(self) and not self.omitted_lines:
             return self.head[len(self) - count]
         return None
 
     def shrink(self, lines: int) -> None:
         """Keep only that many lines at each end, and only the plain text of displayed values."""
-        self.omitted += max(0, len(self) - 2 * lines)
+        self.omitted_lines += max(0, len(self) - 2 * lines)
         all_lines = list(self)
         self.head = all_lines[:lines]
         self.tail = all_lines[lines:][-lines:]
@@ -236,7 +247,7 @@ class OutputBuffer:
         for _ in range(TAIL_LINES + 1):
             tail_start = middle.rfind("\n", 0, tail_start)
         omitted_text = middle[: tail_start + 1]
-        self.omitted += omitted_text.count("\n")
+        self.omitted_lines += omitted_text.count("\n")
         self._pen = read_pen(self._pen, omitted_text)
         return first_lines, middle[tail_start + 1 :]
 
@@ -266,7 +277,7 @@ class OutputBuffer:
         """Add text that moves the cursor over the last lines."""
         excess_chars = len(text) - MAX_EMULATED_CHARS
         if excess_chars > 0:
-            self.omitted += text.count("\n", 0, excess_chars)
+            self.omitted_lines += text.count("\n", 0, excess_chars)
         lines = self._pop_screenful()
         rows = [line.text for line in lines]
         if self._open_line is None or not rows:
@@ -288,7 +299,7 @@ class OutputBuffer:
                 line = OutputLine("stdout", "")
             if row != line.text:
                 line.replace(row)
-            if self.omitted:
+            if self.omitted_lines:
                 self.tail.append(line)
             else:
                 self._append(line)
@@ -305,7 +316,7 @@ class OutputBuffer:
     def _pop_screenful(self) -> list[OutputLine]:
         """Remove the last lines, which the cursor can reach."""
         lines: list[OutputLine] = []
-        reachable_head = [] if self.omitted else self.head
+        reachable_head = [] if self.omitted_lines else self.head
         for line in chain(reversed(self.tail), reversed(reachable_head)):
             if type(line) is not OutputLine or line.kind != "stdout" or len(lines) == HEIGHT:
                 break
@@ -329,5 +340,7 @@ def _display_line(text: str, mime: str, data: str, value: str) -> DisplayLine:
     max_chars = LINE_HEAD_CHARS
     if mime == "text/plain":
         max_chars = MAX_HELP_CHARS
-    cut = max(0, len(text) - max_chars)
-    return DisplayLine("display", text[:max_chars], cut, mime=mime, data=data, value=value)
+    omitted_chars = max(0, len(text) - max_chars)
+    return DisplayLine(
+        "display", text[:max_chars], omitted_chars, mime=mime, data=data, value=value
+    )

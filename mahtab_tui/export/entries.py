@@ -176,7 +176,9 @@ class ExportedConversation(Conversation):
                     if isinstance(output, WholeOutput):
                         output.parts = [part.with_mask(mask) for part in output.parts]
             elif isinstance(entry, Question):
-                entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
+                entry.attachments = [
+                    chip._replace(label=mask(chip.label)) for chip in entry.attachments
+                ]
                 for step in entry.plan:
                     step.text = mask(step.text)
 

@@ -167,7 +167,7 @@ def render_text_entry(entry: Entry) -> str:
         case ToolUse():
             return _render_tool_use(entry)
         case Question():
-            labels = ", ".join(chip.label for chip in entry.attached if not chip.problem)
+            labels = ", ".join(chip.label for chip in entry.attachments if not chip.problem)
             heading = f"Question (with {labels})" if labels else "Question"
             text = _question_text(entry)
         case _:

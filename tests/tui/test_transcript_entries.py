@@ -40,7 +40,7 @@ def answer(text: str = ANSWER, figures: tuple[AnswerFigure, ...] = FIGURES) -> R
 def rows_of(
     text: str, figures: tuple[AnswerFigure, ...], palette: Palette = PALETTES[0], width: int = 60
 ) -> WordsRows:
-    words = AnswerText(author="demo", source=text, named=False, figures=figures)
+    words = AnswerText(author="demo", source=text, shows_author=False, figures=figures)
     rows = WordsRows(words, width, palette)
     rows.update()
     return rows

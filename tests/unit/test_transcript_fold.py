@@ -73,12 +73,12 @@ def test_thoughts_appear_before_their_answer_and_collapse_at_its_end() -> None:
     first_entry, second_entry = (
         entry for entry in transcript.entries if isinstance(entry, AnswerText)
     )
-    assert (first_entry.thought, first_entry.source, first_entry.collapsed) == (
+    assert (first_entry.is_thought, first_entry.source, first_entry.collapsed) == (
         True,
         "Let me see.",
         False,
     )
-    assert (second_entry.thought, second_entry.source) == (False, "So.")
+    assert (second_entry.is_thought, second_entry.source) == (False, "So.")
     transcript.fold([thought("Let me see.", tags.ASSISTANT_THOUGHT), answer("So it is.")])
     assert (first_entry.source, first_entry.collapsed, first_entry.hidden) == (
         "Let me see.",
@@ -147,7 +147,7 @@ def test_words_and_code_stream_into_separate_entries() -> None:
         *(("words", "First words."), ("code", "a = 1"), ("words", "More"), ("code", "b = 2"))
     ]
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
-    named = [entry.named for entry in transcript.entries if isinstance(entry, AnswerText)]
+    named = [entry.shows_author for entry in transcript.entries if isinstance(entry, AnswerText)]
     assert named == [True, False]
 
 
@@ -312,7 +312,7 @@ def test_old_outputs_are_shortened_when_the_total_is_too_long(
         transcript.fold([entered("x", number), ended("a line\n" * 100, number, status="ok")])
     cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
     assert [len(cell.output) for cell in cells] == [40, 40, 40, 40, 100]
-    assert cells[0].output.omitted == 60
+    assert cells[0].output.omitted_lines == 60
 
 
 def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
@@ -396,7 +396,10 @@ def test_waiting_blocks_of_an_answer_are_numbered() -> None:
         approval("waiting", "a", request="r", blocks=2),
     )
     cells = [cell_of(transcript, number) for number in (0, 1)]
-    assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]
+    assert [(cell.block_position, cell.approval) for cell in cells] == [
+        ("1/2", "waiting"),
+        ("2/2", ""),
+    ]
 
 
 def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
@@ -444,7 +447,7 @@ def test_attachments_appear_under_their_question() -> None:
     transcript.fold([attached(7, "@b.txt")])
     [question] = transcript.entries
     assert isinstance(question, Question)
-    assert question.attached == [AttachmentChip("@a.txt", "3 B", "")]
+    assert question.attachments == [AttachmentChip("@a.txt", "3 B", "")]
 
 
 def test_a_call_can_be_hidden_from_the_model() -> None:

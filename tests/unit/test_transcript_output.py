@@ -84,7 +84,7 @@ def test_long_output_keeps_its_ends(sizes: list[int]) -> None:
         output.feed("stdout", "".join(line + "\n" for line in lines[start : start + size]))
         start += size
     lines_kept = texts(output)
-    assert len(lines_kept) + output.omitted == len(lines)
+    assert len(lines_kept) + output.omitted_lines == len(lines)
     assert lines_kept[:HEAD_LINES] == lines[:HEAD_LINES]
     assert lines_kept[HEAD_LINES:] == lines[HEAD_LINES:][-TAIL_LINES:]
 
@@ -92,7 +92,7 @@ def test_long_output_keeps_its_ends(sizes: list[int]) -> None:
 def test_a_million_lines_become_a_thousand() -> None:
     output = fed("".join(f"{number}\n" for number in range(1_000_000)))
     assert len(output) == HEAD_LINES + TAIL_LINES
-    assert output.omitted == 999_000
+    assert output.omitted_lines == 999_000
     assert texts(output)[-1] == "999999"
 
 
@@ -107,7 +107,7 @@ def test_rest_of_an_endless_line_is_counted() -> None:
     output = fed(*["x" * 1_000] * 200)
     (line,) = output
     assert len(line.text) == LINE_HEAD_CHARS + LINE_TAIL_CHARS
-    assert line.cut == 200_000 - LINE_HEAD_CHARS - LINE_TAIL_CHARS
+    assert line.omitted_chars == 200_000 - LINE_HEAD_CHARS - LINE_TAIL_CHARS
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_only_the_end_of_a_cursor_flood_is_played(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("mahtab_tui.bus.terminal_screen.Screen._move", move)
     output = fed("\n\x1b[A" * 1_000_000)
     assert move.call_count <= MAX_EMULATED_CHARS // 4
-    assert output.omitted >= 900_000
+    assert output.omitted_lines >= 900_000
     again = fed(
         "first\n",
         "a\x1b[A" * MAX_EMULATED_CHARS,
@@ -401,7 +401,7 @@ def test_only_the_first_and_last_tables_are_drawn() -> None:
     output = OutputBuffer()
     for number in range(HEAD_LINES + TAIL_LINES + 100):
         output.show(f"text {number}\n", "text/html", small_table(f"table {number}"))
-    assert (len(output), output.omitted) == (HEAD_LINES + TAIL_LINES, 100)
+    assert (len(output), output.omitted_lines) == (HEAD_LINES + TAIL_LINES, 100)
     drawn = lines(output)
     assert sum("table" in line for line in drawn) <= MAX_RICH_DISPLAYS
     assert (drawn[0].strip(), drawn[-1].strip()) == (

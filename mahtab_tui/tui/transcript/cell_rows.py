@@ -193,9 +193,9 @@ class CellRows:
         if cell.edited:
             yield "edited by you", palette.person
         # Its number among the blocks of an answer matters until it runs.
-        if cell.part and cell.number is None:
+        if cell.block_position and cell.number is None:
             is_waiting = cell.approval == "waiting"
-            yield cell.part, palette.moon if is_waiting else palette.muted
+            yield cell.block_position, palette.moon if is_waiting else palette.muted
 
     def _right(self) -> list[Span]:
         """Return the state and the time of the cell, which stand at the right edge."""

@@ -12,7 +12,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.answer_pieces import AnswerStep, answer_author, answer_step
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
-from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, OutputBuffer
+from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, DisplayedValue, OutputBuffer
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
@@ -56,8 +56,8 @@ def output_text(cell: Cell) -> str:
 
 def _plain_text(output: OutputBuffer) -> str:
     lines = [line.text for line in output]
-    if output.omitted:
-        lines.insert(len(output.head), f"… {output.omitted:,} lines left out …")
+    if output.omitted_lines:
+        lines.insert(len(output.head), f"… {output.omitted_lines:,} lines left out …")
     text = "\n".join(lines)
     # Most output is plain text already.
     if plain(text) is text:
@@ -248,7 +248,7 @@ class Transcript(Conversation):
             if isinstance(entry, Question):
                 break
             if isinstance(entry, AnswerText) and not (
-                entry.thought or entry.hidden or entry.removed
+                entry.is_thought or entry.hidden or entry.removed
             ):
                 texts.append(entry.source)
         return "\n\n".join(reversed(texts))
@@ -335,7 +335,7 @@ class Transcript(Conversation):
         # As in the output, displays in the middle become plain text.
         if cell is not None and len(cell.displays) > MAX_RICH_DISPLAYS:
             middle = -MAX_RICH_DISPLAYS // 2 - 1
-            cell.displays[middle] = (cell.displays[middle][0], "", "", "")
+            cell.displays[middle] = DisplayedValue(cell.displays[middle].text, "", "", "")
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
         super()._end(cell, record)
@@ -398,7 +398,7 @@ class Transcript(Conversation):
         if entry is None:
             if not (is_whole or record.text.strip()):
                 return
-            entry = AnswerText(author=answer_author(record), source="", thought=True)
+            entry = AnswerText(author=answer_author(record), source="", is_thought=True)
             self._thought_texts[step] = entry
             self.append(entry)
         if is_whole:
@@ -427,7 +427,7 @@ class Transcript(Conversation):
             cell.approval = ""
         if record.state == "waiting" and (record.blocks or 0) > 1:
             for number, block in enumerate(self._pieces_of(record).blocks, 1):
-                block.part = f"{number}/{record.blocks}"
+                block.block_position = f"{number}/{record.blocks}"
                 self.touch(block)
         self._apply_answer(cell, record)
         self.touch_plan(cell)
@@ -459,7 +459,7 @@ class Transcript(Conversation):
     def _number_waiting(self) -> None:
         count = len(self._waiting_cells)
         for number, cell in enumerate(self._waiting_cells.values(), 1):
-            cell.part = f"{number}/{count}" if count > 1 else ""
+            cell.block_position = f"{number}/{count}" if count > 1 else ""
             self.touch(cell)
 
     def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
@@ -576,7 +576,9 @@ class Transcript(Conversation):
         omitted_chars = len(record.text) - MAX_NOTEBOOK_TEXT_CHARS
         if omitted_chars > 0:
             text += f"\n\n… {omitted_chars:,} characters left out"
-        self.append(NotebookText(author="", named=False, source=text, cell_number=number, key=key))
+        self.append(
+            NotebookText(author="", shows_author=False, source=text, cell_number=number, key=key)
+        )
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
         cell = self._cells_by_number.get(record.position)

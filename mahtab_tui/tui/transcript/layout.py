@@ -73,7 +73,7 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
     # Each attachment has its size, or the reason why it is missing.
     chips: list[Span] = []
-    for chip in question.attached:
+    for chip in question.attachments:
         label = " ".join(plain(chip.label).split())
         detail = " ".join(plain(chip.problem or chip.size).split())
         style = palette.bad if chip.problem else palette.muted

@@ -149,15 +149,15 @@ class OutputRows:
         kinds = [line.kind for line, _ in ordered]
         first_error = kinds.index("traceback") if "traceback" in kinds else len(kinds)
         # Before the line of this number, the buffer left out lines.
-        gap = min(len(self._output.head), first_error) if self._output.omitted else -1
+        gap = min(len(self._output.head), first_error) if self._output.omitted_lines else -1
         start = 0
         for (kind, _), group in groupby(ordered, lambda item: (item[0].kind, item[1])):
             lines = list(group)
-            omitted_count = self._output.omitted if start <= gap < start + len(lines) else 0
+            omitted_count = self._output.omitted_lines if start <= gap < start + len(lines) else 0
             yield from self._fold(kind, lines, omitted_count, gap - start)
             start += len(lines)
         if gap == start:
-            yield self._remark_folded(f"{self._output.omitted:,} lines")
+            yield self._remark_folded(f"{self._output.omitted_lines:,} lines")
 
     def _fold(
         self, kind: str, lines: list[_LedLine], omitted_count: int, gap: int
@@ -224,9 +224,11 @@ class OutputRows:
         for text in display.text.split("\n"):
             line = LineRows(OutputLine(display.kind, text), self._width, self._palette)
             rows += [line[index] for index in range(len(line))]
-        if display.cut:
+        if display.omitted_chars:
             hint = " (Enter shows all)" if display.mime == "text/plain" else ""
-            rows.append(remark(f"… {display.cut:,} characters left out{hint}", self._palette))
+            rows.append(
+                remark(f"… {display.omitted_chars:,} characters left out{hint}", self._palette)
+            )
         return rows
 
 
@@ -242,8 +244,8 @@ class LineRows:
         self._palette = palette
         text = expand_tabs(collapse(line.text))
         # If the text ends before, what was left out has been erased.
-        if line.cut and len(text) > LINE_HEAD_CHARS:
-            text = f"{text[:LINE_HEAD_CHARS]} … {line.cut:,} characters left out … {text[LINE_HEAD_CHARS:]}"
+        if line.omitted_chars and len(text) > LINE_HEAD_CHARS:
+            text = f"{text[:LINE_HEAD_CHARS]} … {line.omitted_chars:,} characters left out … {text[LINE_HEAD_CHARS:]}"
         self._lead = lead
         if lead not in (ERROR_LEAD, CODE_LEAD):
             text = lead + text

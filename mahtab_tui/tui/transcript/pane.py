@@ -206,7 +206,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         number = cell.cell_number if cell.number is None else cell.number
         displays = [line for line in cell.output if isinstance(line, DisplayLine)]
         values = [display.value for display in displays if display.value]
-        is_whole = not cell.output.omitted
+        is_whole = not cell.output.omitted_lines
 
         if number is None:
             self.app.notify("This entry has no output.")

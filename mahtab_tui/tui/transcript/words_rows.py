@@ -28,7 +28,7 @@ class WordsRows(list[Row]):
         super().__init__()
         self._words = words
         self._width = width
-        if words.thought:
+        if words.is_thought:
             self._palette = replace(palette, text=palette.muted)
         else:
             self._palette = palette
@@ -114,10 +114,10 @@ class WordsRows(list[Row]):
         return rows if first else [Row(bar=self._bar), *rows]
 
     def _name(self) -> list[Span]:
-        if not self._words.named:
+        if not self._words.shows_author:
             return []
         spans = [(plain(self._words.author).capitalize(), self._palette.model + BOLD)]
-        if self._words.thought:
+        if self._words.is_thought:
             spans.append((" thinks", self._palette.muted))
         spans.append(("  ", self._palette.text))
         return spans
