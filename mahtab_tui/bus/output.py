@@ -103,6 +103,7 @@ class DisplayLine(OutputLine):
     offset: int = 0
     """Columns of a wide table that the user has scrolled past."""
     unreadable: bool = False
+    """Whether it turned out to be no picture, so that its text is drawn."""
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -110,6 +111,7 @@ class DisplayLine(OutputLine):
 
     @property
     def content(self) -> tuple[str, str, str]:
+        """What makes it the same display as another."""
         return self.text, self.mime, self.data
 
     def drop_value(self) -> None:
@@ -146,6 +148,7 @@ class OutputBuffer:
         yield from self.tail
 
     def clear(self) -> None:
+        """Remove all lines. Colours and the cursor are as at the start."""
         self.received = 0
         self.omitted_lines = 0
         self.head.clear()
@@ -154,6 +157,12 @@ class OutputBuffer:
         self._end_prints()
 
     def feed(self, kind: str, text: str) -> None:
+        """Add printed text, a value or a traceback.
+
+        Args:
+            kind: See `OutputLine.kind`.
+            text: The piece, which may end anywhere, also within an escape sequence.
+        """
         if not text:
             return
         self.received += len(text)
@@ -174,7 +183,8 @@ class OutputBuffer:
         self._trim()
 
     def show(self, text: str, mime: str, data: str, value: str = "") -> None:
-        """Add a displayed value. Of very many, those in the middle become text."""
+        """Add a displayed value; see `DisplayedValue`. Of very many, those in the middle become
+        text."""
         self._end_prints()
         self.received += len(text)
         self._append(_display_line(text, mime, data, value))
@@ -292,17 +302,7 @@ class OutputBuffer:
         has_open_line = bool(screen.above or rows[-1])
         if not has_open_line:
             rows.pop()
-        for index, row in enumerate(rows):
-            if index < len(lines):
-                line = lines[index]
-            else:
-                line = OutputLine("stdout", "")
-            if row != line.text:
-                line.replace(row)
-            if self.omitted_lines:
-                self.tail.append(line)
-            else:
-                self._append(line)
+        self._put_back(lines, rows)
 
         self._open_line = (self.tail or self.head)[-1] if has_open_line else None
         self._pen = screen.pen
@@ -327,6 +327,21 @@ class OutputBuffer:
         del self.head[len(self.head) - head_count :]
         lines.reverse()
         return lines
+
+    def _put_back(self, lines: list[OutputLine], rows: list[str]) -> None:
+        """Append the lines of the screen again, with the texts that they have now."""
+        for index, row in enumerate(rows):
+            if index < len(lines):
+                line = lines[index]
+            else:
+                line = OutputLine("stdout", "")
+            if row != line.text:
+                line.replace(row)
+            # They were behind the lines that are left out.
+            if self.omitted_lines:
+                self.tail.append(line)
+            else:
+                self._append(line)
 
     def _append(self, line: OutputLine) -> None:
         if len(self.head) < HEAD_LINES and not self.tail:
