@@ -28,8 +28,8 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History
 from mahtab_tui.store.resume import new_store
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.key_parser import KeyParser
 from mahtab_tui.tui.terminal_driver import StdioRedirect
-from mahtab_tui.tui.textual_fixes import KeyParser
 from tests.skills import write_skill
 
 ACTIONS = 150

@@ -33,6 +33,8 @@ from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.greeting import MissingModuleHints, greeting_lines
 from mahtab_tui.tui.input_help import SessionInputHelp
+from mahtab_tui.tui.key_order import KeyOrder
+from mahtab_tui.tui.key_parser import character_with_alt
 from mahtab_tui.tui.leaving import Interrupter, QuitFlow
 from mahtab_tui.tui.live_settings import LiveSettings
 from mahtab_tui.tui.main_screen import Panes
@@ -60,7 +62,6 @@ from mahtab_tui.tui.terminal_app import (
     TerminalApp,
 )
 from mahtab_tui.tui.terminal_driver import StdioRedirect
-from mahtab_tui.tui.textual_fixes import KeyOrder, character_with_alt
 from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.workers import Fetcher
 

@@ -28,7 +28,7 @@ from textual.filter import LineFilter
 
 from mahtab_tui.settings.model import PictureMode
 from mahtab_tui.system import SHELL_SIGNAL_CODE, exit_by_signal
-from mahtab_tui.tui.textual_fixes import KeyParser
+from mahtab_tui.tui.key_parser import KeyParser
 
 GraphicsProtocol = Literal["kitty", "sixel"]
 

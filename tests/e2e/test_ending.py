@@ -62,7 +62,7 @@ _BREAK = """
 import sys
 from mahtab_tui.cli.main import main
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.textual_fixes import KeyParser
+from mahtab_tui.tui.key_parser import KeyParser
 
 def broken(*arguments):
     raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")

@@ -30,8 +30,9 @@ from mahtab_tui.tui.screens.dialog import Confirm, JumpScreen, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, CommandPalette, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.textual_fixes import Options, ignores_removed
+from mahtab_tui.tui.textual_fixes import ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
+from mahtab_tui.tui.widgets.options import Options
 from tests.tui.editor_app import ThemedApp, press_at_once, until, wait_for_close, wait_for_screen
 
 MANY = 10_000_000

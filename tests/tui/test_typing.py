@@ -26,9 +26,9 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.screen import InspectorScreen
+from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.output import PagerScreen
-from mahtab_tui.tui.textual_fixes import KeyOrder
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.random_input import run
 from tests.tui.editor_app import press_at_once, until, wait_for_screen

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from textual.events import Key
 
+from mahtab_tui.tui.key_parser import KeyParser
 from mahtab_tui.tui.pictures import (
     PicturePart,
     SizedPicture,
@@ -18,7 +19,6 @@ from mahtab_tui.tui.pictures import (
     kitty_draw,
 )
 from mahtab_tui.tui.terminal_driver import TerminalAnswers
-from mahtab_tui.tui.textual_fixes import KeyParser
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
 REFUSED = "\x1b_Gi=31;ENOTSUPPORTED:no\x1b\\"

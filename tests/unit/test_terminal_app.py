@@ -27,14 +27,9 @@ from textual.message import Message
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import terminal_app
+from mahtab_tui.tui.key_parser import MAX_PENDING_CHARS, MAX_SEQUENCE_CHARS, MAX_SILENCES, KeyParser
 from mahtab_tui.tui.terminal_app import FRAME_S, MAX_DELAY_S, Collector, RecordPump
 from mahtab_tui.tui.terminal_driver import report_thread_failures
-from mahtab_tui.tui.textual_fixes import (
-    MAX_PENDING_CHARS,
-    MAX_SEQUENCE_CHARS,
-    MAX_SILENCES,
-    KeyParser,
-)
 from mahtab_tui.tui.workers import Fetcher
 from tests.tui.editor_app import until
 

@@ -21,7 +21,7 @@ from mahtab_tui.tui.dialog import Dialog, dialog_box
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.jump_target import JumpTarget
 from mahtab_tui.tui.messages import TypeInEditor
-from mahtab_tui.tui.textual_fixes import Options
+from mahtab_tui.tui.widgets.options import Options
 
 Answer = TypeVar("Answer")
 # Widths of the columns of a menu.

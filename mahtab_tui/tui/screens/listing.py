@@ -28,7 +28,7 @@ from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.kernel_choices import KernelChoice, current_kernel, other_kernels
-from mahtab_tui.tui.textual_fixes import Options
+from mahtab_tui.tui.widgets.options import Options
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:

@@ -43,8 +43,8 @@ from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.screens.dialog import Prompt, ask
-from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.widgets.bars import KeyLine
+from mahtab_tui.tui.widgets.options import Options
 from mahtab_tui.tui.workers import Fetcher
 from mahtab_tui.worker.cells.tracebacks import CELL
 
