@@ -1,26 +1,39 @@
-"""Delivers keys in the order in which they were pressed."""
+"""Delivers keys and pastes in the order in which they were pressed.
+
+Works around Textual (8.2.8), which hands each key to the focused widget's queue of messages, and
+does not wait until it is handled there. When keys arrive in a burst, from a slow line, a macro or a
+busy machine:
+
+- A binding with priority acts before letters that were typed earlier.
+- Letters typed after a key that opens a screen, or moves the focus, are lost or go to the old
+  widget.
+
+Issue 1009 of Textual describes this, and was closed without a queue for keys.
+`tests/tui/test_textual_fixes.py` tries it on the installed version.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeGuard
 
 from textual.app import App
 from textual.dom import DOMNode
 from textual.events import Event, Key, Paste
+from textual.message import Message
 from textual.message_pump import MessagePump, MessagePumpClosed
 from textual.widgets import Input, TextArea
 
 _BURST_MESSAGES = 16
-"""With more waiting messages, typed characters are joined."""
+"""When more messages wait for the application, typed characters are joined."""
 _MAX_WAITS = 10
-"""How often a key may wait for the focused widget, which may get messages forever."""
+"""How often a key waits for the focused widget, which may get messages forever."""
 
 
 class KeyOrder:
-    """Delivers a key only after all earlier keys have been handled."""
+    """Delivers a key only after all earlier keys have been handled. Main thread only."""
 
     def __init__(
         self,
@@ -30,93 +43,128 @@ class KeyOrder:
     ) -> None:
         """
         Args:
-            deliver: Textual's own handling.
-            intercept: Called when it is a key's turn; True drops it.
+            app: The application whose keys these are.
+            deliver: Textual's own handling of an event, `App.on_event`.
+            intercept: Called when it is a key's turn. Returns True if the key needs no delivery.
         """
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
         self._queue: deque[Key | Paste] = deque()
+        """The first one is being handled."""
 
     async def enqueue(self, event: Key | Paste) -> None:
+        """Deliver a key or a paste when it is its turn. For the application's `on_event`."""
         is_burst = self._app.message_queue_size >= _BURST_MESSAGES
         if is_burst and isinstance(event, Key):
-            event = self._join_waiting(event)
+            event = self._join_waiting_letters(event)
         self._queue.append(event)
         if len(self._queue) == 1:
-            await self._deliver_keys()
+            await self._deliver_queue()
 
     def replace(self, *keys: Key) -> None:
-        """Deliver these keys after the one that is intercepted, which must be dropped."""
-        key = self._queue.popleft()
-        self._queue.extendleft(reversed((key, *keys)))
+        """Deliver these keys instead of the intercepted one, for which `intercept` must return
+        True."""
+        for position, key in enumerate(keys, start=1):
+            self._queue.insert(position, key)
 
-    def _join_waiting(self, key: Key) -> Key:
-        """Join a character with those queued behind it, so that a text field is laid out once."""
+    def _join_waiting_letters(self, key: Key) -> Key:
+        """Join a letter with those behind it, so that a text field is laid out once for all. Returns a
+        key whose character is the whole text, or the same key."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
-        text = [key.character or ""]
+        letters = [key.character or ""]
         with suppress(MessagePumpClosed):
-            while isinstance(next_key := self._app._peek_message(), Key) and _is_letter(next_key):
-                text.append(next_key.character or "")
+            while _is_letter(next_key := self._app._peek_message()):
+                letters.append(next_key.character or "")
+                # Take the message that was peeked at.
                 self._app._pending_message = None
                 self._app._message_queue.task_done()
-        if len(text) == 1:
+        if len(letters) == 1:
             return key
-        return Key("typed", "".join(text))
+        return Key("typed", "".join(letters))
 
-    async def _deliver_keys(self, wait_count: int = 0) -> None:
+    async def _deliver_queue(self, wait_count: int = 0) -> None:
+        """Deliver keys until one of them must be waited for; the rest is delivered after that.
+
+        Args:
+            wait_count: How often the first key has waited for its receiver.
+        """
         while self._queue:
             event = self._queue[0]
             # Let the widget that gets the key handle its earlier messages first.
-            busy = self._busy_receiver(event)
-            can_wait = wait_count < _MAX_WAITS
-            if busy and can_wait and busy.call_later(self._deliver_keys, wait_count + 1):
-                return
+            receiver = self._busy_receiver(event)
+            if receiver is not None and wait_count < _MAX_WAITS:
+                is_waiting = receiver.call_later(self._deliver_queue, wait_count + 1)
+                if is_waiting:
+                    return
             wait_count = 0
-            if self._intercept(event):
-                self._queue.popleft()
-                continue
 
-            focused = self._app.focused
-            is_typed = focused is not None and (
-                isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
-            )
-            await self._deliver(event)
-            # A typed character acts at once; another key is followed to its last receiver.
-            follow = self._follow_bubbling
-            if focused is None or is_typed or not focused.call_later(follow, focused, focused):
-                self._queue.popleft()
-            else:
-                return
+            if not self._intercept(event):
+                # The key may move the focus.
+                focused = self._app.focused
+                is_typed = self._is_typed_text(event)
+                await self._deliver(event)
+                # Typed text acts at once; another key is followed to its last receiver.
+                if focused is not None and not is_typed:
+                    is_followed = focused.call_later(self._follow_bubbling, focused, focused, 2)
+                    if is_followed:
+                        return
+            self._queue.popleft()
 
-    async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """Follow a key through the focused widget's parents to the application. again: once more,
-        for the messages caused by the key."""
+    def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
+        """Return who must handle earlier messages before it gets a key; None if the key can be
+        delivered."""
+        focused = self._app.focused
+        if focused is None:
+            screen = self._app.screen
+            if screen.is_mounted and not screen.message_queue_size:
+                return None
+            return screen
+        if isinstance(event, Paste) or not focused.message_queue_size:
+            return None
+        # Other keys join the messages that the widget already has; only a binding with priority would
+        # act before them.
+        active = self._app.screen.active_bindings.get(event.key)
+        if active is not None and active.binding.priority:
+            return focused
+        return None
+
+    def _is_typed_text(self, event: Key | Paste) -> bool:
+        """Return whether the focused widget inserts the key or the paste as text."""
+        focused = self._app.focused
+        if focused is None:
+            return False
+        return isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
+
+    async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, rounds: int) -> None:
+        """Go the way of a key: through the queues of the focused widget and its parents to that of the
+        application. Then it is the turn of the next key.
+
+        Args:
+            widget: Whose queue has been reached.
+            focused: Where the way starts.
+            rounds: How often to go it, this time included; the second time is for the messages that
+                the key has caused.
+        """
         parent = widget.parent
-        follow = self._follow_bubbling
-        if parent is not None and parent.call_later(follow, parent, focused, again):
+        if parent is not None and parent.call_later(self._follow_bubbling, parent, focused, rounds):
             return
-        if not again or not focused.call_later(follow, focused, focused, False):
-            self._app.call_later(self._next_key)
+        if rounds > 1 and focused.call_later(self._follow_bubbling, focused, focused, rounds - 1):
+            return
+        self._app.call_later(self._next_key)
 
     async def _next_key(self) -> None:
         self._queue.popleft()
-        await self._deliver_keys()
-
-    def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        focused = self._app.focused
-        screen = self._app.screen
-        if focused is None:
-            is_ready = screen.is_mounted and not screen.message_queue_size
-            return None if is_ready else screen
-        if isinstance(event, Paste) or not focused.message_queue_size:
-            return None
-        # Only a binding with priority would act before messages that the widget already has.
-        active = screen.active_bindings.get(event.key)
-        has_priority = active is not None and active.binding.priority
-        return focused if has_priority else None
+        await self._deliver_queue()
 
 
-def _is_letter(key: Key) -> bool:
-    return key.is_printable and key.character != "`" and not key.is_forwarded
+def _is_letter(message: Message | None) -> TypeGuard[Key]:
+    """Return whether a message types a character. A backtick does not always: it changes the editor's
+    mode."""
+    return (
+        isinstance(message, Key)
+        and message.is_printable
+        and message.character != "`"
+        and not message.is_forwarded
+    )

@@ -1,4 +1,17 @@
-"""Reads keys, pastes and reports from the terminal."""
+"""Reads keys, pastes and reports of the terminal, for `TerminalDriver`.
+
+Works around Textual's own parser (8.2.8). This is what it does with what terminals send:
+
+- It types each sequence that it does not know, character by character (issue 3742 brought a list of
+  sequences to ignore), also malformed reports of the mouse (issue 6573, open).
+- It raises `ValueError` for a number that is no character, after which no key is read any more.
+- It accepts any size of the terminal, such as 0 columns.
+- It types the end of a sequence that arrives late.
+- It reads a paste character by character, and loses it if it contains escape sequences.
+- It reads Alt with a sign as the sign alone, and Alt+Backspace as Ctrl+W.
+
+`tests/tui/test_textual_fixes.py` tries each of these on the installed version.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +27,49 @@ from textual.keys import _character_to_key, key_to_character
 from textual.message import Message
 
 MAX_SEQUENCE_CHARS = 32
+"""Longer sequences are not keys."""
 MAX_PENDING_CHARS = 256
+"""An unfinished sequence is dropped when it is longer."""
 MAX_SILENCES = 10
 """After so many calls of `flush_pending` without input, the rest of a sequence is no longer
 expected."""
 
+# The parts of sequences, as ECMA-48 defines them.
+_MOUSE_REPORT_START = r"\x1b\[<[-+.;\da-ln-zA-LN-Z]{0,32}"
+"""Without its end, which is M or m. Some terminals send "NaN", "undefined" or "1e5" for a number."""
+_CSI_START = r"\x1b\[[0-?]*[ -/]*"
+"""A control sequence, as most keys are, without its final character."""
+_STRING_TEXT = r"[^\x00-\x1f\x7f\x9c]*"
+"""Of OSC, DCS, SOS, PM or APC, as replies of the terminal are."""
+
 _SEQUENCE = re.compile(
     r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
-    r"|\x1b\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}[Mm]"  # the mouse, also with malformed numbers
-    r"|[0-?]*[ -/]*(?:(?P<final>[@-~])|(?=\x1b|\Z)))"  # CSI
-    r"|\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*(?:\x1b\\|[\x07\x9c])"  # OSC, DCS, SOS, PM, APC
+    rf"|{_MOUSE_REPORT_START}[Mm]"
+    rf"|{_CSI_START}(?:(?P<final>[@-~])|(?=\x1b|\Z))"
+    rf"|\x1b(?:\][\dlLI]|[PX^_]){_STRING_TEXT}(?:\x1b\\|[\x07\x9c])"
 )
-_UNFINISHED = re.compile(
-    r"\x1b(?:\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}|[0-?]*[ -/]*)|O|(?:\]|[PX^_])[^\x00-\x1f\x7f\x9c]*\x1b?)?\Z"
+"""A whole sequence, or a control sequence that another one interrupts. final: the last character of
+a control sequence."""
+_UNFINISHED_SEQUENCE = re.compile(
+    rf"(?:{_MOUSE_REPORT_START}|{_CSI_START}|\x1bO|\x1b[\]PX^_]{_STRING_TEXT}\x1b?|\x1b)\Z"
 )
+_MOUSE_REPORT = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
+_SIZE_REPORT = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
+"""Reports a possible size of the terminal."""
+_REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+(?:;|\Z)|P[\d>!+$|]|_G)")
+"""The beginning of what only a terminal sends; Alt and a letter begin differently."""
+_ALT_WITH_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
+"""Alt with a character with which no sequence begins."""
+_LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
+"""A key that types nothing, such as Ctrl+C."""
+
+_FINAL_CHARACTERS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
+    "u~ABCDEFHPQRSIOty["
+)
+"""The last characters of control sequences that Textual knows."""
+_SECOND_CHARACTERS = frozenset("[O]PX^_\x1b")
+"""What follows the escape character in a sequence of more than two characters."""
+
 _REST_OF_SEQUENCE = {
     "\x1b": re.compile(
         r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu])|O[A-DFHM-S]\Z"
@@ -37,163 +79,191 @@ _REST_OF_SEQUENCE = {
     "\x1bP": re.compile(r">\||!\||[01][+$]r"),
     "\x1b_": re.compile(r"Gi="),
 }
-"""By the start of a sequence that was already read as a key: how its rest begins. It is not typed: it
-arrives at once, and typed characters arrive one by one."""
+"""By the start of a sequence that was already read as a key: how the rest begins. Typed characters do
+not match, because they arrive one by one, and the rest of a sequence arrives at once."""
 _ALT_START_KEYS = {"\x1b]": "alt+right_square_bracket", "\x1b_": "alt+underscore"}
-"""Starts that are keys as well. Textual would read them as the sign alone."""
-_SECOND_CHARACTERS = frozenset("[O]PX^_\x1b")
-"""What follows the escape character in a sequence of more than two characters."""
-_REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+(?:;|\Z)|P[\d>!+$|]|_G)")
-"""The beginning of what only a terminal sends; Alt and a letter begin differently."""
+"""Starts of sequences that are keys as well."""
 _LATE_KEYS = frozenset(("\x1b[", "\x1bO"))
-"""Keys with Alt that may also be the beginning of another key, or of a mouse report, whose rest a
-slow line brings later."""
-_ALT_WITH_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
-"""Alt with a character with which no sequence begins."""
-_MOUSE_REPORT = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
-_FINAL_CHARACTERS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
-    "u~ABCDEFHPQRSIOty["
-)
-_SIZE_REPORT = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
-"""A possible size of the terminal."""
-_LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
+"""Keys with Alt that may also be the start of another key, or of a mouse report, whose rest a slow
+line brings later."""
 
 
 class KeyParser(XTermParser):
-    """Drops unreadable sequences and impossible sizes, and takes a paste as a whole."""
+    """Reads input in pieces of any size. Not thread-safe; the driver's input thread uses it."""
 
     def __init__(
         self, debug: bool = False, take_reply: Callable[[str], bool] = lambda sequence: False
     ) -> None:
-        """take_reply: gets each whole sequence, and returns True if it was a reply to a query."""
+        """
+        Args:
+            debug: Whether Textual logs the input to ``keys.log``.
+            take_reply: Called with each whole sequence. Returns True if it is a reply to a query
+                of ours, which is then not read as a key.
+        """
         super().__init__(debug)
         self._take_reply = take_reply
         self._pending = ""
-        self._pasted: list[str] | None = None
-        self._is_silent = False
-        self._silences = 0
+        """The start of a sequence at the end of the last input."""
+        self._pasted_pieces: list[str] | None = None
+        """What has arrived of a paste; None outside a paste."""
+        self._silence_count = 0
         """Calls of `flush_pending` since the last input."""
-        self._read_start = ""
-        """The last input, if it was the start of a sequence that has been read as a key: an escape
-        character, or Alt with a sign."""
+        self._start_read_as_key = ""
+        """The last input, if it was a start of `_REST_OF_SEQUENCE` and nothing followed in time."""
 
     def feed(self, data: str) -> Iterable[Message]:
-        # A lone key within a paste, after a silence: the end of the paste was lost.
-        if self._pasted is not None and self._is_silent and _LONE_KEY.fullmatch(data):
+        """Read input.
+
+        Args:
+            data: Not empty. It may begin and end within a sequence or a paste.
+
+        Yields:
+            Keys, pastes, and reports of the mouse, the focus and the size.
+        """
+        if self._is_end_of_paste_lost(data):
             data = BRACKETED_PASTE_END + data
-        # The rest of a sequence may come late, after its start was read as a key.
-        start = self._read_start
-        if start and self._silences <= MAX_SILENCES and _REST_OF_SEQUENCE[start].match(data):
-            data = start + data
-        self._read_start = ""
-        self._silences = 0
-        # A terminal sends Alt and a letter at once, and a hand types the letter behind Escape.
-        is_escape_alone = self._pending == "\x1b" and self._pasted is None
-        if is_escape_alone and data and data[0] not in _SECOND_CHARACTERS:
+        elif self._is_rest_of_key(data):
+            data = self._start_read_as_key + data
+        self._start_read_as_key = ""
+        self._silence_count = 0
+        if self._is_typed_after_escape(data):
             self._pending = ""
             yield Key("escape", "\x1b")
+
         data = self._pending + data
         self._pending = ""
-        self._is_silent = False
         while data:
-            if self._pasted is None:
+            if self._pasted_pieces is None:
                 typed, mark, data = data.partition(BRACKETED_PASTE_START)
-                yield from self._feed_typed(typed, is_last=not mark)
+                yield from self._read_typed(typed, is_last=not mark)
                 if mark:
-                    self._pasted = []
+                    self._pasted_pieces = []
             else:
-                text, mark, data = data.partition(BRACKETED_PASTE_END)
-                self._pasted.append(text if mark else self._hold_back_mark(text))
+                piece, mark, data = data.partition(BRACKETED_PASTE_END)
+                if not mark:
+                    piece = self._hold_back_mark(piece)
+                self._pasted_pieces.append(piece)
                 if mark:
-                    pasted = "".join(self._pasted)
-                    self._pasted = None
-                    yield Paste(pasted.replace("\x00", ""))
-
-    def _feed_typed(self, typed: str, *, is_last: bool) -> Iterable[Message]:
-        """Read keys. The start of a sequence at the end of the last input waits for its rest."""
-        if is_last and (unfinished := _UNFINISHED.search(typed)):
-            typed = typed[: unfinished.start()]
-            self._pending = unfinished[0][:MAX_PENDING_CHARS]
-        typed = _SEQUENCE.sub(self._readable, typed)
-        if typed:
-            yield from self._feed_keys(typed)
-
-    def _hold_back_mark(self, text: str) -> str:
-        """Return a pasted text without what may be the start of the mark that ends the paste."""
-        for length in range(len(BRACKETED_PASTE_END) - 1, 0, -1):
-            if text.endswith(BRACKETED_PASTE_END[:length]):
-                self._pending = text[-length:]
-                return text[:-length]
-        return text
-
-    def _feed_keys(self, typed: str) -> Iterable[Message]:
-        """Read keys. Textual would read Alt with a sign as the sign, and Alt+Backspace as Ctrl+W."""
-        for index, piece in enumerate(_ALT_WITH_SIGN.split(typed)):
-            if index % 2:
-                name = "backspace" if piece == "\x7f" else _character_to_key(piece)
-                yield Key(f"alt+{name}", None)
-            # An empty text would end the parser.
-            elif piece:
-                yield from super().feed(piece)
+                    pasted_text = "".join(self._pasted_pieces)
+                    self._pasted_pieces = None
+                    yield Paste(pasted_text.replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
         """Read a pending escape character as the Escape key, and drop a sequence whose rest does not
         come. Call it after every tenth of a second without input."""
-        self._is_silent = True
-        self._silences += 1
-        if self._pasted is None:
-            yield from self._flush_unfinished()
+        self._silence_count += 1
+        if self._pasted_pieces is None:
+            yield from self._read_pending()
+        # Textual's own parser waits for the rest of a key, too.
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         yield from self.tick()
 
-    def _flush_unfinished(self) -> Iterable[Message]:
+    def _is_end_of_paste_lost(self, data: str) -> bool:
+        """Return whether input is a key that is pressed while a paste seems to go on."""
+        is_silent_paste = self._pasted_pieces is not None and self._silence_count > 0
+        return is_silent_paste and _LONE_KEY.fullmatch(data) is not None
+
+    def _is_rest_of_key(self, data: str) -> bool:
+        """Return whether input continues a sequence whose start was already read as a key."""
+        start = self._start_read_as_key
+        if not start or self._silence_count > MAX_SILENCES:
+            return False
+        return _REST_OF_SEQUENCE[start].match(data) is not None
+
+    def _is_typed_after_escape(self, data: str) -> bool:
+        """Return whether the pending escape character is the Escape key, and input is what was typed
+        after it: a terminal sends Alt and a letter at once."""
+        is_escape_pending = self._pending == "\x1b" and self._pasted_pieces is None
+        return is_escape_pending and data != "" and data[0] not in _SECOND_CHARACTERS
+
+    def _hold_back_mark(self, piece: str) -> str:
+        """Return a piece of a paste without what may be the start of the mark that ends the paste."""
+        for length in range(len(BRACKETED_PASTE_END) - 1, 0, -1):
+            if piece.endswith(BRACKETED_PASTE_END[:length]):
+                self._pending = piece[-length:]
+                return piece[:-length]
+        return piece
+
+    def _read_typed(self, typed: str, *, is_last: bool) -> Iterable[Message]:
+        """Read input outside a paste. is_last: whether an unfinished sequence may go on in the next
+        input."""
+        if is_last and (unfinished := _UNFINISHED_SEQUENCE.search(typed)):
+            typed = typed[: unfinished.start()]
+            self._pending = unfinished[0][:MAX_PENDING_CHARS]
+        typed = _SEQUENCE.sub(self._known_sequence, typed)
+        if typed:
+            yield from self._read_keys(typed)
+
+    def _known_sequence(self, match: re.Match[str]) -> str:
+        """Return a sequence if it is a key or a report that Textual knows, or else nothing."""
+        sequence = match[0]
+        if self._take_reply(sequence):
+            return ""
+        final_character = match["final"]
+        is_size_report = final_character == "t" and sequence.startswith("\x1b[48;")
+        if is_size_report and not _SIZE_REPORT.fullmatch(sequence):
+            return ""
+        is_key = final_character in _FINAL_CHARACTERS and len(sequence) <= MAX_SEQUENCE_CHARS
+        if is_key or _MOUSE_REPORT.fullmatch(sequence):
+            return sequence
+        return ""
+
+    def _read_keys(self, typed: str) -> Iterable[Message]:
+        """Read keys, those with Alt and a sign without Textual."""
+        position = 0
+        for alt_key in _ALT_WITH_SIGN.finditer(typed):
+            yield from self._read_by_textual(typed[position : alt_key.start()])
+            character = alt_key[1]
+            name = "backspace" if character == "\x7f" else _character_to_key(character)
+            yield Key(f"alt+{name}", None)
+            position = alt_key.end()
+        yield from self._read_by_textual(typed[position:])
+
+    def _read_by_textual(self, typed: str) -> Iterable[Message]:
+        # An empty text would end Textual's parser.
+        if typed:
+            yield from super().feed(typed)
+
+    def _read_pending(self) -> Iterable[Message]:
         """Read the pending characters as keys, unless the rest of a terminal's reply may come."""
         pending = self._pending
         if not pending:
             return
-        is_late = self._silences >= MAX_SILENCES
+        is_late = self._silence_count >= MAX_SILENCES
         is_key = pending in ANSI_SEQUENCES_KEYS or (pending in _LATE_KEYS and is_late)
         if not is_key and _REPLY_START.match(pending):
             if is_late or len(pending) >= MAX_PENDING_CHARS:
                 self._pending = ""
             return
+
         self._pending = ""
-        self._read_start = pending if pending in _REST_OF_SEQUENCE else ""
+        if pending in _REST_OF_SEQUENCE:
+            self._start_read_as_key = pending
+        else:
+            self._start_read_as_key = ""
         if pending in _ALT_START_KEYS:
             yield Key(_ALT_START_KEYS[pending], None)
         elif len(pending) <= MAX_SEQUENCE_CHARS:
-            yield from super().feed(pending)
-
-    def _readable(self, match: re.Match[str]) -> str:
-        """Return a sequence if it is a key or a report that Textual knows, or else nothing."""
-        sequence = match[0]
-        final = match["final"]
-        if self._take_reply(sequence):
-            return ""
-        is_size_report = final == "t" and sequence.startswith("\x1b[48;")
-        if is_size_report and not _SIZE_REPORT.fullmatch(sequence):
-            return ""
-        is_key = final in _FINAL_CHARACTERS and len(sequence) <= MAX_SEQUENCE_CHARS
-        if is_key or _MOUSE_REPORT.fullmatch(sequence):
-            return sequence
-        return ""
+            yield from self._read_by_textual(pending)
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
-        def take(token: Message) -> None:
+        """Go on after an error, and change keys that Textual reads wrongly."""
+
+        def correct_key(token: Message) -> None:
             if isinstance(token, Key):
-                # Otherwise an unknown key would type its letter.
+                # Otherwise an unknown key with Alt would type its letter.
                 if token.key.startswith("alt+"):
                     token.character = None
-                is_surrogate = token.character and "\ud800" <= token.character <= "\udfff"
-                if is_surrogate:
+                # A lone surrogate is not a character; it cannot be encoded.
+                elif token.character and "\ud800" <= token.character <= "\udfff":
                     return
             token_callback(token)
 
         while not self.is_eof:
             # After an error, the next character starts a key.
             with suppress(ArithmeticError, ValueError):
-                yield from super().parse(take)
+                yield from super().parse(correct_key)
 
 
 def character_with_alt(key: str) -> str:

@@ -307,11 +307,6 @@ def test_alt_with_letters_are_keys() -> None:
     assert keys("\x1bPab")[-2:] == ["a", "b"]
 
 
-def test_textuals_own_parser_still_needs_the_guard() -> None:
-    with pytest.raises(ValueError, match="chr"):
-        list(XTermParser().feed("\x1b[1114112u"))
-
-
 class Drawing:
     """A pump with a clock of its own. cost: the time that a fold takes."""
 

@@ -1,4 +1,4 @@
-"""A list of options."""
+"""The list of options in menus, palettes and other lists to choose from."""
 
 from __future__ import annotations
 
@@ -12,28 +12,33 @@ from mahtab_tui.tui.theme import get_palette
 
 
 class Options(OptionList):
-    """One line for each option. Ignores clicks on a removed option that is still drawn."""
+    """Shows one line for each option. Muted text is not muted in the highlighted option, whose
+    background would make it hard to read."""
 
     DEFAULT_CSS = "Options { text-wrap: nowrap; text-overflow: ellipsis; }"
 
     async def _on_click(self, event: Click) -> None:
-        option = event.style.meta.get("option")
-        if option is not None and option >= self.option_count:
+        """Ignore a click on an option that was removed and is still drawn. Textual (8.2.8) raises
+        `IndexError`."""
+        option_index = event.style.meta.get("option")
+        if option_index is not None and option_index >= self.option_count:
+            # Textual's own handler follows otherwise.
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)
-        lines = self._lines
-        index = self.scroll_offset.y + y
-        if not 0 <= index < len(lines) or lines[index][0] != self.highlighted:
+        line_index = self.scroll_offset.y + y
+        if not 0 <= line_index < len(self._lines):
             return strip
-        # Muted text would be hard to read on the background of the highlighted option.
-        muted = get_palette(self.app).muted.color
+        option_index = self._lines[line_index][0]
+        if option_index != self.highlighted:
+            return strip
+        muted_color = get_palette(self.app).muted.color
         highlighted = self.get_component_rich_style("option-list--option-highlighted")
-        text_style = Style(color=highlighted.color)
+        unmuted_style = Style(color=highlighted.color)
         segments = []
         for text, style, _ in strip:
-            if style is not None and style.color == muted:
-                style += text_style
+            if style is not None and style.color == muted_color:
+                style += unmuted_style
             segments.append(Segment(text, style))
         return Strip(segments, strip.cell_length)
