@@ -75,7 +75,8 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.worker.link.frames import FrameReader, encode
     from mahtab_tui.worker.magic.expansion import Names, expand_command
     from mahtab_tui.worker.magic.syntax import transform
-    from mahtab_tui.worker.sandbox.text import EvidenceFinder, Part
+    from mahtab_tui.worker.sandbox.evidence import EvidenceFinder
+    from mahtab_tui.worker.sandbox.pieces import Part
     from mahtab_tui.worker.tools.text_tools import partition_spans
 
     def printed(text: str) -> None:

@@ -20,7 +20,7 @@ from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.search import Asking, Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.rlm.answers import FORM
-from mahtab_tui.worker.sandbox.text import Final
+from mahtab_tui.worker.sandbox.engine import Final
 from tests import tags
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
+from mahtab_tui.worker.sandbox.evidence import find_values
 from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS
-from mahtab_tui.worker.sandbox.text import find_values
 
 if TYPE_CHECKING:
     from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext

@@ -19,8 +19,9 @@ from mahtab_tui.sandbox.base import (
 )
 from mahtab_tui.worker.rlm.contexts import NamedContext
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
+from mahtab_tui.worker.sandbox.engine import Final
 from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS, make_names
-from mahtab_tui.worker.sandbox.text import Final, to_plain_str
+from mahtab_tui.worker.sandbox.pieces import to_plain_str
 from mahtab_tui.worker.sandbox.turns import TurnOutput
 
 if TYPE_CHECKING:

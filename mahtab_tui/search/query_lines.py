@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from mahtab_tui.worker.sandbox.text import find_line
+from mahtab_tui.worker.sandbox.line_search import find_line
 
 MAX_SEARCHED_CHARS = 5_000_000
 """Only the beginning of a longer text is searched: a few hundredths of a second."""

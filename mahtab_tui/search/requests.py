@@ -14,13 +14,8 @@ from typing import Any, NamedTuple, Protocol
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun, TextSpan
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool, NotPlainError, plain_data
-from mahtab_tui.worker.sandbox.text import (
-    answer_values,
-    find_line,
-    find_once,
-    named_lines,
-    stands_in,
-)
+from mahtab_tui.worker.sandbox.evidence import answer_values, find_once, named_lines, stands_in
+from mahtab_tui.worker.sandbox.line_search import find_line
 
 MAX_TOOL_CALLS = 1_000
 """Calls of tools in one search."""

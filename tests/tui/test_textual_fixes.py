@@ -108,8 +108,7 @@ class PriorityKeyApp(App[None]):
         yield Input()
 
     async def on_event(self, event: Event) -> None:
-        is_key = isinstance(event, Key) and not event.is_forwarded
-        if is_key and self.is_ordered:
+        if self.is_ordered and isinstance(event, Key) and not event.is_forwarded:
             await self.keys.enqueue(event)
         else:
             await super().on_event(event)

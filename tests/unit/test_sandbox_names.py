@@ -7,6 +7,7 @@ import itertools
 import json
 import pydoc
 import re
+import threading
 from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_network
@@ -16,8 +17,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mahtab_tui.worker.sandbox.engine import Final
+from mahtab_tui.worker.sandbox.evidence import EvidenceFinder
 from mahtab_tui.worker.sandbox.names import FUNCTIONS
-from mahtab_tui.worker.sandbox.text import Final, Part
+from mahtab_tui.worker.sandbox.pieces import Part
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)
@@ -442,6 +445,43 @@ def test_hit_is_cited_where_it_was_found_in_repeated_text(
 ) -> None:
     text = "same words in each line\n" * 5
     assert final(lambda sandbox_names: sandbox_names["grep"]("same")[hits], text)["spans"] == spans
+
+
+def test_quotation_at_the_end_of_an_answer_is_cited_no_further() -> None:
+    def quote(sandbox_names: dict[str, Any]) -> str:
+        sandbox_names["peek"](60)
+        return f"It begins: {sandbox_names['peek'](20)}"
+
+    assert final(quote)["spans"] == [[0, 20]]
+
+
+class PartWithHook(Part):
+    """Calls a function when it is looked at."""
+
+    hook: Callable[[], object] = staticmethod(lambda: None)
+
+    def __hash__(self) -> int:
+        self.hook()
+        return str.__hash__(self)
+
+
+def test_part_read_by_another_thread_is_found_in_the_next_text() -> None:
+    finder = EvidenceFinder(LOG)
+    slow_part = PartWithHook(LOG[:30], 0)
+    other_part = Part(LOG[100:130], 100)
+    other_thread = threading.Thread(target=finder.remember, args=[[other_part]])
+
+    def read_in_other_thread() -> None:
+        slow_part.hook = lambda: None
+        other_thread.start()
+        # It need not end before the first search does.
+        other_thread.join(timeout=0.1)
+
+    slow_part.hook = read_in_other_thread
+    finder.remember([slow_part])
+    assert finder.find_runs(LOG[:30]) == [[0, 0, 30]]
+    other_thread.join()
+    assert finder.find_runs(LOG[100:130]) == [[0, 100, 30]]
 
 
 def test_line_numbers_are_meaningless_among_documents() -> None:

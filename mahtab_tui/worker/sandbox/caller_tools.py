@@ -7,9 +7,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from .text import (
-    EngineHost,
-)
+from .engine import EngineHost
 
 _MAX_DATA_DEPTH = 20
 """Levels of nested data that pass between a sandbox and the caller's functions."""

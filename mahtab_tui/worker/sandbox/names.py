@@ -8,9 +8,8 @@ import inspect
 import keyword
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import wraps
-from re import Pattern
 from typing import Any, Callable, NoReturn
 
 from ..tools.text_tools import LONG_LINE_CHARS, partition_spans
@@ -18,27 +17,11 @@ from ..tools.text_tools import LONG_LINE_CHARS, partition_spans
 # Pickles of earlier versions name this error here.
 from .caller_tools import NotPlainError as NotPlainError
 from .caller_tools import tool_function
+from .engine import AnswerList, EngineHost, Final, SubAnswer, to_answer
+from .evidence import MAX_ANSWER_SPANS, EvidenceFinder
+from .line_search import compile_pattern, extend_lines, find_matches
+from .pieces import Hit, Part, Piece, Source, find_span, piece_spans, to_plain_str
 from .readable import materialize, readable, subset_text, wrong_type
-from .text import (
-    MAX_ANSWER_SPANS,
-    AnswerList,
-    EngineHost,
-    EvidenceFinder,
-    Final,
-    Hit,
-    Part,
-    Piece,
-    Source,
-    SubAnswer,
-    compile_pattern,
-    context_spans,
-    extend_lines,
-    find_span,
-    find_spans,
-    matching_lines,
-    to_answer,
-    to_plain_str,
-)
 
 MAX_ANSWER_CHARS = 40_000
 """Maximum characters of a sub-call's answer."""
@@ -177,7 +160,7 @@ class SandboxFunctions:
             max_lines = max_matches
         _check_int("grep", "max_matches", max_lines)
         spans: list[tuple[int, int]] = []
-        for count, (start, end) in enumerate(_matches(source, compile_pattern(pattern)), 1):
+        for count, (start, end) in enumerate(find_matches(source, compile_pattern(pattern)), 1):
             if count > max_lines:
                 print(
                     f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
@@ -344,7 +327,7 @@ class SandboxFunctions:
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return the text of a sub-call as the host gets it: where it is in the whole text, or else
         the text itself, and where runs of it come from."""
-        if spans := find_spans(subset):
+        if spans := piece_spans(subset):
             return {"spans": spans}
         text = subset_text(name, subset)
         # A piece knows where it is; anything else must be looked for.
@@ -391,16 +374,6 @@ class SandboxFunctions:
             counted_chars = start
             parts.append(kind(str.__getitem__(whole_text, slice(start, end)), start, line))
         return parts
-
-
-def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of what a search returns: lines, and of long lines what stands around
-    each match."""
-    for start, end in matching_lines(text, pattern):
-        if end - start > LONG_LINE_CHARS:
-            yield from context_spans(text, pattern, start, end)
-        else:
-            yield start, end
 
 
 def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

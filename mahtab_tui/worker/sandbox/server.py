@@ -45,7 +45,7 @@ from ..link.frames import Frame, FrameReader, encode
 from ..link.interrupts import Interrupts
 from . import confinement, system_calls
 from .names import make_names
-from .text import Source
+from .pieces import Source
 from .turns import EngineConnection, Turns
 
 MODULES = (

@@ -18,7 +18,7 @@ from ..link.channel import Channel
 from ..link.control import HostCalls
 from ..link.frames import Frame, FrameError
 from ..link.interrupts import Interrupts
-from .text import CallError
+from .engine import CallError
 
 MAX_MESSAGE_BYTES = 64 * 2**20
 """Maximum bytes of a message to the engine."""
