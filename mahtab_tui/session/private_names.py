@@ -44,7 +44,7 @@ class PrivateNames:
         return sorted(self._hidden.private)
 
     def mark(self, name: str, private: bool) -> None:
-        """Make a name private or public. Waits for the kernel."""
+        """Make a name private or public, and say so in a notice. Waits for the kernel."""
         if private == (name in self._hidden.private):
             return
 
@@ -52,17 +52,19 @@ class PrivateNames:
         text = _UNMARKED
         if private:
             # The output of cells that have used the variable is withheld from now on, too.
-            codes = dict(self._codes)
-            used_names = self._query_kernel([name], list(codes.values())).used
-            using_cells = tuple(
-                cell for cell, names in zip(codes, used_names, strict=True) if names
-            )
+            using_cells = self._cells_using(name)
             text = _MARKED
             if not self._exists(name):
                 text += _MISSING
         emit(self._runtime.log, Private(name=name, private=private, cells=using_cells))
         self.refresh(forget=not private)
         emit(self._runtime.log, Notice(text.format(name=name)))
+
+    def _cells_using(self, name: str) -> tuple[int, ...]:
+        """Return the cells whose code can reach a variable. Waits for the kernel."""
+        codes = dict(self._codes)
+        reached_names = self._query_kernel([name], list(codes.values())).used
+        return tuple(cell for cell, names in zip(codes, reached_names, strict=True) if names)
 
     def _exists(self, name: str) -> bool:
         """Return whether the kernel is known to have a variable."""
@@ -73,20 +75,20 @@ class PrivateNames:
 
     def uses(self, code: str) -> tuple[str, ...]:
         """Return the private variables that code can reach, as far as that can be determined.
-        Waits."""
+        Waits for the kernel."""
         names = self.names
         if not names:
             return ()
         return self._query_kernel(names, [code]).used[0]
 
     def refresh(self, *, forget: bool = False) -> None:
-        """Ask the kernel what the private variables refer to. If it does not answer, what is known
-        stays private. Waits.
+        """Ask the kernel which other names and which texts the private variables have. If it does
+        not answer, what was private stays private. Waits for the kernel.
 
         Args:
             forget: Whether texts become public that no private variable contains any more.
         """
-        private_use = PrivateUse((), (), ())
+        private_use = PrivateUse(aliases=(), texts=(), used=())
         if self.names:
             try:
                 private_use = self._runtime.kernel.private_use(self.names, [])
@@ -107,12 +109,14 @@ class PrivateNames:
         return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
-        """List the variables as models and agents see them. Raises `KernelError`."""
+        """List the variables as models and agents see them. Waits for the kernel. Raises
+        `KernelError`."""
         self.refresh()
         return [self.redact_variable(variable) for variable in self._runtime.kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
-        """Return the variables that have nothing to do with private ones. Waits.
+        """Return the variables that have nothing to do with private ones. Waits for the
+        kernel.
 
         These contain nothing private, and no cell has used them together with a private variable.
 
@@ -131,6 +135,7 @@ class PrivateNames:
             if self.is_private_cell(cell) or not related_names.isdisjoint(cell_names):
                 related_names.update(cell_names.intersection(data_names))
 
+        # As code, a name reaches what its object contains.
         reached_names = self._query_kernel(self.names, names).used
         return [
             name
@@ -160,6 +165,7 @@ class PrivateNames:
         )
 
     def redact_variable(self, variable: Variable) -> Variable:
+        """Return a variable as models and agents see it."""
         if self.is_private(variable.name):
             return replace(variable, type="private", summary="")
         return variable
@@ -170,19 +176,26 @@ class PrivateNames:
         try:
             return self._runtime.kernel.private_use(names, codes)
         except KernelError:
-            reached_names: list[tuple[str, ...]] = []
-            for code in codes:
-                code_names = mentioned_names(code)
-                if reaches_everything(code_names):
-                    reached_names.append(tuple(names))
-                else:
-                    reached_names.append(tuple(code_names.intersection(names)))
-            return PrivateUse((), (), tuple(reached_names))
+            reached_names = tuple(_names_in_code(names, code) for code in codes)
+            return PrivateUse(aliases=(), texts=(), used=reached_names)
 
 
-def explain_approval(names: Sequence[str], party: str) -> str:
-    """Return why the user is asked about code that uses private variables, as a clause."""
-    return f"it uses {_join_names(names)}; {party} would see its output"
+def _names_in_code(names: Sequence[str], code: str) -> tuple[str, ...]:
+    """Return which of the names code mentions; all of them if it may reach any variable."""
+    code_names = mentioned_names(code)
+    if reaches_everything(code_names):
+        return tuple(names)
+    return tuple(code_names.intersection(names))
+
+
+def explain_approval(names: Sequence[str], author: str) -> str:
+    """Return why the user is asked about code that uses private variables, as a clause.
+
+    Args:
+        names: The private variables that the code uses.
+        author: Who has written the code and would see its output.
+    """
+    return f"it uses {_join_names(names)}; {author} would see its output"
 
 
 def explain_refusal(function: str, names: Sequence[str]) -> str:

@@ -12,11 +12,12 @@ class VariableHistory(logging.Handler):
     """Tracks which cells changed which variables."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
+        """past: the records of a resumed session, the oldest first."""
         super().__init__()
         self.codes: dict[int, str] = {}
         """The code of each cell."""
         self._changes: dict[int, dict[str, str]] = {}
-        """How each cell changed variables, by cell and name."""
+        """For each cell, how it changed variables, by name."""
         self._undone_cells: set[int] = set()
         for record in past:
             self._fold(record)
@@ -37,10 +38,11 @@ class VariableHistory(logging.Handler):
                 changes[change.name] = change.change
 
     def code_for(self, name: str) -> str:
-        """Return the cells that gave a variable its last value, as one cell."""
-        known_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
+        """Return the code of the cells that gave a variable its last value, as one cell; empty if
+        none is known."""
+        effective_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
         value_cells: list[int] = []
-        for cell in sorted(known_cells):
+        for cell in sorted(effective_cells):
             change = self._changes[cell].get(name)
             # The value does not depend on cells before the variable was set again.
             if change in ("added", "rebound", "deleted"):

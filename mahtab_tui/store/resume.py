@@ -60,9 +60,6 @@ class OpenedSession(NamedTuple):
     """Its newest records, the oldest first; empty for a new session."""
 
 
-"""The store of a session, its name, and its past records."""
-
-
 def save_target(session: str, megabytes: int) -> SaveTarget | None:
     """Return where a session's variables are saved; None if they cannot be."""
     if sys.platform != "linux":  # elsewhere, forking a kernel with loaded libraries is unsafe
