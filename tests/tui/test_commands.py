@@ -9,6 +9,7 @@ import pytest
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
@@ -30,6 +31,7 @@ from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
+from tests.tui.screens_app import ScreensApp
 from tests.tui.story import WAITING, MakeApp, drawn, log, notices, showing, story, wait_for_notice
 
 
@@ -191,6 +193,19 @@ async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
         await pilot.press("escape")
         await wait_for_close(pilot, HelpScreen)
         assert app.editor.is_empty
+
+
+async def test_a_search_shows_its_first_lines_after_scrolling() -> None:
+    app = ScreensApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.push_screen(HelpScreen(help_rows(COMMANDS, {})))
+        view = app.screen.query_one(VerticalScroll)
+        await until(pilot, lambda: view.max_scroll_y > 0)
+        await pilot.press("pagedown", "pagedown")
+        await until(pilot, lambda: view.scroll_y > 0)
+        await pilot.press("s")
+        await until(pilot, lambda: view.scroll_y == 0)
+        assert view.max_scroll_y > 0
 
 
 async def test_slash_help_opens_a_topic_and_suggests_similar_ones(

@@ -29,8 +29,8 @@ KEYS = "keys"
 """The topic that lists all keys."""
 
 KEYS_WIDTH = 18
-MIN_TEXT_WIDTH = 10
 MIN_TEXT_WIDTH = 20
+"""In columns, like `KEYS_WIDTH`."""
 
 
 class HelpRow(NamedTuple):
@@ -129,7 +129,7 @@ class HelpScreen(Dialog[None]):
         options = self.query_one(OptionList)
         options.set_options([Option(topic, id=topic) for topic in topics])
         options.highlighted = topics.index(self._topic) if topics else None
-        self._show()
+        self._show_from_top()
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
@@ -139,8 +139,7 @@ class HelpScreen(Dialog[None]):
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if event.option_id is not None and event.option_id != self._topic:
             self._topic = event.option_id
-            self._show()
-            self.query_one(VerticalScroll).scroll_home(animate=False)
+            self._show_from_top()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)
@@ -149,7 +148,12 @@ class HelpScreen(Dialog[None]):
     def _query(self) -> str:
         return self.query_one(Input).value.strip()
 
+    def _show_from_top(self) -> None:
+        self._show()
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
     def _show(self) -> None:
+        """Show what the search finds in the topic, as wide as the screen is now."""
         text = self.query_one("#help-rows", Static)
         width = max(MIN_TEXT_WIDTH, text.size.width)
         if not self.query_one(OptionList).option_count:
