@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.system import IMPORTS, start_thread
 
@@ -34,6 +35,24 @@ def merge_rankings(*rankings: Sequence[str]) -> list[str]:
     return sorted(scores, key=lambda name: -scores[name])
 
 
+class EmbeddedText(NamedTuple):
+    """A text, as it was when the model made its vector."""
+
+    text: str
+    vector: np.ndarray[Any, Any]
+    """Of length 1."""
+
+
+@dataclass
+class TextCollection:
+    """Texts whose vectors are kept, so that only changed ones are sent to the model."""
+
+    texts: dict[str, EmbeddedText] = field(default_factory=dict)
+    """By key."""
+    matrix: np.ndarray[Any, Any] | None = None
+    """The vectors of `texts` as rows; None if some have changed since it was made."""
+
+
 class SemanticIndex:
     """Ranks texts by their vectors; blocks, so not for the main thread."""
 
@@ -50,8 +69,7 @@ class SemanticIndex:
         self._mask = mask
         self._on_problem = on_problem
         self._lock = threading.Lock()
-        self._collections: dict[str, tuple[dict[str, tuple[str, Any]], Any]] = {}
-        """For each collection of texts: text and vector by key, and the table of all vectors."""
+        self._collections: dict[str, TextCollection] = {}
         self._pause_until = float("-inf")
         self._problems: set[str] = set()
 
@@ -90,29 +108,34 @@ class SemanticIndex:
         with IMPORTS.turn():
             import numpy as np
         with self._lock:
-            entries, table = self._collections.get(collection, ({}, None))
-            changed_keys = [
-                key for key, text in texts.items() if key not in entries or entries[key][0] != text
-            ]
-            for start in range(0, len(changed_keys), TEXTS_PER_REQUEST):
-                batch = changed_keys[start : start + TEXTS_PER_REQUEST]
-                masked_texts = [self._mask(texts[key])[:MAX_TEXT_CHARS] for key in batch]
-                vectors = _normalize(self._embeddings.embed_documents(masked_texts))
-                for key, vector in zip(batch, vectors, strict=True):
-                    entries[key] = (texts[key], vector)
-                # A failure of the next batch must not lose these.
-                self._collections[collection] = (entries, None)
-
-            if changed_keys or table is None or len(entries) != len(texts):
-                entries = {key: entries[key] for key in texts}
-                table = np.stack([vector for _, vector in entries.values()])
-                self._collections[collection] = (entries, table)
-            keys = list(entries)
+            stored = self._collections.setdefault(collection, TextCollection())
+            self._embed_changed(stored, texts)
+            if stored.matrix is None or len(stored.texts) != len(texts):
+                stored.texts = {key: stored.texts[key] for key in texts}
+                stored.matrix = np.stack([embedded.vector for embedded in stored.texts.values()])
+            keys = list(stored.texts)
+            matrix = stored.matrix
 
         masked_query = self._mask(query)[:MAX_TEXT_CHARS]
         (query_vector,) = _normalize([self._embeddings.embed_query(masked_query)])
-        best_rows = np.argsort(-(table @ query_vector), kind="stable")[:NEAREST]
+        best_rows = np.argsort(-(matrix @ query_vector), kind="stable")[:NEAREST]
         return [keys[row] for row in best_rows.tolist()]
+
+    def _embed_changed(self, stored: TextCollection, texts: Mapping[str, str]) -> None:
+        """Ask the model for the vectors of new and changed texts. If a request fails, the vectors
+        of the earlier ones are kept."""
+        changed_keys = [
+            key
+            for key, text in texts.items()
+            if key not in stored.texts or stored.texts[key].text != text
+        ]
+        for start in range(0, len(changed_keys), TEXTS_PER_REQUEST):
+            batch = changed_keys[start : start + TEXTS_PER_REQUEST]
+            masked_texts = [self._mask(texts[key])[:MAX_TEXT_CHARS] for key in batch]
+            vectors = _normalize(self._embeddings.embed_documents(masked_texts))
+            stored.matrix = None
+            for key, vector in zip(batch, vectors, strict=True):
+                stored.texts[key] = EmbeddedText(texts[key], vector)
 
 
 def _normalize(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:

@@ -125,7 +125,9 @@ class ClaudeTurn:
         self._finished_texts = 0
         """How many of `_texts` do."""
         self._cut = False
-        self._error: tuple[str, str] | None = None
+        self._error_text = ""
+        self._error_type = ""
+        """What the CLI calls the error, such as ``authentication_failed``."""
         self._result: Mapping[str, Any] = {}
         self._streamed_usage = Counter[str]()
         self._message_usage = Counter[str]()
@@ -174,12 +176,12 @@ class ClaudeTurn:
         if result.get("stop_reason") == "refusal":
             raise ModelError(REFUSED)
 
-        reason, error_type = self._error or ("", "")
-        reason = reason or str(result.get("result") or result.get("errors") or "")
+        message = self._error_text or str(result.get("result") or result.get("errors") or "")
         status = result.get("api_error_status")
-        if (status or error_type) in (401, "authentication_failed"):
+        if (status or self._error_type) in (401, "authentication_failed"):
             raise ModelError(_LOG_IN.format(hint=self._login_hint).strip())
-        failure = explain_error(ServiceError({"message": reason, "type": error_type}, status))
+        body = {"message": message, "type": self._error_type}
+        failure = explain_error(ServiceError(body, status))
         # Without a pause, since the CLI has already tried again.
         raise ModelBusy(str(failure)) if isinstance(failure, ModelBusy) else failure
 
@@ -222,7 +224,8 @@ class ClaudeTurn:
         texts = [str(block.get("text", "")) for block in blocks if block.get("type") == "text"]
         text = "".join(texts)
         if message.get("model") == _SYNTHETIC:
-            self._error = (text, str(event.get("error") or ""))
+            self._error_text = text
+            self._error_type = str(event.get("error") or "")
             return
         self.model = str(message.get("model") or self.model)
         if text:
