@@ -12,7 +12,6 @@ from typing import Protocol
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
 from mahtab_tui.bus.codec import Partial, StoredStream, stream_key
-from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import (
     AssistantChatStream,
     Notice,
@@ -320,17 +319,17 @@ class BusLogger(logging.Logger):
                 self._is_handling = False
 
 
-def setup_logging(
-    store: Store | None = None, *, writes_later: bool = False
-) -> tuple[logging.Logger, PromptHandler]:
-    """Create a session's bus with the handlers of the prompt and, if given, the store.
-    writes_later: see `StoreHandler`."""
+def setup_logging(store: Store | None = None, *, writes_later: bool = False) -> logging.Logger:
+    """Create a session's bus, and write its records to the store.
+
+    Args:
+        store: None for a session that is not saved.
+        writes_later: See `StoreHandler`.
+    """
     log = BusLogger()
-    prompt = PromptHandler()
     if store is not None:
         log.addHandler(StoreHandler(store, log, writes_later=writes_later))
-    log.addHandler(prompt)
-    return log, prompt
+    return log
 
 
 def close_logging(log: logging.Logger) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.logger import setup_logging
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
+from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.ledger import SessionLedger
 from mahtab_tui.session.agent import SessionAgent
@@ -75,7 +76,9 @@ class Components:
         self.make_kernel = backend.make_kernel
 
         # The bus. Secrets are masked before any handler gets a record.
-        log, prompt = setup_logging(backend.store, writes_later=frontend.belongs_to_agent)
+        log = setup_logging(backend.store, writes_later=frontend.belongs_to_agent)
+        prompt = PromptHandler()
+        log.addHandler(prompt)
         secrets = Secrets(settings.secrets)
         log.addFilter(MaskingFilter(secrets))
         for add_handler in log_listeners:

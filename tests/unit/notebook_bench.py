@@ -31,7 +31,7 @@ class Bench:
         saved: bool = False,
         everything: tuple[Record, ...] = (),
     ) -> None:
-        self.log, _ = setup_logging()
+        self.log = setup_logging()
         self.secrets = Secrets(lambda: secrets)
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)

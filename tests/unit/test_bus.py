@@ -40,10 +40,16 @@ PIECE = st.sampled_from([*"<>& \n/x", *"</ &lt; &amp; lt; amp; USER-CHAT -stream
 ELEMENT = re.compile(r'<([\w-]+)((?: \w+="[^"<>]*")*)>(.*?)</\1>', re.DOTALL)
 
 
+def add_prompt(log: logging.Logger) -> PromptHandler:
+    prompt = PromptHandler()
+    log.addHandler(prompt)
+    return prompt
+
+
 @pytest.fixture
 def bus() -> Iterator[Bus]:
-    log, prompt = setup_logging()
-    yield log, prompt
+    log = setup_logging()
+    yield log, add_prompt(log)
     close_logging(log)
 
 
@@ -79,13 +85,15 @@ def test_a_plain_log_call_is_a_notice(log: logging.Logger, display: DisplayHandl
 def test_two_sessions_do_not_mix() -> None:
     first_store = MemoryStore()
     second_store = MemoryStore()
-    first_logger, first_prompt = setup_logging(first_store)
-    second, second_prompt = setup_logging(second_store)
-    emit(first_logger, tags.USER_REPL_IN, "alpha", cell=1)
+    first = setup_logging(first_store)
+    first_prompt = add_prompt(first)
+    second = setup_logging(second_store)
+    second_prompt = add_prompt(second)
+    emit(first, tags.USER_REPL_IN, "alpha", cell=1)
     emit(second, tags.USER_REPL_IN, "beta", cell=1)
     assert (texts(first_store.records), texts(second_store.records)) == (["alpha"], ["beta"])
     assert "alpha" not in second_prompt.get_context()
-    close_logging(first_logger)
+    close_logging(first)
     emit(second, tags.USER_REPL_IN, "gamma", cell=2)
     assert texts(second_store.records) == ["beta", "gamma"]
     assert "gamma" not in first_prompt.get_context()
@@ -267,7 +275,8 @@ def test_resumed_prompt_has_earlier_cells(bus: Bus) -> None:
 
 @given(outputs=st.lists(st.text(max_size=300), max_size=12), limit=st.integers(100, 1_000))
 def test_context_fits_the_requested_length(outputs: list[str], limit: int) -> None:
-    log, prompt = setup_logging()
+    log = setup_logging()
+    prompt = add_prompt(log)
     for output in outputs:
         emit(log, tags.USER_REPL_OUT, output, cell=1)
     assert len(prompt.get_context(limit)) <= limit
@@ -324,7 +333,7 @@ def test_process_logging_configuration_is_ignored(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError
 
     store = MemoryStore()
-    log, _ = setup_logging(store)
+    log = setup_logging(store)
     monkeypatch.setattr(logging, "_logRecordFactory", broken)
     logging.disable(logging.CRITICAL)
     try:

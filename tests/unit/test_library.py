@@ -186,7 +186,7 @@ class Shelf(RecordList):
         self.folder = folder
         write_skill(folder, "tidy", content="Put things away.")
         write_skill(folder, "wash", content="Use warm water.")
-        self.log, _ = setup_logging()
+        self.log = setup_logging()
         self.log.addHandler(self)
         self.library = SkillLibrary(SkillsLoader(folder), pytest.fail)
         self.loaded = LoadedSkills(lambda: self.library, 1_000, self.log)

@@ -282,7 +282,7 @@ def test_only_possible_tags_and_fences_are_withheld(text: str, released: str) ->
 
 
 def test_pieces_are_logged_with_attributes() -> None:
-    log, _ = setup_logging()
+    log = setup_logging()
     display = DisplayHandler()
     log.addHandler(display)
     stream = StreamingHandler(log, turn=1, step=0, party="claude")

@@ -150,7 +150,7 @@ def test_slow_watcher_misses_records_and_blocks_nobody(
 
 @pytest.fixture
 def bus() -> Iterator[logging.Logger]:
-    log, _ = setup_logging(None)
+    log = setup_logging(None)
     yield log
     close_logging(log)
 

@@ -224,7 +224,7 @@ def test_killed_program_loses_no_records(path: Path) -> None:
                 super().partial(key, record)
                 stored.set()
 
-        log, _ = setup_logging(Store(Path(sys.argv[1]), "s"))
+        log = setup_logging(Store(Path(sys.argv[1]), "s"))
         for number in range(100):
             emit(log, UserReplIn(str(number), cell=number))
         emit(log, UserReplOutStream("half", cell=99))
@@ -322,7 +322,7 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.store.sqlite import SqliteStore
 
-        log, _ = setup_logging(SqliteStore(Path(sys.argv[1]), "s"))
+        log = setup_logging(SqliteStore(Path(sys.argv[1]), "s"))
         display = DisplayHandler()
         log.addHandler(display)
         emit(log, UserReplIn("begin", cell=0))

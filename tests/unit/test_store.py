@@ -90,7 +90,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
     monkeypatch.setattr(logger, "WRITE_INTERVAL_S", 0.01)
     store = FailingStore()
     display = DisplayHandler()
-    log, _ = setup_logging(store)
+    log = setup_logging(store)
     log.addHandler(display)
     yield log, store, display
     close_logging(log)
@@ -122,7 +122,7 @@ def test_results_may_be_written_later_but_before_the_next_cell(
 ) -> None:
     monkeypatch.setattr(logger, "WRITE_DELAY_S", 3_600.0)
     store = FailingStore()
-    log, _ = setup_logging(store, writes_later=True)
+    log = setup_logging(store, writes_later=True)
 
     def stored() -> list[str]:
         return [record.text for record in store.records]
@@ -141,7 +141,7 @@ def test_results_may_be_written_later_but_before_the_next_cell(
 
 def test_results_written_later_do_not_wait_for_another_cell() -> None:
     store = FailingStore()
-    log, _ = setup_logging(store, writes_later=True)
+    log = setup_logging(store, writes_later=True)
     emit(log, tags.USER_REPL_OUT, "1", cell=1)
     store.wait(lambda: [record.text for record in store.records] == ["1"])
     close_logging(log)
@@ -218,7 +218,7 @@ def test_records_that_were_written_leave_space_for_the_next_backlog(
 
 def test_backlog_is_written_on_close() -> None:
     store = FailingStore()
-    log, _ = setup_logging(store)
+    log = setup_logging(store)
     store.failing = True
     emit(log, tags.USER_REPL_IN, "x", cell=1)
     store.failing = False
