@@ -44,8 +44,8 @@ class InspectedObject:
     rows: int
     columns: int
     size: int
-    known: str = ""
-    """The known class that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
+    library_type: str = ""
+    """The class of a library that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
     shown: tuple[DerivedObject, ...] = ()
     """Other objects that show it."""
     problem: str = ""
@@ -72,6 +72,15 @@ class ChildObject:
     count: int
     state: ChildState
     """``property``: only evaluated on request. ``cycle``: it contains itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPage:
+    """Some children of an object, in its order."""
+
+    count: int
+    """Number of all children."""
+    children: tuple[ChildObject, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +185,10 @@ class InspectorClient:
         ]
         return checked(InspectedObject, {**reply, "shown": derived_objects})
 
-    def children(
-        self, path: ObjectPath, start: int, stop: int
-    ) -> tuple[int, tuple[ChildObject, ...]]:
-        """Return the number of items, and some of them by position."""
+    def children(self, path: ObjectPath, start: int, stop: int) -> ChildPage:
+        """Return the children from one position to before another."""
         reply = self._ask("children", path, f"children {path} {start}", start=start, stop=stop)
-        return reply["count"], checked(tuple[ChildObject, ...], reply["rows"])
+        return ChildPage(reply["count"], checked(tuple[ChildObject, ...], reply["rows"]))
 
     def evaluate(self, path: ObjectPath, name: str) -> ChildObject:
         """Evaluate a property, which runs the user's code."""

@@ -79,7 +79,7 @@ class Operations:
     describe = Operation(dict[str, str])
     named_values = Operation(dict[str, str])
     inspect_object = Operation(
-        dict[str, Any], "step path expression known kind state views picture", timeout=15.0
+        dict[str, Any], "step path expression library_type kind state views picture", timeout=15.0
     )
     complete = Operation(Completions, "text kind", timeout=0.5)
     explain = Operation[Explanation | None](cast("Any", Explanation | None), "name")

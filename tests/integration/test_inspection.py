@@ -125,7 +125,7 @@ class Body(metaclass=Meta):
 
 def look_at_all(look: InspectorClient) -> None:
     assert look.open(named("point")).views[0] == "tree"
-    _, children = look.children(named("point"), 0, 10)
+    children = look.children(named("point"), 0, 10).children
     assert [(child.label, child.state) for child in children] == [("x", ""), ("p", "property")]
     assert look.evaluate(named("point"), "p").summary == "'asked'"
     assert look.rows(named("rows"), 0, 10, [0], TableArrangement((0, False))).cells == (("1", "2"),)
@@ -222,7 +222,7 @@ def derived() -> Iterator[Looking]:
 
 
 @pytest.mark.parametrize(
-    ("name", "view", "shape", "known_type"),
+    ("name", "view", "shape", "library_type"),
     [
         ("frame", "table", (2, 2), "pandas.DataFrame"),
         ("column", "table", (2, 1), "pandas.Series"),
@@ -237,14 +237,14 @@ def derived() -> Iterator[Looking]:
     ],
 )
 def test_derived_table_opens_as_its_base_and_runs_no_code(
-    derived: Looking, name: str, view: str, shape: tuple[int, int], known_type: str
+    derived: Looking, name: str, view: str, shape: tuple[int, int], library_type: str
 ) -> None:
     derived.run("touched.clear()")
     opened = derived.open(name)
-    assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (
+    assert (opened.views[0], (opened.rows, opened.columns), opened.library_type) == (
         view,
         shape,
-        known_type,
+        library_type,
     )
     derived.look.children(named(name), 0, 50)
     assert derived.cells.kernel.variables()
@@ -376,7 +376,7 @@ def fail(inspection: Looking, code: str) -> list[TracebackFrame]:
 def variables(
     inspection: Looking, cell: int, frames: list[TracebackFrame], at: int
 ) -> dict[str, str]:
-    _, children = inspection.look.children(variables_path(cell, frames, at), 0, 100)
+    children = inspection.look.children(variables_path(cell, frames, at), 0, 100).children
     return {child.label.strip("'"): child.summary for child in children}
 
 

@@ -155,7 +155,7 @@ def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: 
     opened = zoo.open(name)
     assert opened.views
     look_everywhere(zoo.look, named(name), opened)
-    _, children = zoo.look.children(named(name), 0, 20)
+    children = zoo.look.children(named(name), 0, 20).children
     for child in children:
         if child.state == "":
             path = (*named(name), child.step)
@@ -196,7 +196,7 @@ def test_dict_changing_during_inspection_is_shown_or_refused(zoo: Looking) -> No
     try:
         for start in range(0, 900, 100):
             with contextlib.suppress(KernelError):
-                assert len(zoo.look.children(named("changing"), start, start + 100)[1]) <= 100
+                assert len(zoo.look.children(named("changing"), start, start + 100).children) <= 100
     finally:
         zoo.run("stop = True; t.join()")
 
@@ -246,9 +246,10 @@ def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> N
     odd.run(
         "for n in range(2_000): setattr(Many, f'p{n}', property(lambda self: 1))\nmany.__dict__[7] = 'no name'\nall_of_them = [many] * 100"
     )
-    assert odd.look.children(named("all_of_them"), 0, 100)[1][99].count == 52_000
-    count, (last_child,) = odd.look.children(named("many"), 51_999, 52_000)
-    assert (count, last_child.label, last_child.state) == (52_000, "p1999", "property")
+    assert odd.look.children(named("all_of_them"), 0, 100).children[99].count == 52_000
+    page = odd.look.children(named("many"), 51_999, 52_000)
+    (last_child,) = page.children
+    assert (page.count, last_child.label, last_child.state) == (52_000, "p1999", "property")
 
 
 def test_dicts_with_very_many_keys_are_not_columns(odd: Looking) -> None:

@@ -45,11 +45,11 @@ def base_name(opened: InspectedObject) -> str:
 
 
 def suggest_file(opened: InspectedObject) -> str:
-    if opened.known in CSV_CODE:
+    if opened.library_type in CSV_CODE:
         suffix = ".csv"
     elif "text" in opened.views:
         suffix = ".txt"
-    elif opened.known.startswith("builtins."):
+    elif opened.library_type.startswith("builtins."):
         suffix = ".json"
     else:
         suffix = ".pkl"
@@ -70,8 +70,8 @@ def export_code(opened: InspectedObject, file: str) -> str:
     if not suffix:
         raise ValueError(f"The file must end in one of {', '.join(EXPORT_SUFFIXES)}.")
     templates = {
-        ".csv": CSV_CODE.get(opened.known, ""),
-        ".json": JSON_CODE.get(opened.known, DEFAULT_JSON_CODE),
+        ".csv": CSV_CODE.get(opened.library_type, ""),
+        ".json": JSON_CODE.get(opened.library_type, DEFAULT_JSON_CODE),
         ".txt": TEXT_CODE if "text" in opened.views else REPR_CODE,
         ".pkl": PICKLE_CODE,
     }

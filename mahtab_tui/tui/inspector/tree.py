@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ChildObject, ObjectPath
+from mahtab_tui.kernel.inspector_client import ChildObject, ChildPage, ObjectPath
 from mahtab_tui.tui.commands.declarations import TREE_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
@@ -49,15 +49,15 @@ class TreeBranch:
         """The children, and all lines below those that are expanded."""
         return self.count + sum(branch.line_count for branch in self.open.values())
 
-    def set_page(self, page: int, count: int, children: Sequence[ChildObject]) -> None:
-        self.count = min(count, MAX_CHILDREN)
-        self._pages[page] = list(children)
+    def set_page(self, page_number: int, page: ChildPage) -> None:
+        self.count = min(page.count, MAX_CHILDREN)
+        self._pages[page_number] = list(page.children)
         # Drop expanded children that are gone, or are empty now. A child that is not loaded may
         # still be there.
         for position in list(self.open):
             child = self.child(position)
             is_empty = child is not None and not child.count
-            if position >= count or is_empty:
+            if position >= page.count or is_empty:
                 del self.open[position]
 
     def child(self, position: int) -> ChildObject | None:
@@ -139,8 +139,8 @@ def line_number(line: TreeLine) -> int:
     return line_number(branch.parent_line) + 1 + number
 
 
-FetchPage = Callable[[TreeBranch, int], tuple[int, tuple[ChildObject, ...]]]
-"""Returns the number of children, and one page of them; raises `KernelError`."""
+FetchPage = Callable[[TreeBranch, int], ChildPage]
+"""Returns the page of a branch with a number, from 0; raises `KernelError`."""
 
 
 def find_line(root: TreeBranch, query: str, start: int, step: int, fetch: FetchPage) -> int:
@@ -163,9 +163,9 @@ def find_line(root: TreeBranch, query: str, start: int, step: int, fetch: FetchP
         if line is None:
             break
         branch = line.branch
-        page = line.position // PAGE_CHILDREN
         if line.child is None:
-            branch.set_page(page, *fetch(branch, page))
+            page_number = line.position // PAGE_CHILDREN
+            branch.set_page(page_number, fetch(branch, page_number))
         child = line.child
         if child is not None and query in f"{child.label} {child.type} {child.summary}".lower():
             return number
@@ -199,12 +199,10 @@ class TreeRows:
             return Row([(text, self._palette.muted)])
         return Row(self._spans(line, line.child))
 
-    def set_page(
-        self, branch: TreeBranch, page: int, count: int, children: tuple[ChildObject, ...]
-    ) -> None:
-        branch.set_page(page, count, children)
+    def set_page(self, branch: TreeBranch, page_number: int, page: ChildPage) -> None:
+        branch.set_page(page_number, page)
         self.loaded = True
-        for child in children:
+        for child in page.children:
             label_width = cell_len(one_line(child.label)) + 2 * branch.depth + 2
             self._label_width = min(MAX_LABEL_WIDTH, max(self._label_width, label_width))
             self._type_width = min(MAX_TYPE_WIDTH, max(self._type_width, len(child.type)))
@@ -298,41 +296,37 @@ class TreeView(View, RowsView, can_focus=True):
             line = line_at(self._tree.root, number)
             if line is None:
                 break
-            page = line.position // PAGE_CHILDREN
-            if line.child is None and page not in line.branch.requested_pages:
-                self._fetch_page(line.branch, page)
+            page_number = line.position // PAGE_CHILDREN
+            if line.child is None and page_number not in line.branch.requested_pages:
+                self._fetch_page(line.branch, page_number)
 
-    def _fetch_page(self, branch: TreeBranch, page: int) -> None:
-        fetch = self._page_fetcher()
-        branch.requested_pages.add(page)
+    def _fetch_page(self, branch: TreeBranch, page_number: int) -> None:
+        branch.requested_pages.add(page_number)
 
-        def failed(sentence: str) -> None:
-            branch.requested_pages.discard(page)
+        def fail(sentence: str) -> None:
+            branch.requested_pages.discard(page_number)
             self.fail(sentence)
 
-        def show(count_and_page: tuple[int, tuple[ChildObject, ...]]) -> None:
-            count, children = count_and_page
-            self._set_page(branch, page, count, children)
-
-        self.fetcher.ask(f"{id(branch)} {page}", partial(fetch, branch, page), show, failed)
+        fetch = partial(self._page_fetcher(), branch, page_number)
+        show = partial(self._set_page, branch, page_number)
+        self.fetcher.ask(f"{id(branch)} {page_number}", fetch, show, fail)
 
     def _page_fetcher(self) -> FetchPage:
         client = self.subject.client
 
-        def fetch(branch: TreeBranch, page: int) -> tuple[int, tuple[ChildObject, ...]]:
-            start = page * PAGE_CHILDREN
+        def fetch(branch: TreeBranch, page_number: int) -> ChildPage:
+            start = page_number * PAGE_CHILDREN
             return client.children(branch.path, start, start + PAGE_CHILDREN)
 
         return fetch
 
-    def _set_page(
-        self, branch: TreeBranch, page: int, count: int, children: tuple[ChildObject, ...]
-    ) -> None:
-        branch.requested_pages.discard(page)
+    def _set_page(self, branch: TreeBranch, page_number: int, page: ChildPage) -> None:
+        branch.requested_pages.discard(page_number)
         # Names are dict keys here; show them without quotes.
         if self._shows_variables and branch is self._tree.root:
-            children = tuple(replace(child, label=child.label.strip("'")) for child in children)
-        self._tree.set_page(branch, page, count, children)
+            names = [replace(child, label=child.label.strip("'")) for child in page.children]
+            page = replace(page, children=tuple(names))
+        self._tree.set_page(branch, page_number, page)
         self.refresh_view()
 
     def refresh_view(self) -> None:

@@ -26,8 +26,8 @@ def read_preview(inspector: InspectorClient, name: str, height: int, width: int)
         elif view == "text":
             lines = inspector.text(opened.path, 0, _PREVIEW_CHARS).text.splitlines()[:height]
         else:
-            _, children = inspector.children(opened.path, 0, height)
-            lines = [f"{child.label}  {child.summary or child.type}" for child in children]
+            page = inspector.children(opened.path, 0, height)
+            lines = [f"{child.label}  {child.summary or child.type}" for child in page.children]
     finally:
         inspector.close()
     return [fit_text(one_line(line), width) for line in lines]

@@ -288,7 +288,7 @@ def describe_object(value: Any, expression: str) -> Fields:
     table = as_table(plain_value)
     return {
         "type": type_name(value),
-        "known": f"{class_module(type(plain_value)).partition('.')[0]}.{type_name(plain_value)}",
+        "library_type": f"{class_module(type(plain_value)).partition('.')[0]}.{type_name(plain_value)}",
         "summary": summary(plain_value),
         "kind": variable_kind(value),
         "views": _list_views(plain_value, table),
