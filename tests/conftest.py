@@ -45,6 +45,10 @@ settings.load_profile("any machine")
 
 # Longer than any test's own limit, which can be lost in asyncio, C code or a teardown.
 LONGEST_TEST = 400.0
+TESTS = Path(__file__).parent
+REAL_TIME = ("e2e", "integration", "mcp", "tui")
+"""Folders of tests of processes, sockets and terminals, which wait for something to happen: on a
+busy machine it may come too late. Such a test may fail once; the summary names it as `RERUN`."""
 STDERR = pytest.StashKey[int]()
 NUMBERS = itertools.count()
 
@@ -102,11 +106,13 @@ def install_claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallCl
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that are known to cost much."""
+    """Mark the tests that are known to cost much, and those that may fail on a busy machine."""
     slow = slow_tests()
     for item in items:
         if name_of(item) in slow or item.get_closest_marker("thorough"):
             item.add_marker("slow")
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in REAL_TIME:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish() -> None:

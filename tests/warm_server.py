@@ -102,8 +102,10 @@ def become(connection: socket.socket) -> None:
 
 def load_tests(tests: Sequence[str]) -> None:
     """Collect tests, after which their modules are loaded, with asserts that explain themselves."""
+    # Without pytest-xdist, for whose workers pytest-rerunfailures would start a thread.
+    options = ["-o", "addopts=-p no:langsmith_plugin -p no:xdist", "--collect-only"]
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        pytest.main(["--collect-only", *tests])
+        pytest.main([*options, *tests])
 
 
 def run_and_end(program: Callable[[], object]) -> NoReturn:
