@@ -129,7 +129,7 @@ def test_list_and_preview_are_shown_together_where_they_fit(
 async def test_typing_searches_and_a_key_changes_the_scope(pilot: Pilot[int]) -> None:
     screen, answers = await opened(pilot)
     assert shown(screen) == ["3", "2", "1"]
-    assert text(screen, ".listing-count") == "3 in this folder"
+    await until(pilot, lambda: text(screen, ".listing-count") == "3 in this folder")
     assert screen.line(screen.rows[0], 60).plain.startswith("● 2025-06-17 ")
     assert "Plot [b]revenue[/b] by region" in screen.line(screen.rows[1], 70).plain
     await write(pilot, "mont")
@@ -138,7 +138,7 @@ async def test_typing_searches_and_a_key_changes_the_scope(pilot: Pilot[int]) ->
     assert text(screen, ".listing-about").splitlines()[1] == title
     await pilot.press("ctrl+t")
     await until(pilot, lambda: shown(screen) == ["4", "1"])
-    assert text(screen, ".listing-count") == "2 found in all folders"
+    await until(pilot, lambda: text(screen, ".listing-count") == "2 found in all folders")
     await write(pilot, "zz")
     await until(pilot, lambda: shown(screen) == [])
     assert "Nothing was found" in text(screen, ".listing-about")
