@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,12 +108,29 @@ def install_claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallCl
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that are known to cost much, and those that may fail on a busy machine."""
+    _mark_all_but_samples(items)
     slow = slow_tests()
     for item in items:
         if name_of(item) in slow or item.get_closest_marker("thorough"):
             item.add_marker("slow")
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in REAL_TIME:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _mark_all_but_samples(items: list[pytest.Item]) -> None:
+    """Mark as thorough what `sample(count)` leaves out: all parameters but `count`, evenly spread."""
+    sampled = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("sample"):
+            sampled[name_of(item)].append(item)
+    for same_test in sampled.values():
+        marker = same_test[0].get_closest_marker("sample")
+        assert marker is not None
+        [count] = marker.args
+        kept = {number * len(same_test) // count for number in range(count)}
+        for number, item in enumerate(same_test):
+            if number not in kept:
+                item.add_marker("thorough")
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.conftest import Replay, Start, in_two_sizes
 from tests.e2e.terminal import Terminal
 from tests.waiting import wait_for
@@ -57,6 +59,7 @@ def is_whole(screen: Terminal) -> bool:
     return has_header and bottom_line.startswith((" f2 Python / Ask", " f7 Answer"))
 
 
+@pytest.mark.sample(1)
 @in_two_sizes
 def test_hostile_answer_is_shown_as_text(
     start: Start, replay: Replay, size: tuple[int, int]
@@ -102,6 +105,7 @@ def test_unclosed_code_is_shown_and_waits(start: Start, replay: Replay) -> None:
 # Code that misbehaves: the screen stays whole, the session continues, and typed text is not lost.
 
 
+@pytest.mark.thorough
 def test_session_survives_bad_code(start: Start) -> None:
     screen = start(size=(80, 24)).idle()
     raw_start = len(screen.raw)

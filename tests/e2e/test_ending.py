@@ -86,6 +86,7 @@ def read_to_end(terminal: Terminal) -> int:
     return terminal.wait_end()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", ENDING, ids=NAME)
 def test_signal_ends_the_screen_and_restores_the_terminal(
     start: Start, home: Path, number: signal.Signals
@@ -155,6 +156,7 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
 # or variables waits for the next screen.
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "started",
     [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]],
@@ -188,6 +190,7 @@ def broken(project: Path, home: Path) -> Path:
     return project
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", TARGETS)
 def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
     broken: Path, home: Path, where: str
@@ -217,6 +220,7 @@ def test_crash_gives_an_exit_code_a_file_and_a_way_to_continue(
             screen.wait("kept = 42")
 
 
+@pytest.mark.thorough
 def test_crash_of_a_no_trace_session_is_reported_and_not_saved(broken: Path, home: Path) -> None:
     script = broken / "broken.py"
     script.write_text(_BREAK.format(where=TARGETS[0]))
@@ -263,6 +267,7 @@ def end(terminal: Terminal, how: str) -> None:
         read_to_end(terminal)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ENDS)
 def test_screen_leaves_nothing_behind(
     start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str
@@ -293,6 +298,7 @@ def test_screen_leaves_nothing_behind(
         assert files() == [0, 0, 0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "closed terminal"])
 def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
     start: Start, how: str
@@ -306,6 +312,7 @@ def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
     wait_for(lambda: not alive(child))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=NAME)
 def test_a_question_without_a_screen_leaves_nothing_behind(
     temporary: Path, claude: FakeClaude, number: signal.Signals
@@ -319,6 +326,7 @@ def test_a_question_without_a_screen_leaves_nothing_behind(
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=NAME)
 @pytest.mark.parametrize(
     "code",

@@ -28,6 +28,7 @@ def test_completion_help_and_magics_work(start: Start) -> None:
     screen.enter("%magik", "There is no %magik")
 
 
+@pytest.mark.thorough
 def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
     screen = start(size=(200, 50)).idle()
     screen.enter("words = {'low': 'a tide', 'bad': chr(27) + '[2J'}", r"'low'  'a tide'")
@@ -42,6 +43,7 @@ def test_wide_screen_previews_the_selected_variable(start: Start) -> None:
     screen.press_until("down", r"'low'  'changed'")
 
 
+@pytest.mark.thorough
 def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, project: Path) -> None:
     (project / "lib.py").write_text("def divide(a, b):\n    return a / b\n")
     first_terminal = start().idle()
@@ -59,6 +61,7 @@ def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, proje
     again.press("up", pattern=r"1▸ +import lib; lib\.divide\(1, 0\)")
 
 
+@pytest.mark.thorough
 def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     start: Start, replay: Replay
 ) -> None:
@@ -125,6 +128,7 @@ def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Repla
     screen.leave()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 def test_server_is_inspected_started_and_used(
     start: Start, home: Path, size: tuple[int, int]

@@ -22,6 +22,7 @@ by_ask_and_query = pytest.mark.parametrize("how", ["ask", "--query"])
 CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(load_skill('tidy'))\n```"
 
 
+@pytest.mark.sample(1)
 @by_ask_and_query
 def test_pipe_gets_the_answer_unchanged(replay: Replay, how: str) -> None:
     done = run_program(how, "what holds?", "--model", replay(ANSWER))
@@ -48,6 +49,7 @@ def test_model_output_reaches_the_terminal_as_text_only(start: Start, replay: Re
     assert b"[red]x[/red]" in terminal.raw
 
 
+@pytest.mark.sample(1)
 @by_ask_and_query
 def test_named_skills_and_source_are_used(project: Path, replay: Replay, how: str) -> None:
     (project / "src").mkdir()
@@ -65,6 +67,7 @@ def test_named_skills_and_source_are_used(project: Path, replay: Replay, how: st
     assert "outside" not in done.stderr.replace("is outside ", "")
 
 
+@pytest.mark.sample(1)
 @by_ask_and_query
 def test_files_are_loaded_and_events_printed_as_json(
     project: Path, replay: Replay, how: str

@@ -65,6 +65,7 @@ def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> N
         screen.enter("6 * 7", "▌ 42")
 
 
+@pytest.mark.thorough
 def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
     venv.create(project / "other", symlinks=True, with_pip=False)
     screen = start(size=(80, 24)).idle()
@@ -83,6 +84,7 @@ def test_interpreter_can_be_changed_from_the_screen(start: Start, project: Path)
     screen.enter("'still', sys.prefix.endswith('other')", r"▌ \('still', True\)")
 
 
+@pytest.mark.thorough
 def test_working_directory_can_be_changed_from_the_screen(start: Start, project: Path) -> None:
     folder = project / "a folder"
     folder.mkdir()
@@ -125,6 +127,7 @@ def test_cell_continues_while_disconnected(start: Start, road: Road) -> None:
     screen.leave()
 
 
+@pytest.mark.thorough
 def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, road: Road) -> None:
     screen = start(size=(140, 35)).idle()
     screen.enter("here = 1")
@@ -138,6 +141,7 @@ def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, road: Road) 
 # Commands of the manual's page about Jupyter; only the name of the file differs.
 
 
+@pytest.mark.thorough
 def test_each_command_runs_cells_in_its_kernel(start: Start, tmp_path: Path) -> None:
     assert [words[-1] for words in COMMANDS] == [HERE, EXISTING]
     with running_kernel(tmp_path) as (file, client, _):

@@ -81,6 +81,7 @@ def test_demo_answers_the_search(project: Path) -> None:
     assert (project / words[words.index("--log") + 1]).is_file()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "code",
     [

@@ -36,6 +36,7 @@ def found(*folders: Path) -> list[str]:
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("killed", [False, True])
 def test_no_trace_session_writes_nothing(
     start: Start, home: Path, project: Path, tmp_path: Path, killed: bool
@@ -97,6 +98,7 @@ def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
         yield {f"LANGSMITH_{name}": text for name, text in variables.items()}, sent
 
 
+@pytest.mark.thorough
 def test_no_trace_session_sends_nothing_to_langsmith(
     start: Start, langsmith: tuple[dict[str, str], list[bytes]]
 ) -> None:
@@ -128,6 +130,7 @@ def tree(spans: Sequence[Any], parent: bytes = b"", depth: int = 0) -> list[str]
     return names
 
 
+@pytest.mark.thorough
 def test_question_reaches_the_collector_with_its_model_calls() -> None:
     with receiving(b"") as (address, bodies), serving() as service:
         service.replies = [OPENAI.reply(CODE), OPENAI.reply("It is 42.")]

@@ -86,6 +86,7 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     screen.leave()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["leave", "SIGTERM", "hangup"])
 def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path) -> None:
     path = project / "kept.ipynb"
@@ -113,6 +114,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     again.leave()
 
 
+@pytest.mark.thorough
 def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
     start: Start, project: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
     again.leave()
 
 
+@pytest.mark.thorough
 def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) -> None:
     (project / "tool.py").write_text("value = 5\n\n\ndef twice(): return 2 * value\n")
     (project / "data.csv").write_text("a,b\n1,2\n")
@@ -142,6 +145,7 @@ def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) ->
 # Exports.
 
 
+@pytest.mark.thorough
 def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
     screen = start().idle()
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')", "are there")
@@ -178,6 +182,7 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
 # Saved sessions.
 
 
+@pytest.mark.thorough
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
     screen = start().idle()
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)", "many apples")

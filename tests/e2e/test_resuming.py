@@ -23,6 +23,7 @@ UNTIL_GO = "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile no
 SLEEP = "import time; print('be' + 'gun'); time.sleep(1000)"
 
 
+@pytest.mark.thorough
 def test_session_with_unreadable_records_is_resumed_without_them(start: Start, home: Path) -> None:
     screen = start().idle()
     for word in ("first", "second", "third"):
@@ -83,6 +84,7 @@ def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
     start("--continue").wait("number one")
 
 
+@pytest.mark.thorough
 def test_session_resumes_on_its_interpreter_or_reports_it_missing(start: Start) -> None:
     for name in (".venv", "other"):
         venv.create(name, symlinks=True, with_pip=False)
@@ -122,6 +124,7 @@ def cells(home: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.thorough
 def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
     first_terminal = opened(start)
     wait_until_shared()
@@ -148,6 +151,7 @@ def test_session_open_in_another_terminal_is_forked(start: Start, home: Path) ->
     ]
 
 
+@pytest.mark.thorough
 def test_session_open_in_another_terminal_is_watched_or_declined(start: Start) -> None:
     first_terminal = opened(start)
     wait_until_shared()
@@ -174,6 +178,7 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
     assert "watch" not in second.text
 
 
+@pytest.mark.thorough
 def test_resumed_session_is_watched_from_another_terminal_during_a_cell(start: Start) -> None:
     first_terminal = opened(start)
     first_terminal.enter(UNTIL_GO + "print('the ' + 'end')\n", r"begun \d")
@@ -206,6 +211,7 @@ def start_on(host: str, start: Start, folder: Path) -> Terminal:
     return start(*options).idle()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     start: Start, tmp_path: Path, host: str
@@ -234,6 +240,7 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     wait_for(lambda: not alive(kernel))
 
 
+@pytest.mark.thorough
 def test_cell_that_ended_while_detached_shows_its_result(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter(UNTIL_GO + "made = 6 * 7\nmade, 'res' + 'ult'", "begun")
@@ -252,6 +259,7 @@ def test_cell_that_ended_while_detached_shows_its_result(start: Start, home: Pat
     assert third.text.count("'result')") == 1, "a stored result is not shown again"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_output_of_a_kernel_ending_while_detached_appears_once(
     start: Start, home: Path, tmp_path: Path, host: str
@@ -363,6 +371,7 @@ def test_models_cell_ends_when_its_screen_is_gone(start: Start, replay: Replay) 
     again.leave()
 
 
+@pytest.mark.thorough
 def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     start: Start, home: Path, tmp_path: Path
 ) -> None:
@@ -438,6 +447,7 @@ def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
     start("--continue").wait("variables were not")
 
 
+@pytest.mark.thorough
 def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter("import os; word = 'ready'; print('pid', os.getpid())")
@@ -449,6 +459,7 @@ def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> No
     screen.enter("print('al' + word)", "already")
 
 
+@pytest.mark.thorough
 def test_session_is_deleted_after_confirmation(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter("word = 'ready'; print('made ' + 'it')", "made it")

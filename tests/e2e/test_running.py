@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.e2e.conftest import Start, in_two_sizes
 
 BAR = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(40), mininterval=0):\n    time.sleep(0.01)\n"
 FUNCTION = "def f(a):\n    b = a + 1\n    breakpoint()\n    c = b * 2\n    return c\n"
 
 
+@pytest.mark.sample(1)
 @in_two_sizes
 def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(size=size).idle()
@@ -19,6 +22,7 @@ def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -
     assert len(re.findall(r"\d+%\|", screen.text)) == 1
 
 
+@pytest.mark.sample(1)
 @in_two_sizes
 def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
     screen = start(size=size).idle()
@@ -75,6 +79,7 @@ def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
     assert b"Leave?" not in screen.raw
 
 
+@pytest.mark.sample(1)
 @in_two_sizes
 def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
     start: Start, size: tuple[int, int]

@@ -39,6 +39,7 @@ def search(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]
     return run_program("rlm", *arguments, stdin=stdin)
 
 
+@pytest.mark.thorough
 def test_answer_is_printed_alone_and_the_log_has_the_rest(
     log: Path, project: Path, replay: Replay
 ) -> None:
@@ -58,6 +59,7 @@ def test_piped_text_is_searched_and_every_event_is_one_line(replay: Replay) -> N
     assert events[-1]["text"] == "three"
 
 
+@pytest.mark.thorough
 def test_exhausted_budget_gives_a_partial_answer(log: Path, replay: Replay) -> None:
     model = replay(
         {"match": "Answer the query now", "text": "At least one."},
@@ -69,6 +71,7 @@ def test_exhausted_budget_gives_a_partial_answer(log: Path, replay: Replay) -> N
     assert "partial" in result.stderr
 
 
+@pytest.mark.thorough
 def test_large_fan_out_is_refused_when_nobody_can_be_asked(log: Path, replay: Replay) -> None:
     ask = {
         "match": "Which requests timed out",
@@ -84,6 +87,7 @@ def test_large_fan_out_is_refused_when_nobody_can_be_asked(log: Path, replay: Re
     assert agreed.stdout == "300\n", agreed.stderr
 
 
+@pytest.mark.thorough
 def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Replay) -> None:
     model = replay({"text": "```python\nwhile True: pass\n```", "repeat": True})
     command = [*PROGRAM, "rlm", "What is it?", str(log), "--model", model, "--json"]
@@ -100,6 +104,7 @@ def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Replay) ->
     assert "Exception" not in errors
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("without", "code", "out", "message"),
     [
@@ -126,6 +131,7 @@ def test_missing_or_full_stream_does_not_crash(
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.thorough
 def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: Replay) -> None:
     model = replay(PART, HAND_DOWN)
     first_terminal = start("--model", model).idle()
@@ -137,6 +143,7 @@ def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: R
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")
 
 
+@pytest.mark.thorough
 def test_limited_encoding_loses_no_answer(replay: Replay) -> None:
     result = subprocess.run(
         [*PROGRAM, "rlm", "What is it?", "-", "--model", replay("drei Äpfel")],

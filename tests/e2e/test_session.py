@@ -6,6 +6,7 @@ import re
 from operator import attrgetter
 
 import pyte
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
     assert "xyzzy" not in screen.text
 
 
+@pytest.mark.thorough
 def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) -> None:
     screen = start().idle()
     screen.type("while True: pass")
@@ -96,6 +98,7 @@ def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     screen.leave()
 
 
+@pytest.mark.thorough
 def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
     screen = start().idle()
     screen.enter(FRAME, "1,000,000 × 2")

@@ -103,6 +103,7 @@ def run(
     )
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("words", REFUSED)
 def test_wrong_arguments_give_one_sentence(project: Path, words: str) -> None:
     for folder in ("one", "two"):
@@ -125,6 +126,7 @@ def test_wrong_arguments_give_one_sentence(project: Path, words: str) -> None:
     assert not (project / "x.ipynb").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")]
 )
@@ -140,6 +142,7 @@ def test_unreachable_model_leaves_python_working_and_gives_advice(
     screen.enter("which variables are there?", "There are no variables")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
 def test_missing_named_folder_is_an_error_at_startup(cold_start: Start, option: str) -> None:
     screen = cold_start(option, "missing")
@@ -233,6 +236,7 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         screen.type("made + 1\n", r"\b43\b")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", [["--model", "demo"], ["sessions"]])
 def test_deleted_folder_gives_one_sentence(project: Path, command: list[str]) -> None:
     deleted_folder = project / "gone"
@@ -243,6 +247,7 @@ def test_deleted_folder_gives_one_sentence(project: Path, command: list[str]) ->
     assert (done.returncode, done.stderr) == (2, sentence)
 
 
+@pytest.mark.thorough
 def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(project: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(project) + b"/p\xff\xfe x"))
     folder.mkdir()
@@ -255,6 +260,7 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(project: Path)
         assert b"Traceback" not in screen.raw
 
 
+@pytest.mark.thorough
 def test_screen_works_with_ignored_children_and_blocked_signals(project: Path) -> None:
     command = [sys.executable, "-c", SIGNALS, PROGRAM[0], "--model", "demo"]
     with Terminal(command, cwd=project) as screen:
@@ -263,6 +269,7 @@ def test_screen_works_with_ignored_children_and_blocked_signals(project: Path) -
         screen.leave()
 
 
+@pytest.mark.thorough
 def test_size_and_prompt_in_the_environment_do_not_count(cold_start: Start) -> None:
     screen = cold_start(env={"COLUMNS": "1", "LINES": "1", "PYTHONINSPECT": "1"})
     screen.idle()
@@ -296,6 +303,7 @@ def test_file_is_loaded_by_a_visible_cell(start: Start, project: Path, how: list
     screen.enter("len(Out), _ if '_' in globals() else 'nothing'", r"\(0, 'nothing'\)")
 
 
+@pytest.mark.thorough
 def test_folder_becomes_the_working_directory(start: Start, project: Path) -> None:
     (project / "sales").mkdir()
     (project / "app.txt").write_text("x = 1\n")
@@ -329,6 +337,7 @@ def test_failed_import_gives_a_hint(start: Start, project: Path) -> None:
     screen.enter("import numpy", r"\.venv has numpy: /python \.venv")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("module", ["pandas", "csv"])
 def test_opening_a_file_runs_nothing_in_its_folder(
     start: Start, project: Path, module: str
@@ -343,6 +352,7 @@ def test_opening_a_file_runs_nothing_in_its_folder(
 # Keys typed before the first screen are not lost, and mean what they mean later.
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
 def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) -> None:
     screen = cold_start()
@@ -353,6 +363,7 @@ def test_lines_typed_before_the_first_screen_run(cold_start: Start, drawn: str) 
     screen.wait("▌ You  which variables are there")
 
 
+@pytest.mark.thorough
 def test_suspended_and_resumed_program_gets_each_key_once(cold_start: Start) -> None:
     screen = cold_start()
     screen.wait("Python")
@@ -369,6 +380,7 @@ def test_unknown_session_is_reported(start: Start) -> None:
     assert screen.wait_end() == 2
 
 
+@pytest.mark.thorough
 def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: Path) -> None:
     script = project / "script.py"
     script.write_text(

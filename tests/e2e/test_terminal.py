@@ -131,6 +131,7 @@ def back_in_the_editor(screen: Terminal) -> None:
     assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
 
 
+@pytest.mark.thorough
 def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     screen = with_picture(start)
     sent(screen, re.escape(QUESTION))
@@ -153,6 +154,7 @@ def test_kitty_graphics_are_used_until_quitting(start: Start) -> None:
     assert b"\x1bP0" not in screen.raw
 
 
+@pytest.mark.thorough
 def test_sixel_is_used_if_the_terminal_has_it(start: Start) -> None:
     screen = with_picture(start)
     sent(screen, re.escape(QUESTION))
@@ -165,6 +167,7 @@ def test_sixel_is_used_if_the_terminal_has_it(start: Start) -> None:
     assert b"\x1b_Ga=" not in screen.raw
 
 
+@pytest.mark.thorough
 def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -> None:
     screen = with_picture(cold_start)
     sent(screen, re.escape(QUESTION))
@@ -182,6 +185,7 @@ def test_suspended_program_leaves_nothing_and_resumes_whole(cold_start: Start) -
     screen.enter("6 * 7", "▌ 42")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("env", "reply"),
     [
@@ -228,6 +232,7 @@ def is_alone(screen: Terminal) -> bool:
     return not any(word in screen.text for word in ("mahtab", "TRANSCRIPT", "F1"))
 
 
+@pytest.mark.sample(1)
 @in_two_sizes
 def test_program_borrows_the_terminal_and_returns_it(
     start: Start, project: Path, path: str, size: tuple[int, int]
@@ -249,6 +254,7 @@ def test_program_borrows_the_terminal_and_returns_it(
     screen.leave()
 
 
+@pytest.mark.thorough
 def test_draft_survives_while_a_program_has_the_terminal(
     start: Start, project: Path, path: str
 ) -> None:
@@ -291,6 +297,7 @@ def bells(screen: Terminal) -> int:
     )
 
 
+@pytest.mark.thorough
 def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     start: Start, replay: Replay
 ) -> None:
@@ -319,6 +326,7 @@ def test_screen_survives_malformed_keys_with_all_variables(start: Start) -> None
     screen.leave()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("sequence", FIVE_THOUSAND, ids=lambda sequence: repr(sequence[:6]))
 def test_screen_keeps_reading_after_thousands_of_characters(start: Start, sequence: str) -> None:
     screen = start()
@@ -370,6 +378,7 @@ def folder(project: Path) -> Path:
     return target
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("line", _COMMANDS.strip().splitlines())
 def test_command_prints_hostile_names_as_text(folder: Path, line: str) -> None:
     command = [word.replace("TEXT", _TEXT) for word in line.split()]
@@ -378,6 +387,7 @@ def test_command_prints_hostile_names_as_text(folder: Path, line: str) -> None:
         assert driven(ended(screen).replace(b"\r\x1b[K", b"")) == []
 
 
+@pytest.mark.thorough
 def test_screen_draws_hostile_names_as_text(folder: Path) -> None:
     with Terminal(["--model", "demo"], cwd=folder, columns=200, lines=60, warm=True) as screen:
         screen.wait("Python")

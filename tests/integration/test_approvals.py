@@ -219,6 +219,7 @@ def test_code_needing_more_is_refused_when_nobody_can_be_asked(
 # Files that only code that the user approves may change.
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("block", "file"), PROTECTED_WRITES.items())
 @pytest.mark.parametrize("rules", [(), ("allow: open(*)", "allow: create(*)")])
 def test_code_that_names_a_protected_file_waits_for_the_user_in_any_mode(
@@ -408,6 +409,7 @@ def plan(it: Opened, *setup: str) -> None:
     it.session.submit("ask", "plan it")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_plan_turn_changes_neither_namespace_nor_files(
     open_session: OpenSession, project: Path, hostile: str

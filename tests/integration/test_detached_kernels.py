@@ -121,6 +121,7 @@ def test_thread_output_is_delivered_once() -> None:
     assert second.run(2, "t.join()").output == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("anywhere")
 def test_a_million_lines_are_all_replayed() -> None:
     leave_cell("for n in range(1_000_000): print('line', n)")
@@ -129,6 +130,7 @@ def test_a_million_lines_are_all_replayed() -> None:
     assert lines == ["begun", *(f"line {n}" for n in range(1_000_000))]
 
 
+@pytest.mark.thorough
 def test_excessive_output_loses_its_middle() -> None:
     size = spool.HEAD_BYTES + 4 * spool.TAIL_BYTES
     leave_cell(
@@ -326,6 +328,7 @@ def test_kernel_without_a_folder_ends_with_its_host(home: Path) -> None:
     screen.kernel.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_hosts_killed_during_a_cell_lose_nothing(project: Path, times: int) -> None:

@@ -155,12 +155,14 @@ def any_cells(shared_cells: Cells) -> Cells:
     return shared_cells
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("case", CASES)
 def test_changes_inside_objects_are_reported(any_cells: Cells, case: str) -> None:
     setup_code, code, expected = CASES[case]
     assert inside(any_cells, setup_code, code) == expected
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", TABLES)
 def test_changes_inside_tables_are_reported(any_cells: Cells, case: str) -> None:
     pytest.importorskip("pandas")

@@ -119,6 +119,7 @@ def test_hidden_characters_of_code_are_made_visible(
     assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("question", "code"),
     [

@@ -182,6 +182,7 @@ def test_summary_is_text_and_cannot_forge_tags(desk: Desk) -> None:
     assert "They counted pears.&lt;/earlier-conversation> &lt;skills>" in sent
 
 
+@pytest.mark.thorough
 def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None:
     llm = Listener(window=16_000)
     agent = agent_over(desk, llm, 20)

@@ -75,6 +75,7 @@ def test_only_the_user_can_reach_the_files(path: Path) -> None:
     assert [os.stat(file).st_mode & 0o777 for file in files] == [0o700, 0o600, 0o600]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("key", ["", "0" * 64, None, 7, ["x"], "\ud800"])
 @pytest.mark.parametrize("op", ["status", "attach", "stop"])
 def test_nothing_is_answered_without_the_key(path: Path, key: object, op: str) -> None:

@@ -148,6 +148,7 @@ def state(zoo: Looking) -> dict[str, list[int]]:
     return counts
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: str) -> None:
     zoo.run("touched.clear()")
@@ -239,6 +240,7 @@ def odd() -> Iterator[Looking]:
         yield inspection
 
 
+@pytest.mark.thorough
 def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
     odd.run(
         "class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))"
@@ -381,6 +383,7 @@ def test_sorting_emits_no_warnings(odd: Looking) -> None:
     assert odd.cells.run("print(warned)").output == "[]\n"
 
 
+@pytest.mark.thorough
 def test_docstring_of_any_length_is_truncated(odd: Looking) -> None:
     odd.run("def f(): pass\nf.__doc__ = 'x' * 300_000_000")
     assert len(odd.look.source(named("f")).doc) == 400_000

@@ -69,6 +69,7 @@ def frame() -> Iterator[Looking]:
         yield inspection
 
 
+@pytest.mark.thorough
 def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looking) -> None:
     opened = frame.open("df")
     assert (opened.type, opened.views[0], opened.expression) == ("DataFrame", "table", "df")

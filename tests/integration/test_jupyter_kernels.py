@@ -217,6 +217,7 @@ def test_kernels_other_than_ipykernel_are_refused_by_what_they_are(
         JupyterConversation(wire, RecordingHost()).begin()
 
 
+@pytest.mark.thorough
 def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:
     own.run("x = 1")
     code = "from signal import *\nsignal(SIGINT, SIG_IGN)\nprint('go')\nwhile True: pass"

@@ -126,6 +126,7 @@ LARGE = "x = 1\n" * 50_000
 """300 KB: more than the socket takes by itself."""
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("code", DAMAGE.values(), ids=DAMAGE)
 def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
     pid = cells.kernel.info().pid
@@ -280,6 +281,7 @@ def assert_died(cells: Cells, code: str, detail: str = "") -> None:
     cells.expect("1 + 1", "2\n")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("wrapped", ["frame", "guessed"])
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
@@ -334,6 +336,7 @@ def test_frame_between_cells_ends_the_kernel(cells: Cells) -> None:
     cells.expect("1 + 1", "2\n")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("code", UNDO_DAMAGE.values(), ids=UNDO_DAMAGE)
 def test_undo_and_saving_work_after_a_damaging_cell(tmp_path: Path, code: str) -> None:
     target = SaveTarget(str(tmp_path / "variables"), "00" * 32, 100)

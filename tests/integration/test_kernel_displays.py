@@ -29,6 +29,7 @@ def show(cells: Cells, code: str) -> list[Display]:
     return list(cells.run(code).displays)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["", "Agg", "svg"])
 def test_figures_are_shown_in_order(cells: Cells, backend: str) -> None:
     start = "import matplotlib.pyplot as plt"
@@ -69,6 +70,7 @@ def test_rich_output_is_coloured_text(cells: Cells) -> None:
     assert "\x1b[" in output
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "body",
     [

@@ -60,6 +60,7 @@ def test_unshown_figure_ends_its_cell(cells: Cells) -> None:
     assert len(show(cells, "figure")) == 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "line", ["plt.plot([1])", "plt.title('x')", "plt.hist([1, 2])", "plt.subplots(1, 2)[1]"]
 )
@@ -100,6 +101,7 @@ def test_legend_of_a_chart_has_colours_that_can_be_seen(cells: Cells) -> None:
     assert colours == {"line": "#ff0000", "black line": "#8c94a6", "outline": "#0000ff"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "code",
     [
@@ -137,6 +139,7 @@ def test_figure_is_described_with_its_axes_series_legend_and_overlaps(cells: Cel
     ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -158,6 +161,7 @@ def test_kinds_of_series_are_described(cells: Cells, code: str, words: str) -> N
     assert words in display.text
 
 
+@pytest.mark.thorough
 def test_figure_whose_code_fails_has_only_its_name(cells: Cells) -> None:
     code = (
         "figure, axes = plt.subplots()\n"
@@ -168,6 +172,7 @@ def test_figure_whose_code_fails_has_only_its_name(cells: Cells) -> None:
     assert display.text == "<Figure size 640x480 with 1 Axes>\n"
 
 
+@pytest.mark.thorough
 def test_figure_with_a_long_title_is_described_briefly(cells: Cells) -> None:
     (display,) = show(cells, "plt.title('x' * 10_000);")
     assert len(display.text) < 500

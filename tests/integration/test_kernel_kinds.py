@@ -171,6 +171,7 @@ def test_cells_on_all_interpreters(any_python: Cells) -> None:
     any_python.expect("1 + 1", "2\n")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("code", list(WAITS.values())[:5])
 def test_interrupts_on_all_interpreters(any_python: Cells, code: str) -> None:
     assert any_python.interrupt_after("go", "print('go')\n" + code).status is Status.INTERRUPTED

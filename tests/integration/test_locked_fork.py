@@ -247,6 +247,7 @@ def cells(project: Path) -> Iterator[Cells]:
         opened_cells.kernel.close()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("first", GROUPS)
 def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     canaries = Canaries(tmp_path / "project")
@@ -284,6 +285,7 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
     assert failed == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [12, pytest.param(len(ORDINARY), marks=pytest.mark.slow)])
 def test_ordinary_read_only_code_runs_without_a_question(cells: Cells, count: int) -> None:
     Path("data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")

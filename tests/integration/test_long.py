@@ -14,6 +14,7 @@ RECORDINGS = Path(__file__).parents[1] / "recordings" / "long"
 RECORDED = [each for each in CONVERSATIONS if (RECORDINGS / f"{each.name}.jsonl").exists()]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("conversation", RECORDED, ids=lambda candidate: candidate.name)
 def test_recorded_conversation_is_right_in_the_replies_that_it_took(
     conversation: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -302,6 +302,7 @@ def test_servers_survive_a_kernel_reset_and_user_names_take_precedence(
     assert it.value("echo.say('back')") == "back"
 
 
+@pytest.mark.thorough
 def test_our_own_mcp_server_can_be_used(open_with: OpenSession) -> None:
     args = ["-m", "mahtab_tui", "mcp", "--private"]
     it = open_with(own={"command": sys.executable, "args": args, "env": PATH})
@@ -416,6 +417,7 @@ def test_unstartable_server_gives_one_sentence(
     assert "\n" not in failure
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     sys.platform != "linux", reason="other systems cannot end a process with another"
 )

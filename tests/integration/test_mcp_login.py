@@ -65,6 +65,7 @@ def log_in(it: Opened, url: str) -> None:
     it.store.wait(tags.USER_REPL_OUT, cell=1, status="ok")
 
 
+@pytest.mark.thorough
 def test_user_logs_in_once_and_later_sessions_reuse_it(home: Path, port: int) -> None:
     file = home / ".mahtab" / "mcp_logins.json"
     with listening("locked", port):

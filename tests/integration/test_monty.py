@@ -130,6 +130,7 @@ async def test_features_called_missing_in_the_prompt_are_missing(
     assert (await run(sandbox, code)).status == "error"
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("escape", some_quick(ESCAPES))
 async def test_no_escape_attempt_succeeds(
     escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]

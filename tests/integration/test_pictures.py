@@ -64,6 +64,7 @@ def notices(it: Opened) -> list[str]:
     return [record.text for record in it.store.of(tags.NOTICE) if "picture" in record.text]
 
 
+@pytest.mark.sample(2)
 def test_pictures_from_files_and_variables_are_sent_scaled(
     service: Service, protocol: Protocol, open_picture_session: OpenSession, project: Path
 ) -> None:
@@ -302,6 +303,7 @@ def test_picture_counts_in_cost_limit_and_estimate(
 # Figures that the model's code draws
 
 
+@pytest.mark.thorough
 def test_figures_of_a_step_go_back_scaled_and_in_words(
     service: Service, open_picture_session: OpenSession
 ) -> None:
@@ -320,6 +322,7 @@ def test_figures_of_a_step_go_back_scaled_and_in_words(
     assert images(service.asked[-1]) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("reason", ["a setting", "a model that cannot see"])
 def test_figures_go_back_in_words_only(
     service: Service, open_picture_session: OpenSession, reason: str

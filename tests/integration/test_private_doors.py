@@ -133,6 +133,7 @@ def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: Doors) -> 
         assert f"{number} + 1" in sent or code == "_"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "code",
     [
@@ -257,6 +258,7 @@ def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
     assert "word" in it.session.private.names
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "code",
     [
@@ -364,6 +366,7 @@ def test_changed_and_old_private_values_are_covered_too(it: Doors) -> None:
     assert CANARY + " another" not in it.ask("And now?")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["killed", "another interpreter"])
 def test_marks_survive_a_new_kernel_and_a_resumed_session(
     it: Doors, service: Service, how: str

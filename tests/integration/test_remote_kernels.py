@@ -107,6 +107,7 @@ def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: P
     assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
@@ -155,6 +156,7 @@ def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
     wait_for(lambda: not alive(pid))
 
 
+@pytest.mark.thorough
 def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
     output_pieces: list[str] = []
@@ -234,6 +236,7 @@ def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> Non
     wait_for(lambda: not alive(pid))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
@@ -301,6 +304,7 @@ def test_failed_kernel_start_is_reported_once() -> None:
         assert kernel.info().state is KernelState.DEAD
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_machine_receives_only_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str

@@ -31,6 +31,7 @@ def remote_session(project: Path, tmp_path: Path) -> Iterator[Opened]:
     session.close()
 
 
+@pytest.mark.thorough
 def test_text_on_another_machine_can_be_searched(remote_session: Opened) -> None:
     code = "text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))"
     assert "request 8 timed out" in remote_session.run(code).text

@@ -69,6 +69,7 @@ def test_large_fan_out_runs_only_if_the_script_allows_it(yes: bool, answer: str)
     assert rlm("what?", LOG, model=model, yes=yes) == answer
 
 
+@pytest.mark.thorough
 def test_answer_may_be_longer_than_a_sub_answer() -> None:
     pairs = "[(n, n + 1) for n in range(40_000)]"
     story = Story()
@@ -239,6 +240,7 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     assert events(16) == first_events
 
 
+@pytest.mark.thorough
 def test_sandbox_that_reads_no_answers_is_ended() -> None:
     """Refused calls cost no model call, so their answers could fill the host's memory."""
     deaf = """
@@ -258,6 +260,7 @@ time.sleep(20)
     assert "it did not read its answers" in story.of(tags.RLM_REPL_OUT)[0].text
 
 
+@pytest.mark.thorough
 def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
     """Reading it must let other threads run, or no time limit and no Ctrl+C would end the search."""
     body = "b'\"' + b'\\\\\"' * 2_200_000"

@@ -189,6 +189,7 @@ def client(name: str, service: Service) -> tuple[Any, Protocol]:
     return getattr(anthropic, name)(base_url=service.url, api_key="k", max_retries=0), ANTHROPIC
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic"])
 def test_client_with_a_models_name_is_a_model(service: Service, name: str) -> None:
     service_client, protocol = client(name, service)

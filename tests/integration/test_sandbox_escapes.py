@@ -111,6 +111,7 @@ def _pid(sandbox: Any) -> int | None:
     return None if child is None or child.over else child._forked.pid
 
 
+@pytest.mark.sample(50)
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("escape", some_quick([*ESCAPES, *ATTACKS]))
 async def test_no_escape_attempt_succeeds(
@@ -162,6 +163,7 @@ async def test_all_attacks_at_once_leave_other_processes_alone(
     assert canary.dead("", _pid(bystander)) == []
 
 
+@pytest.mark.sample(20)
 @pytest.mark.skipif(os.getuid() != 0, reason="some escapes need root")
 @pytest.mark.parametrize(
     "escape", some_quick(candidate for candidate in ESCAPES if candidate.works)
@@ -201,6 +203,7 @@ def test_intact_sandbox_is_used_and_needs_few_descriptors(change: str) -> None:
     assert first_message(change) == {"op": "ready"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

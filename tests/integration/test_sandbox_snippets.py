@@ -93,6 +93,7 @@ def test_the_corpus_is_large() -> None:
     assert len({snippet.name for snippet in SNIPPETS}) == len(SNIPPETS)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=[snippet.name for snippet in SNIPPETS])
 async def test_ordinary_python_runs(sandboxes: Sandboxes, snippet: Snippet) -> None:

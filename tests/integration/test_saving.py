@@ -77,6 +77,7 @@ def saved(home: Path, project: Path) -> Iterator[SavedSession]:
     saved.close()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("code", "look"), rows(SAVED))
 def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: str) -> None:
     first_cells = saved.started(code)
@@ -423,6 +424,7 @@ def test_undo_across_a_restore_is_refused_with_a_sentence(limited: SavedSession)
     assert cells.text("v, w") == "([1], [2, 3])\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("file", ["session-1", "session-1/index.json", "data", ""])
 def test_files_writable_by_others_are_not_read(limited: SavedSession, file: str) -> None:
     limited.leave("v = 1")

@@ -344,6 +344,7 @@ def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:
     assert it.run("word").text == "'open-and-seen'\n"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "typed", "password stdout waiting interrupted duration assistant namespace cell None".split()
 )

@@ -105,6 +105,7 @@ def test_secrets_and_private_texts_are_not_sent(
     assert "canary that sings" not in json.dumps(service.asked)
 
 
+@pytest.mark.thorough
 def test_server_tools_are_found_by_meaning(opened: OpenSession) -> None:
     servers = {"friendly": {"command": sys.executable, "args": [str(OWN / "friendly.py")]}}
     search = "tools.search('xylophone')"
@@ -174,6 +175,7 @@ def test_cost_limit_applies_to_embeddings_too(
     assert notices(it)[0].startswith(f"{PROBLEM}The model was not asked: ")
 
 
+@pytest.mark.thorough
 def test_embedding_code_is_not_loaded_without_a_model() -> None:
     script = """
 import sys

@@ -163,6 +163,7 @@ def test_saved_session_is_exported_without_a_later_configured_key(
         export_session(find_session(None, project), project / "it.ipynb", mask)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_saved_session_is_exported_without_private_texts_from_its_cells(
     ending: str, home: Path, project: Path
@@ -184,6 +185,7 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
     assert "private text" not in (project / f"it{ending}").read_text()
 
 
+@pytest.mark.thorough
 def test_stored_session_exports_all_its_records(home: Path, project: Path) -> None:
     cells = (records.UserReplIn(f"x{n}", cell=n, party="you") for n in range(1, 6_001))
     assert len(ExportedConversation(save_session(project, *cells).everything()).entries) == 6_000
@@ -353,6 +355,7 @@ def test_nothing_in_a_notebook_can_forge_a_record(open_session: OpenSession, pro
     assert "\x1b" not in sent
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_autosaved_notebook_runs_from_scratch_with_the_same_outputs(
     open_session: OpenSession, project: Path

@@ -160,6 +160,7 @@ def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
     it.store.wait(tags.RLM_FINAL, state="stopped")
 
 
+@pytest.mark.thorough
 def test_long_answer_is_complete(open_session: OpenSession) -> None:
     it = open_session("```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```")
     assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"

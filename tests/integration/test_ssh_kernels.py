@@ -71,6 +71,7 @@ def test_refused_host_key_gives_one_sentence(server: SshServer) -> None:
         started(server, authenticity="yes")
 
 
+@pytest.mark.thorough
 def test_passphrase_is_requested_hidden(server: SshServer) -> None:
     server.new_user_key("locked", "open sesame")
     config = server.folder / "config"
@@ -87,6 +88,7 @@ def test_passphrase_is_requested_hidden(server: SshServer) -> None:
             started(server, **replies)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "host_options",
     ["ProxyJump near\n", "ControlMaster auto\nControlPath {folder}/c\nControlPersist 2\n"],

@@ -87,6 +87,7 @@ def cells() -> Iterator[Cells]:
         yield cells
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_what_is_not_stale_prints_the_same_again(cells: Cells, seed: int) -> None:
     cells.run("for name in 'abcdefgK': globals().pop(name, None)\ndel name")

@@ -46,6 +46,7 @@ def poisoned(project: Path) -> Path:
     return imported
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("words", ["config", "doctor", ASK, "skills list", "mcp install --print"])
 def test_command_imports_nothing_from_the_folder(poisoned: Path, words: str) -> None:
     program = Path(sys.executable).with_name("mahtab-tui")
@@ -55,6 +56,7 @@ def test_command_imports_nothing_from_the_folder(poisoned: Path, words: str) -> 
     assert "does not answer" not in done.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["config", "doctor"])
 def test_module_imports_nothing_from_the_folder_once_found(poisoned: Path, command: str) -> None:
     # Python itself imports modules for `-m` before our first line.
@@ -130,6 +132,7 @@ def test_interpreter_name_never_means_a_subfolder_but_other_names_may(
     assert find_interpreter("env") == str(project / "env" / "bin" / "python")
 
 
+@pytest.mark.thorough
 def test_slow_imports_on_several_threads_succeed() -> None:
     (line,) = run_python("-m", "tests.slow_imports", "1").stdout.splitlines()
     report = json.loads(line)

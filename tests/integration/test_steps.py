@@ -13,6 +13,7 @@ from tests.benchmarks.steps.tasks import TASKS, Task
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "steps"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_recorded_work_is_done_in_the_steps_that_it_took(task: Task, tmp_path: Path) -> None:
     recording = RECORDINGS / f"{task.name.replace(' ', '_')}.jsonl"

@@ -93,6 +93,7 @@ def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:
     assert cells.text("a, b, b is kept, 'c' in globals()") == "(1, [1], True, False)\n"
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(("setup", "change", "look"), rows(CHANGES))
 def test_changes_are_undone(cells: Cells, setup: str, change: str, look: str) -> None:
     assert_undone(cells, setup, change, look)
@@ -237,6 +238,7 @@ def test_hanging_reconstruction_is_stopped_and_nothing_changes(cells: Cells) -> 
     assert cells.text("slow = False\nlen(v), n") == "(2, 2)\n"
 
 
+@pytest.mark.thorough
 def test_a_hundred_steps_respect_the_count_and_memory_limits(small: Cells) -> None:
     small.text("v = bytearray(8_000_000); w = [0]")
     for number in range(100):

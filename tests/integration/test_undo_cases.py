@@ -108,6 +108,7 @@ def test_state_of_user_modules_is_restored(cells: Cells) -> None:
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "reduce",
     [

@@ -104,6 +104,7 @@ def library_cells() -> Iterator[Cells]:
         yield cells
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("setup", "change", "look"), rows(TABLES))
 def test_changes_inside_tables_and_arrays_are_undone(
     library_cells: Cells, setup: str, change: str, look: str
@@ -146,6 +147,7 @@ def test_parquet_frame_is_compared_exactly(library_cells: Cells) -> None:
     assert library_cells.text("df.a.tolist()") == "[1.0, 2.0]\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("makers", MAKERS)
 def test_value_at_a_reused_address_is_not_mistaken_for_the_old_one(
     library_cells: Cells, makers: str
@@ -159,6 +161,7 @@ def test_value_at_a_reused_address_is_not_mistaken_for_the_old_one(
     )
 
 
+@pytest.mark.thorough
 def test_views_of_an_array_at_a_reused_address_are_made_again(library_cells: Cells) -> None:
     assert_undone(
         library_cells,
@@ -192,6 +195,7 @@ def test_objects_sharing_data_with_an_index_are_copied_with_it() -> None:
     assert len(again.referenced_blocks) == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "change",
     [
@@ -283,6 +287,7 @@ def test_figure_is_restored(cells: Cells) -> None:
     assert cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("library", "setup", "change", "look"), rows(LIBRARIES))
 def test_state_of_a_library_is_undone(
     library_cells: Cells, library: str, setup: str, change: str, look: str
@@ -312,6 +317,7 @@ def test_threads_of_libraries_and_executors_still_work(library_cells: Cells) -> 
     assert library_cells.text("pool.submit(sum, [1, 2]).result(timeout=10)") == "3\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "first_seed",
     [

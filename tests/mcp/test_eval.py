@@ -168,6 +168,7 @@ async def test_cells_of_parallel_calls_run_one_after_another() -> None:
         assert await a.eval("all(log[i][0] == log[i + 1][0] for i in range(0, 16, 2))") == "True"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("value", ["Picture()", "[Picture()][0]"])
 async def test_value_with_a_picture_is_returned_as_image_content(value: str) -> None:
     png = "b'\\x89PNG\\r\\n\\x1a\\n' + b'data'"

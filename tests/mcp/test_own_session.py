@@ -218,6 +218,7 @@ def test_nothing_but_the_protocol_reaches_its_streams() -> None:
     assert (done.stdout, done.stderr) == ("read a line\n", "printed\nchild\n")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )

@@ -127,6 +127,7 @@ async def test_info_lists_the_session_contents(tmp_path: Path) -> None:
         assert f" · worker {await a.value('import os; os.getpid()')} · private\n" in message
 
 
+@pytest.mark.thorough
 async def test_activate_moves_to_a_project_environment_or_interpreter(tmp_path: Path) -> None:
     project = tmp_path / "project"
     virtual_environment(project / ".venv")
@@ -161,6 +162,7 @@ async def test_environment_variable_activates_a_project(tmp_path: Path) -> None:
         assert await a.value("import os; os.getcwd()") == repr(str(tmp_path))
 
 
+@pytest.mark.thorough
 async def test_packages_can_be_managed_with_pip(tmp_path: Path, wheels: Path) -> None:
     python = virtual_environment(tmp_path / "env", pip=True)
     environment = {**offline(wheels), "PATH": without_uv(tmp_path / "bin")}
@@ -182,6 +184,7 @@ async def test_packages_can_be_managed_with_pip(tmp_path: Path, wheels: Path) ->
         assert "neither a pyproject.toml" in await a.text("pkg", action="install")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
 async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path, wheels: Path) -> None:
     project = tmp_path / "project"
@@ -200,6 +203,7 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path, whee
         assert "tiny" not in (project / "pyproject.toml").read_text()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["uv, a project", "uv", "pip"])
 async def test_package_can_be_made_editable_and_back(
     tmp_path: Path, wheels: Path, kind: str

@@ -34,6 +34,7 @@ def pressing(*keys: str) -> RunBefore:
     return run
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}"
 )
@@ -97,6 +98,7 @@ async def test_unknown_command_is_reported_in_ask_mode_and_code_in_python_mode(
     assert len(sent) == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
 async def test_new_input_scrolls_the_transcript_to_its_end(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]

@@ -92,6 +92,7 @@ async def test_help_and_palette_list_every_command_with_its_key(make_app: MakeAp
         await until(pilot, lambda: not app.query_one("#side").display)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "theme"), [(["f10"], "mahtab-day"), (["f2", *"/theme nord", "enter"], "nord")]
 )
@@ -173,6 +174,7 @@ async def test_arrows_walk_the_topics_and_each_shows_its_page(pilot: Pilot[int])
         await until(pilot, lambda topic=topic: page(topic).title in seen(pilot))  # type: ignore[misc]
 
 
+@pytest.mark.thorough
 async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
@@ -208,6 +210,7 @@ async def test_a_search_shows_its_first_lines_after_scrolling() -> None:
         assert view.max_scroll_y > 0
 
 
+@pytest.mark.thorough
 async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -358,6 +361,7 @@ async def test_maximise_key_runs_code_being_edited(
         assert (len(decisions), app.screen.maximized is not None) == (1, True)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(20, 5), (10, 3), (40, 8)])
 async def test_key_answers_nothing_where_the_answers_do_not_fit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]

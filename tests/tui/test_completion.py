@@ -317,6 +317,7 @@ async def explained(pilot: Pilot[None], code: str) -> str:
     return str(card.content)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("code", ["x = mean(1, ", "mean", "mean([(1, 2), ", "mean(x)"])
 async def test_call_is_explained(pilot: Pilot[None], code: str) -> None:
     text = await explained(pilot, code)

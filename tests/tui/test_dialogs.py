@@ -39,6 +39,7 @@ MANY = 10_000_000
 HEIGHT = 20
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("key", "opened"), [("ctrl+o", JumpScreen), ("f1", HelpScreen), ("f9", Confirm)]
 )
@@ -64,6 +65,7 @@ async def test_a_dialog_is_dismissed_once(app: MahtabApp, pilot: Pilot[int]) -> 
     assert results == ["one"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "opened"),
     [

@@ -65,6 +65,7 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     assert actions(pilot) == [("submitted", "python", block)]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("text", "cursor", "keys", "edited"),
     [

@@ -102,6 +102,7 @@ tenths = [
 every_text = pytest.mark.parametrize("texts", tenths)
 
 
+@pytest.mark.sample(1)
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
     story = [record for number, text in enumerate(texts, 1) for record in one_of_each(text, number)]
@@ -121,6 +122,7 @@ async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[s
         """The fixture checks what is drawn."""
 
 
+@pytest.mark.sample(1)
 @every_text
 async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[str]) -> None:
     app = make_app()
@@ -149,6 +151,7 @@ async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
             await drawn(pilot)
 
 
+@pytest.mark.sample(1)
 @every_text
 async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> None:
     async with make_app().run_test(size=(160, 24), notifications=True) as pilot:
@@ -161,6 +164,7 @@ async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> No
             pilot.app.clear_notifications()
 
 
+@pytest.mark.sample(1)
 @every_text
 async def test_questions_and_choices(texts: list[str]) -> None:
     async with ScreensApp().run_test(size=(120, 40)) as pilot:

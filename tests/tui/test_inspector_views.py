@@ -193,6 +193,7 @@ async def test_object_is_exported_by_a_visible_cell(inspect: Inspect) -> None:
         assert "".join(output.split()) == '{"a":[1]}'
 
 
+@pytest.mark.thorough
 async def test_tree_is_searched_even_where_its_lines_are_not_loaded(inspect: Inspect) -> None:
     code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
     async with inspect(code, "d") as pilot:
@@ -213,6 +214,7 @@ async def test_tree_is_searched_even_where_its_lines_are_not_loaded(inspect: Ins
         await reads(pilot, "Nothing found in 3,002 lines. Collapsed parts are not searched.")
 
 
+@pytest.mark.thorough
 async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
     code = "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])"
     async with looking_at(make_app(), code, "n") as pilot:

@@ -165,6 +165,7 @@ async def test_side_covers_the_transcript_of_a_narrow_screen_below_its_tabs(
         assert not app.query_one("#side").display
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pane", ["#transcript", "#namespace", "#editor"])
 async def test_pane_can_be_maximised_and_restored(
     pane: str, app: MahtabApp, pilot: Pilot[int]
@@ -182,6 +183,7 @@ async def test_pane_can_be_maximised_and_restored(
     assert app.query_one(pane).region == old_region
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["f2", "f7", "f3"])
 async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key: str) -> None:
     app = make_app(*story(), WAITING)

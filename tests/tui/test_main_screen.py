@@ -96,6 +96,7 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
         assert await left(pilot)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
 async def test_key_repeat_asks_and_does_not_quit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
@@ -118,6 +119,7 @@ async def test_draft_and_running_work_count_as_something_to_lose(
         assert "the running cell, the unfinished answer, the text in the editor" in question(pilot)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("between", ["escape", "x", "f3", "space"])
 async def test_any_other_key_stays_and_the_next_quit_asks_again(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, between: str

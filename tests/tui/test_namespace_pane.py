@@ -154,6 +154,7 @@ async def test_typing_filters_and_backspace_widens_and_escape_ends(
     assert app.editor.is_empty
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "keys",
     [("enter",), ("ctrl+f", "b", "enter"), ("down", "down", "enter")],
@@ -164,6 +165,7 @@ async def test_enter_opens_the_chosen_variable(keys: tuple[str, ...], pilot: Pil
     assert await opened_name(pilot) == ("data" if len(keys) == 1 else "b")
 
 
+@pytest.mark.thorough
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:
     added_variables = (change(f"v{number:05}", "int", str(number)) for number in range(10_000))
     app = make_app(changes(1, *added_variables))

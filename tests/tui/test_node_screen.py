@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -96,6 +97,7 @@ async def test_answer_links_to_the_text_it_cites() -> None:
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
 
+@pytest.mark.thorough
 async def test_text_has_the_roots_line_numbers_and_can_be_searched() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         line = app.pane.trees["t1"].nodes["1.5"].spans[0][0] // LINE + 1
@@ -121,6 +123,7 @@ async def test_text_has_the_roots_line_numbers_and_can_be_searched() -> None:
         await wait_for_close(pilot, NodeScreen)
 
 
+@pytest.mark.thorough
 async def test_text_replaces_the_story_on_a_narrow_screen() -> None:
     async with opened(running(), "1.5", size=(80, 24)) as (pilot, app):
         call = app.screen.query_one(CallPane)

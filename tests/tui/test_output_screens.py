@@ -328,6 +328,7 @@ def marked(pilot: Pilot[int]) -> list[str]:
     return [line.strip() for line in lines(pilot) if "▸ " in line and "  in " not in line]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("deep", [0, 20], ids=["whole", "folded"])
 @pytest.mark.parametrize("key", ["enter", "o"])
 async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(

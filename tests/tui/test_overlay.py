@@ -161,6 +161,7 @@ async def test_moving_picture_is_not_drawn(
         assert watched.misplaced == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("covering", ["help", "toast", "palette", "full screen"])
 async def test_covered_picture_is_removed_first_and_restored(
     make_app: MakeApp, kitty: GraphicsTerminal, covering: str
@@ -245,6 +246,7 @@ async def test_sixel_is_cropped_to_its_visible_part(
             assert sixel.drawn[-1].height < 20
 
 
+@pytest.mark.thorough
 async def test_only_few_invisible_pictures_are_retained(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:

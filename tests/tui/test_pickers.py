@@ -153,6 +153,7 @@ async def test_models_are_listed_and_missing_ones_explained(
     assert app.session.model == "demo"
 
 
+@pytest.mark.thorough
 async def test_models_of_local_servers_are_listed(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +183,7 @@ async def test_typing_filters_and_enter_selects_the_model(
     assert app.ui_state.models[:2] == ("claude:opus", "demo")
 
 
+@pytest.mark.thorough
 async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -195,6 +197,7 @@ async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(
     assert await enter(pilot) == "claude-opus-9"
 
 
+@pytest.mark.thorough
 async def test_choosing_a_provider_asks_for_the_model_name(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:

@@ -261,6 +261,7 @@ async def test_calls_of_an_earlier_session_are_read_only(
     assert app.control.calls == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("width", [12, 24, 40, 60, 76, 96, 200])
 async def test_every_line_fits_the_width(width: int) -> None:
     async with searching([*done("a"), *wide()], (width, 60)) as (app, _):

@@ -158,6 +158,7 @@ async def test_enter_resumes_the_typed_session_even_before_the_list_updates(
     assert pilot.app.screen is not screen
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["f2", "f8"])
 async def test_key_waits_until_the_list_shows_the_typed_search(
     key: str, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]

@@ -206,6 +206,7 @@ async def test_secret_is_typed_invisibly_and_written(
     assert in_file(mine, "api_keys") == {"openai": "sk-new"}
 
 
+@pytest.mark.thorough
 async def test_empty_value_removes_a_setting_from_the_file(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -216,6 +217,7 @@ async def test_empty_value_removes_a_setting_from_the_file(
     await wait_for_message(pilot, "does not set max_turns")
 
 
+@pytest.mark.thorough
 async def test_overriding_source_is_named(
     make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +247,7 @@ async def test_unwritable_file_is_reported_and_the_session_still_changes(
     assert mine.read_text() == old_text
 
 
+@pytest.mark.thorough
 async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     mine.write_text("a = [\n")
@@ -256,6 +259,7 @@ async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: 
     assert mine.read_text() == "a = [\n"
 
 
+@pytest.mark.thorough
 async def test_change_finished_after_closing_the_screen_is_reported(
     mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -270,6 +274,7 @@ async def test_change_finished_after_closing_the_screen_is_reported(
     assert in_file(mine, "reload") is True
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", ["settings", "skills"])
 async def test_screen_survives_deletion_of_its_start_folder(
     app: MahtabApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
@@ -285,6 +290,7 @@ async def test_screen_survives_deletion_of_its_start_folder(
         assert notices(pilot) == [words]
 
 
+@pytest.mark.thorough
 async def test_changes_are_serialised(
     mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
 ) -> None:

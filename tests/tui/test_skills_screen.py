@@ -162,6 +162,7 @@ async def test_long_skill_is_previewed_from_its_start(
         await until(pilot, lambda: text(pilot).endswith("characters more."))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "content",
     [

@@ -114,6 +114,7 @@ async def test_arrow_keys_walk_all_entries_except_notices() -> None:
         assert marked(app) == "what is x?"
 
 
+@pytest.mark.thorough
 async def test_long_entry_is_walked_line_by_line() -> None:
     lines = "\n".join(f"line_{number}" for number in range(60))
     app = KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")])

@@ -97,6 +97,7 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
         yield pilot
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pane", PANES)
 async def test_letters_no_text_field_accepts_go_to_the_editor(
     app: MahtabApp, acts: list[str], pilot: Pilot[int], pane: str
@@ -114,6 +115,7 @@ async def test_letters_no_text_field_accepts_go_to_the_editor(
     assert acts == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("pane", [*PANES, "HeaderBar", "#glyph", "Splitter"])
 @pytest.mark.usefixtures("acts")
 async def test_mouse_never_takes_typing_from_the_editor(
@@ -140,6 +142,7 @@ async def test_pasted_text_goes_to_the_editor_from_a_pane(
     assert app.focused is code(app)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("keys", "expected"), [(["r"], []), (["r", "enter"], ["submit"]), (["s"], [])]
 )
@@ -154,6 +157,7 @@ async def test_running_commands_in_an_entry_menu_wait_for_enter(
     assert acts == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("text", ["rows = 3", "q", "rr = 3", "= 3"])
 async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
     app: MahtabApp, acts: list[str], pilot: Pilot[int], text: str
@@ -165,6 +169,7 @@ async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
     assert acts == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("pane", "keys", "screen"),
     [

@@ -292,6 +292,7 @@ def test_two_runs_are_compared(
     assert "now wrong: japan (expected 79)" in printed
 
 
+@pytest.mark.thorough
 def test_half_to_judge_by_shows_and_keeps_no_answer(
     server: tuple[str, list[Any]],
     tmp_path: Path,

@@ -60,6 +60,7 @@ def streamed(
     return text, metadata, usage
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.jsonl")))
 def test_every_recorded_ending_is_recognised(claude: Claude, name: str) -> None:
     claude.install("recording", recording=name, exits=True)

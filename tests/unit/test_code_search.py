@@ -206,6 +206,7 @@ def test_unknown_encoding_is_reported(searcher: CodeSearcher, encoding: str) -> 
             function(argument, encoding=encoding)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("file_pattern", "paths"),
     [
@@ -241,6 +242,7 @@ def test_mainframe_line_ends_are_recognised(tmp_path: Path) -> None:
     assert searcher.read_file("x.cbl", 2, encoding="cp037") == "     2  STOP RUN."
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("between", ["\f", "\v", "\x1c", "\u2028", "\x85"])
 def test_search_and_read_number_lines_alike(tmp_path: Path, between: str) -> None:
     utf8 = f"one{between}\r\ntwo"
@@ -252,6 +254,7 @@ def test_search_and_read_number_lines_alike(tmp_path: Path, between: str) -> Non
         assert searcher.read_file("a.txt", 2) == "     2  two"
 
 
+@pytest.mark.thorough
 def test_nested_folders_need_no_recursive_calls(tmp_path: Path) -> None:
     deep = tmp_path / Path(*["a"] * 200)
     deep.mkdir(parents=True)

@@ -143,6 +143,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(column_readers, "TABLE_TIMEOUT_S", seconds)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("parts")
 @settings(max_examples=60)
 @given(tables(list(COLUMNS)))

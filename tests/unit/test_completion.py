@@ -396,6 +396,7 @@ def test_completions_have_a_kind_and_a_description() -> None:
     assert about["moved"] == ("function", "(self, by, sideways)")
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("base", [(), (dict,), (list,), (str,), (types.ModuleType,)])
 @pytest.mark.parametrize(
     "code",

@@ -254,6 +254,7 @@ def test_edit_refuses_ambiguous_or_unencodable_text(
     assert (project / "a.py").read_bytes() == original_bytes
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("original_bytes", "old", "new", "edited_bytes"),
     [

@@ -148,6 +148,7 @@ def test_sixel_picture_matches_the_original(size: tuple[int, int]) -> None:
     assert decoded(encode_sixel(image, 256)).tobytes() == image.tobytes()
 
 
+@pytest.mark.thorough
 def test_large_sixel_picture_has_the_colours_of_its_pixels() -> None:
     image = Image.effect_noise((700, 400), 90).convert("RGB")
     image.paste("red", (100, 100, 400, 300))

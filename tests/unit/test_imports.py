@@ -82,6 +82,7 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("module", ["mahtab_tui", *(f"mahtab_tui.{x}" for x in LIGHT.split())])
 def test_importing_does_not_load_the_model_libraries(module: str) -> None:
     assert not loaded_after(f"import {module}").intersection(HEAVY)
@@ -113,6 +114,7 @@ def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[
     assert len(own_modules) <= MOST_OWN
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("module", ["session", "agent.repl_agent", "kernel.process", "bus.logger"])
 def test_nothing_below_the_screen_imports_textual(module: str) -> None:
     assert "textual" not in loaded_after(f"import mahtab_tui.{module}")
@@ -332,6 +334,7 @@ def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
+@pytest.mark.thorough
 def test_collection_is_off_while_loading_and_on_afterwards(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import atexit, gc\natexit.register(lambda: print('ran', gc.isenabled()))\n"

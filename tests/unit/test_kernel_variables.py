@@ -180,6 +180,7 @@ def changes(setup_code: str, cell_code: str) -> str:
     return ", ".join(f"{change['name']} {change['change']}" for change in watch.changes(tree))
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("setup_code", "cell_code", "expected"),
     [
@@ -225,16 +226,19 @@ def test_cell_changes_are_reported(setup_code: str, cell_code: str, expected: st
     assert changes(setup_code, cell_code) == expected
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("code", COPIES.strip().split("\n"))
 def test_copying_a_table_changes_nothing(code: str) -> None:
     assert changes(TABLE, code) == ""
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("code", MUTATIONS.strip().split("\n"))
 def test_mutations_of_a_table_are_reported(code: str) -> None:
     assert changes(TABLE, code) == "df changed"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("construction", "code", "expected"),
     [

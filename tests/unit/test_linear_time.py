@@ -35,6 +35,7 @@ def test_every_regular_expression_is_linear(parts: list[str]) -> None:
     assert "none is stuck" in tried.stdout, tried.stdout + tried.stderr[-2_000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pieces", first_is_slow([list(PIECES)[n::4] for n in range(4)]))
 def test_every_reader_is_linear(pieces: list[str]) -> None:
     tried = run_python("-m", "tests.linear_readers", *pieces, timeout=1_500)

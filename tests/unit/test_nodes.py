@@ -346,6 +346,7 @@ def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End,
     return end, [str(messages[-1].text) for messages in llm.asked]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_questions_of_every_kind_end_as_with_a_separate_check(desk: Desk, kind: str) -> None:
     make, checked_calls, calls = KINDS[kind]

@@ -49,6 +49,7 @@ def test_large_picture_is_scaled_down_with_its_proportions(kind: str) -> None:
     assert red > 240 > 20 > max(green, blue)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(1_568, 1_568), (3_000, 2_500)])
 def test_noise_is_not_sent_as_several_megabytes(size: tuple[int, int]) -> None:
     picture = scale_picture(encoded(noise(*size)))

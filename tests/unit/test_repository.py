@@ -46,6 +46,7 @@ def test_workflow_tests_the_python_versions_that_the_package_names() -> None:
     assert job["steps"][-1]["run"] == ".ci/run"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_manual_builds_as_a_site_without_a_warning(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]

@@ -227,6 +227,7 @@ async def test_click_meant_for_previous_content_decides_nothing(pilot: Pilot[Non
     assert actions(pilot) == []
 
 
+@pytest.mark.thorough
 async def test_row_shows_the_block_number_and_hidden_characters(pilot: Pilot[None]) -> None:
     await ask(pilot, "df = load()\ndf", block=1, blocks=3)
     assert about(pilot) == "2/3  df = load() df"
@@ -272,6 +273,7 @@ async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -
     assert pilot.app.query_one(InputRow).has_focus_within
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("draft", "typed"), [("", "x = 1"), ("half", "y")])
 async def test_letters_go_to_the_draft_if_code_arrives_while_the_window_is_unfocused(
     pilot: Pilot[None], draft: str, typed: str
@@ -329,6 +331,7 @@ async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> No
     assert app_of(pilot).editor.is_empty
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("code", "keys", "ran"),
     [
@@ -457,6 +460,7 @@ async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
     assert drawn_code(pilot)[0] == "line_1 = 1"
 
 
+@pytest.mark.thorough
 async def test_all_of_very_long_code_and_long_lines_is_drawn(pilot: Pilot[None]) -> None:
     lines = [f"y{number} = '\u200b'" for number in range(900)]
     await ask_out_of_sight(pilot, "\n".join([f"x = '{'word ' * 60}'; tail = 1", *lines]))
@@ -488,6 +492,7 @@ async def test_start_of_very_long_code_is_shown_and_uneditable(pilot: Pilot[None
     await approve(pilot)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "code",
     ["x = '" + "y" * 20_000_000, "e\u0301" * 5_000_000, "\n" * 5_000_000, "\t" * 5_000_000],

@@ -85,6 +85,7 @@ def ended(node: str, state: str) -> Record:
     return made(tags.RLM_FINAL, "", {"tree": "t1", "node": node, "state": state})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
 async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
@@ -97,6 +98,7 @@ async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
         assert app.editor.has_focus_within
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "closing_record",
     [fan_out("run"), fan_out("refused"), ended("1.7", "stopped")],
@@ -203,6 +205,7 @@ async def test_row_shows_changes_and_what_cannot_be_undone(pilot: Pilot[None]) -
     assert rows[3:] == ["", "Cannot be undone:", "  numbers: the generator has moved on"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("key", "action"), [("y", "keep"), ("a", "all"), ("escape", "stop")])
 async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask_review(pilot)
@@ -234,6 +237,7 @@ async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
     assert actions(pilot) == [decided("keep")]
 
 
+@pytest.mark.thorough
 async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     changes = [change(f"x{number}", "int", "1") for number in range(20_000)]
     await ask_review(pilot, changes=changes, not_restored=[])
