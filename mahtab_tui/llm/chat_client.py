@@ -1,4 +1,4 @@
-"""A client for chat models behind HTTP, in the protocols of `chat_protocols`."""
+"""A client for chat models behind HTTP, in the protocols of OpenAI, Anthropic and Ollama."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mahtab_tui.llm.anthropic_messages import AnthropicAnswer
 from mahtab_tui.llm.base import (
     BROKE_OFF,
     MAX_ANSWER_CHARS,
@@ -22,21 +23,29 @@ from mahtab_tui.llm.base import (
     as_mapping,
     explain_error,
 )
-from mahtab_tui.llm.chat_protocols import (
-    PROTOCOLS,
+from mahtab_tui.llm.chat_answers import (
+    ChatAnswer,
     ChatChunk,
-    CompletionAnswer,
     Dialect,
     Message,
     join_waiting,
     to_count,
 )
+from mahtab_tui.llm.completions import CompletionAnswer
 from mahtab_tui.llm.http_exchange import Exchange, HttpService, fetch_json
+from mahtab_tui.llm.ollama_chat import OllamaAnswer
 from mahtab_tui.system import start_thread
 
 OnChunk = Callable[[ChatChunk | ModelError | None], object]
 """Gets a chunk of an answer, None at its end, or the error that ends it."""
 
+_PROTOCOLS: Mapping[Dialect, type[ChatAnswer]] = {
+    "openai": CompletionAnswer,
+    "openrouter": CompletionAnswer,
+    "compatible": CompletionAnswer,
+    "anthropic": AnthropicAnswer,
+    "ollama": OllamaAnswer,
+}
 _EMPTY_CHUNK_S = 0.1
 """Seconds of silence before an empty chunk is yielded."""
 _MAX_ERROR_BYTES = 100_000
@@ -87,7 +96,7 @@ class ChatClient:
         """
         self.model = model
         self._dialect: Dialect = dialect
-        self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
+        self._protocol = _PROTOCOLS[dialect]
         self._key = key
         self._key_name = key_name
         self._timeout = timeout

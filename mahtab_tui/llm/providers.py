@@ -15,7 +15,7 @@ from mahtab_tui.system import find_program
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.llm.chat_protocols import Dialect
+    from mahtab_tui.llm.chat_answers import Dialect
     from mahtab_tui.llm.services import OnNotice, Service
 
 MakeLLM = Callable[..., "BaseChatModel"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS
 
 if TYPE_CHECKING:
-    from mahtab_tui.llm.chat_protocols import Dialect  # loads `http.client`
+    from mahtab_tui.llm.chat_answers import Dialect  # loads `http.client`
 
 OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages.ai import UsageMetadata
 
-    from mahtab_tui.llm.chat_protocols import AnswerEnd
+    from mahtab_tui.llm.chat_answers import AnswerEnd
     from mahtab_tui.settings.model import LoopMode
 
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,8}|\d|[^\w\s]{1,3}|_+")

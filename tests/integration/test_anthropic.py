@@ -14,8 +14,8 @@ from langchain_core.messages import (
 )
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chat_answers import AnswerEnd, TokenUsage
 from mahtab_tui.llm.chat_client import ChatClient
-from mahtab_tui.llm.chat_protocols import AnswerEnd, TokenUsage
 from mahtab_tui.llm.providers import get_llm
 from tests.integration.asking import PATIENCE, ask
 from tests.services import ANTHROPIC, Reply, Service, _event

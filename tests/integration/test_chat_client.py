@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from mahtab_tui.llm import chat_client, chat_protocols
+from mahtab_tui.llm import chat_client, event_streams
 from mahtab_tui.llm.base import ModelError, Stoppable, cut_note, is_cut
-from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
-from mahtab_tui.llm.chat_protocols import (
+from mahtab_tui.llm.chat_answers import (
     AnswerEnd,
     ChatChunk,
     Dialect,
     TokenUsage,
     join_waiting,
 )
+from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.sampling import with_sampling
@@ -286,7 +286,7 @@ def test_waiting_for_an_unresponsive_server_can_be_stopped(silent: str) -> None:
 
 
 def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_protocols, "MAX_LINE_BYTES", 200_000)
+    monkeypatch.setattr(event_streams, "MAX_LINE_BYTES", 200_000)
     for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
         service.replies = [
             Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})
