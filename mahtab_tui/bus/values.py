@@ -110,19 +110,27 @@ class StoredChange(NamedTuple):
     @classmethod
     def from_change(cls, change: Change) -> StoredChange:
         """Return a change as it is written."""
-        stored = cls(change.name, change.change, columns=change.columns or None)
+        columns = change.columns or None
         variable = change.variable or change.before
-        if variable is not None:
-            stored = stored._replace(
-                type=variable.type,
-                summary=variable.summary,
-                kind=variable.kind,
-                size=variable.size or None,
-            )
+        if variable is None:
+            return cls(change.name, change.change, columns=columns)
+        was_type: str | None = None
+        was: str | None = None
         before = change.old_description
         if before is not None:
-            stored = stored._replace(was_type=before.type, was=before.summary)
-        return stored
+            was_type = before.type
+            was = before.summary
+        return cls(
+            change.name,
+            change.change,
+            variable.type,
+            variable.summary,
+            variable.kind,
+            was_type,
+            was,
+            columns,
+            variable.size or None,
+        )
 
     def as_change(self) -> Change:
         """Return the change. A newer version may have written it, with words that are not in

@@ -32,22 +32,27 @@ class _Origin(NamedTuple):
     """Who made the name, whoever has changed it since; empty if unknown."""
 
 
-def _origin_after(change: Change, before: _Origin, cell: int, party: str) -> _Origin:
-    """Return where a name comes from after a change by a cell of a party."""
+_UNKNOWN = _Origin()
+
+
+def _origin_after(change: Change, before: _Origin, author: Author) -> _Origin:
+    """Return where a name comes from after a change. author: who made it, for certain."""
     if change.change == "deleted":
         return _Origin(variable=change.variable)
 
-    maker = party if change.change == "added" else before.maker
+    maker = author.party if change.change == "added" else before.maker
     is_uncertain = change.change == "perhaps"
     if is_uncertain and before.author is not None:
         # The author of the last change stays; this party comes into question, too.
         return _Origin(
             before.author._replace(perhaps=True),
-            before.possible_parties | {party},
+            before.possible_parties | {author.party},
             change.variable,
             maker,
         )
-    return _Origin(Author(party, cell, is_uncertain), variable=change.variable, maker=maker)
+    if is_uncertain:
+        author = author._replace(perhaps=True)
+    return _Origin(author, variable=change.variable, maker=maker)
 
 
 class Provenance:
@@ -61,9 +66,10 @@ class Provenance:
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         """Add the changes by a cell."""
+        author = Author(party, cell, perhaps=False)
         for change in changes:
-            before = self._origins.get(change.name, _Origin())
-            after = _origin_after(change, before, cell, party)
+            before = self._origins.get(change.name, _UNKNOWN)
+            after = _origin_after(change, before, author)
             if after != before:
                 self._origins[change.name] = after
                 self._earlier_origins.append((cell, change.name, before))
@@ -92,16 +98,16 @@ class Provenance:
 
     def author(self, name: str) -> Author | None:
         """Return who has changed a name last; None if that is unknown."""
-        return self._origins.get(name, _Origin()).author
+        return self._origins.get(name, _UNKNOWN).author
 
     def possible_parties(self, name: str) -> frozenset[str]:
         """Return who has perhaps changed a name since its last certain change."""
-        return self._origins.get(name, _Origin()).possible_parties
+        return self._origins.get(name, _UNKNOWN).possible_parties
 
     def is_made_by(self, name: str, party: str) -> bool:
         """Return whether a party made a name, or its maker is unknown."""
-        return self._origins.get(name, _Origin()).maker in (party, "")
+        return self._origins.get(name, _UNKNOWN).maker in (party, "")
 
     def described(self, name: str) -> Variable | None:
         """Return a name's variable as it was after its last change; None if that is unknown."""
-        return self._origins.get(name, _Origin()).variable
+        return self._origins.get(name, _UNKNOWN).variable

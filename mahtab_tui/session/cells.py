@@ -501,8 +501,16 @@ class Cells:
 
     def _with_descriptions_before(self, changes: Sequence[Change]) -> tuple[Change, ...]:
         with self._names_lock:
+            described = self.provenance.described
             return tuple(
-                replace(change, before=self.provenance.described(change.name)) for change in changes
+                Change(
+                    change.name,
+                    change.change,
+                    change.variable,
+                    described(change.name),
+                    change.columns,
+                )
+                for change in changes
             )
 
     def _note_restored(
