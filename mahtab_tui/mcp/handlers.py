@@ -38,14 +38,13 @@ from mahtab_tui.mcp.tools import (
     shorten_line,
     strip_colours,
 )
-from mahtab_tui.session.agent_calls import Evaluation, SessionContents
+from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation, SessionContents
 from mahtab_tui.worker.cells.capture import shorten
 
 if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
 MAX_VARIABLES = 200
-MAX_CHANGES = 20
 MAX_SUMMARY_CHARS = 60
 MAX_OUTPUT_CHARS = 20_000
 """Characters of output in an answer, by default."""
@@ -155,7 +154,7 @@ def format_answer(
     ]
     if done.late:
         sections.append(f"Printed since the last call:\n{format_output(done.late)}")
-    sections.append(format_changes(result.changes))
+    sections.append(format_changes(result.changes, done.omitted_changes))
 
     text = "\n".join(section.rstrip("\n") for section in sections if section)
     text = text or "(no value, no output)"
@@ -198,8 +197,9 @@ def describe_end(done: Evaluation, timeout: float | None) -> str:
             return ""
 
 
-def format_changes(changes: Sequence[Change]) -> str:
-    """``[+x int 5, ~rows list 3 items, −old]``"""
+def format_changes(changes: Sequence[Change], omitted_count: int = 0) -> str:
+    """Format ``[+x int 5, ~rows list 3 items, −old]``. omitted_count: further changes, which are only
+    counted."""
     if not changes:
         return ""
     descriptions: list[str] = []
@@ -208,7 +208,7 @@ def format_changes(changes: Sequence[Change]) -> str:
         if change.variable is not None:
             words += _describe_variable(change.variable, change)
         descriptions.append(" ".join(filter(None, words)))
-    omitted_count = len(changes) - len(descriptions)
+    omitted_count += len(changes) - len(descriptions)
     if omitted_count:
         descriptions.append(f"and {omitted_count:,} more")
     return f"[{', '.join(descriptions)}]"

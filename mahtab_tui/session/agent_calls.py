@@ -30,6 +30,8 @@ MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer about an unresponsive cell."""
+MAX_CHANGES = 20
+"""Changes of variables by a cell, or by an undo, of which an agent is told; more are counted."""
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 """The result of code that did not run."""
 
@@ -50,6 +52,8 @@ class Evaluation:
     """Why the code did not run."""
     restores: bool = False
     """Whether saved variables return if the kernel has ended."""
+    omitted_changes: int = 0
+    """Changes of variables that the result leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,9 @@ class AgentCalls:
         first_cell = undo.last_step() if cell is None else cell
         cells = name_cells(undo.cells_from(first_cell))
         changes = session.kernel.preview_undo(first_cell).changes
-        names = ", ".join(change.name for change in changes)
+        names = ", ".join(change.name for change in changes[:MAX_CHANGES])
+        if len(changes) > MAX_CHANGES:
+            names += f" and {len(changes) - MAX_CHANGES:,} more"
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
         return describe_restoration(undo.undo(first_cell), f"before cell {first_cell} ran")
@@ -347,8 +353,14 @@ class _AgentCell:
             agent.cell_count += 1
             agent.busy_seconds += result.duration
             can_restore = session.namespace_store.can_restore and result.detail != RESET
-            redacted = session.private.redact_result(result)
-            self._settle(Evaluation(redacted, self._bounded.timed_out, restores=can_restore))
+            changes = result.changes[:MAX_CHANGES]
+            evaluation = Evaluation(
+                session.private.redact_result(replace(result, changes=changes)),
+                self._bounded.timed_out,
+                restores=can_restore,
+                omitted_changes=len(result.changes) - len(changes),
+            )
+            self._settle(evaluation)
         except Exception as error:
             # The agent needs an answer, whatever went wrong.
             sentence = f"The cell could not be run: {type(error).__name__}: {error}"

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
+from pydantic_core import to_jsonable_python
 
 from mahtab_tui.bus.records import Decision, Queue, Record, get_record
+from mahtab_tui.session import agent_calls
+from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation
 from tests import tags
 from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited
@@ -25,6 +29,26 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share) -> None:
     for record in (ran, it.store.wait(tags.NAMESPACE, cell=2)):
         assert (record.attrs["party"], record.attrs["guest"]) == ("mcp", 0)
     assert it.run("theirs").text == "6\n"
+
+
+async def test_of_many_changed_names_an_agent_gets_the_first(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = share()
+    sent_counts: list[int] = []
+
+    def note_and_convert(answer: Any) -> Any:
+        if isinstance(answer, Evaluation):
+            sent_counts.append(len(answer.result.changes))
+        return to_jsonable_python(answer)
+
+    monkeypatch.setattr(agent_calls, "to_jsonable_python", note_and_convert)
+    async with agent("--attach") as a:
+        output = await a.eval("globals().update({f'v{n}': n for n in range(1_000)})")
+        assert output.startswith("[+v0 int 0, +v1 int 1, ")
+        assert output.endswith(", +v19 int 19, and 980 more]")
+    assert sent_counts == [MAX_CHANGES]
+    assert len(it.store.wait(tags.NAMESPACE, cell=1).changes) == 1_000
 
 
 def others(listed: str) -> list[str]:
@@ -224,6 +248,20 @@ async def test_environment_tools_always_ask(share: Share) -> None:
             assert answer.is_error
             assert text_of(answer) == "declined: no"
         assert await a.eval("kept") == "1"
+
+
+async def test_undo_of_many_names_asks_with_the_first(share: Share) -> None:
+    it = share("auto")
+    async with agent("--attach") as a, anyio.create_task_group() as group:
+        await a.eval("globals().update({f'v{n}': n for n in range(1_000)})")
+
+        async def refuse() -> None:
+            waiting = await decide(it, Decision("skip"), request="guest-2")
+            assert waiting.text.startswith("# undo cell 1: v0, v1, ")
+            assert waiting.text.endswith(", v19 and 980 more")
+
+        group.start_soon(refuse)
+        assert "declined" in await a.text("undo")
 
 
 async def test_undo_and_reset_allowed_by_the_user_work(share: Share) -> None:

@@ -50,3 +50,8 @@ def test_an_agent_is_told_only_the_fields_that_changed() -> None:
     assert format_changes(changes) == (
         "[~a Account(balance=100 → 50), ~df DataFrame 9 × 3 + column `z`]"
     )
+
+
+def test_an_agent_is_told_how_many_changes_are_left_out() -> None:
+    changes = [Change("x", "deleted", None)]
+    assert format_changes(changes, 49_980) == "[−x, and 49,980 more]"
