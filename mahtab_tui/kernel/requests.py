@@ -8,10 +8,11 @@ import itertools
 import socket
 import threading
 import time
+import typing
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,6 +29,8 @@ MAX_QUEUED_BYTES = 64 * 2**20
 """Maximum bytes in the queue of messages for a kernel. A single message may be larger."""
 MAX_OPEN_REQUESTS = 100
 """Requests that wait for a reply; a further one waits until there are fewer."""
+LIST_PART_ITEMS = 2_000
+"""Items of a long list in a message that are checked at once."""
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
 )
@@ -171,13 +174,51 @@ class HostCall:
 def checked(kind: type[T], reply: object) -> T:
     """Convert JSON values to an object of `kind`. Raises `KernelError`."""
     try:
-        return cast("T", _adapter(cast("Hashable", kind)).validate_python(reply))
+        prepared_reply = _check_long_lists(kind, reply)
+        return cast("T", _adapter(cast("Hashable", kind)).validate_python(prepared_reply))
     except ValidationError as error:
         # The input is left out, because it may be large or a secret.
         problems = error.errors(include_url=False, include_context=False, include_input=False)
         field = ".".join(map(str, problems[0]["loc"]))
         name = getattr(kind, "__name__", kind)
         raise KernelError(f"{name} {field}: {problems[0]['msg']}") from None
+
+
+def _check_long_lists(kind: Any, reply: object) -> object:
+    """Check the items of long lists in parts, because Python's other threads, such as the one that
+    reads keys, wait while pydantic checks a value.
+
+    Args:
+        kind: The type of the reply.
+        reply: JSON values.
+
+    Returns:
+        The reply with objects in place of these items, which are not checked again. A list with an
+        invalid item stays as it is, so that the error of the whole reply says where the item is.
+    """
+    if isinstance(reply, list) and len(reply) > LIST_PART_ITEMS:
+        item_kind, *others = typing.get_args(kind) or (Any,)
+        if others not in ([], [...]):
+            return reply
+        part_adapter = _adapter(cast("Any", list)[item_kind])
+        items: list[Any] = []
+        try:
+            for start in range(0, len(reply), LIST_PART_ITEMS):
+                items += part_adapter.validate_python(reply[start : start + LIST_PART_ITEMS])
+        except ValidationError:
+            return reply
+        return items
+    if isinstance(reply, dict) and is_dataclass(kind):
+        field_kinds = _field_kinds(cast("Hashable", kind))
+        return {
+            name: _check_long_lists(field_kinds.get(name), value) for name, value in reply.items()
+        }
+    return reply
+
+
+@functools.cache
+def _field_kinds(kind: Hashable) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 @functools.cache

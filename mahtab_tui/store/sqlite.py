@@ -7,7 +7,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ ALL_RECORDS = -1
 """As a limit: no limit."""
 FIRST_TEXT_CHARS = 80
 """Characters of a question that identify a session without a title."""
+LIST_PART_ITEMS = 2_000
+"""Items of a long list that are written as JSON at once."""
 YEAR_10000_S = 253_402_300_800.0
 """Dates from then on cannot be displayed. Seconds since the epoch."""
 
@@ -303,8 +305,24 @@ class SqliteStore:
 
 def _encode_columns(record: Record) -> tuple[float, str, str, str | bytes]:
     """Return time, tag, attributes and text of a record as they are stored."""
-    attrs = json.dumps(encode(record), default=str)
+    attrs = _as_json(encode(record))
     return record.time or time.time(), record.tag, attrs, encode_text(record.text)
+
+
+def _as_json(attributes: Mapping[str, Any]) -> str:
+    """Return the fields of a record as JSON. Long lists are written in parts, because Python's other
+    threads, such as the one that reads keys, wait while a value is written."""
+    members: list[str] = []
+    for name, value in attributes.items():
+        text = ""
+        if isinstance(value, list) and len(value) > LIST_PART_ITEMS:
+            starts = range(0, len(value), LIST_PART_ITEMS)
+            parts = (json.dumps(value[i : i + LIST_PART_ITEMS], default=str) for i in starts)
+            text = f"[{', '.join(part[1:-1] for part in parts)}]"
+        else:
+            text = json.dumps(value, default=str)
+        members.append(f"{json.dumps(name)}: {text}")
+    return f"{{{', '.join(members)}}}"
 
 
 def _unfinished_streams(
