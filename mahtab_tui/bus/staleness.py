@@ -271,29 +271,44 @@ class Staleness:
     def _change(self, cell: int, changes: Iterable[Change]) -> set[int]:
         """Note what a cell has changed."""
         changed_cells: set[int] = set()
-        use = self._uses.get(cell)
         for change in changes:
-            name = change.name
             if change.change in _UNCERTAIN:
                 continue
-            before = self._state(name)
-            is_input = use is not None and name in use.made_by
-            if change.change in _GONE:
-                self._makers.pop(name, None)
+            if change.name in self._users:
+                changed_cells |= self._change_used(cell, change)
             else:
-                is_built_on = is_input and before.maker is not None
-                if is_built_on:
-                    self._first_makers[name, cell] = before.first_maker
-                self._makers[name] = cell
-                if change.change == "changed" and before.maker is not None:
-                    self._keep_definition(name, before.maker, cell)
-            if use is not None and is_input and name not in use.changed_inputs:
-                use.changed_inputs.add(name)
-                self._users[name].add_changer(cell, use.made_by[name])
-            changed_cells |= self._review(name, before, cell)
-            if is_input:
-                self._users[name].latest_changer = cell
+                # A cell may change very many variables, of which most are never used.
+                self._set_maker(change, cell)
         return changed_cells
+
+    def _change_used(self, cell: int, change: Change) -> set[int]:
+        """Note that a cell has changed a variable that cells have used. Return the cells whose
+        staleness has changed."""
+        name = change.name
+        before = self._state(name)
+        use = self._uses.get(cell)
+        is_input = use is not None and name in use.made_by
+        is_gone = change.change in _GONE
+        if is_input and before.maker is not None and not is_gone:
+            self._first_makers[name, cell] = before.first_maker
+        self._set_maker(change, cell)
+        if use is not None and is_input and name not in use.changed_inputs:
+            use.changed_inputs.add(name)
+            self._users[name].add_changer(cell, use.made_by[name])
+        changed_cells = self._review(name, before, cell)
+        if is_input:
+            self._users[name].latest_changer = cell
+        return changed_cells
+
+    def _set_maker(self, change: Change, cell: int) -> None:
+        """Note which cell a variable is from after its change."""
+        name = change.name
+        if change.change in _GONE:
+            self._makers.pop(name, None)
+            return
+        if change.change == "changed" and name in self._makers:
+            self._keep_definition(name, self._makers[name], cell)
+        self._makers[name] = cell
 
     def _keep_definition(self, name: str, maker_before: int, cell: int) -> None:
         """Note that a function or class has the same code after a cell has changed it in place."""
@@ -320,12 +335,14 @@ class Staleness:
         """
         changed_cells: set[int] = set()
         for name, maker in makers.items():
-            state_before = self._state(name)
+            is_used = name in self._users
+            state_before = self._state(name) if is_used else None
             if maker is None:
                 self._makers.pop(name, None)
             else:
                 self._makers[name] = maker
-            changed_cells |= self._review(name, state_before, None)
+            if state_before is not None:
+                changed_cells |= self._review(name, state_before, None)
         return changed_cells
 
     def _state(self, name: str) -> _State:

@@ -13,6 +13,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.screen import InspectorScreen
+from mahtab_tui.tui.namespace import variables
 from mahtab_tui.tui.namespace.pane import NamespacePane
 from tests import tags
 from tests.records import made
@@ -56,6 +57,19 @@ async def focused(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     pane_of(pilot).focus()
     await until(pilot, lambda: pane_of(pilot).has_focus)
+
+
+async def test_very_many_changes_are_all_shown_in_the_end(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variables, "MAX_FOLDED_CHANGES", 2)
+    async with make_app().run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        many = [change(f"v{number}", "int", "1") for number in range(7)]
+        await log(pilot, changes(1, *many), changes(2, change("v3", "int", "2")), when=1.0)
+        await until(pilot, lambda: len(lines(pilot)) == 2 + len(many))
+        await until(pilot, lambda: names(pilot)[0] == "v3")
+        assert names(pilot) == ["v3", "v6", "v5", "v4", "v2", "v1", "v0"]
 
 
 async def opened_name(pilot: Pilot[int]) -> str:

@@ -21,6 +21,7 @@ from mahtab_tui.tui.messages import (
 )
 from mahtab_tui.tui.namespace.variables import SORTS, VariableRow, VariableRows
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, plain_strip
+from mahtab_tui.tui.terminal_app import FRAME_S
 from mahtab_tui.tui.theme import BOLD
 from mahtab_tui.tui.workers import Fetcher
 
@@ -50,6 +51,8 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self.variables, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
+        self._folds_soon = False
+        """Whether changes wait, which are folded a frame later."""
         self._fetcher = Fetcher(self)
         self._preview: tuple[str, list[str]] = "", []
         """The previewed variable, and lines of its value."""
@@ -57,6 +60,13 @@ class NamespacePane(RowsView, can_focus=True):
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
             self._show_rows()
+        if self.variables.is_behind and not self._folds_soon:
+            self._folds_soon = True
+            self.set_timer(FRAME_S, self._fold_more)
+
+    def _fold_more(self) -> None:
+        self._folds_soon = False
+        self.fold([])
 
     def _refresh_rows(self) -> None:
         self.variables.arrange()

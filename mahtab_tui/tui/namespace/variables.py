@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,17 +16,20 @@ from mahtab_tui.tui.rows.row import Row, Span, add_separators, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.records import Namespace, Record
-    from mahtab_tui.bus.values import Change
+    from mahtab_tui.bus.records import Namespace, Private, Record
+    from mahtab_tui.bus.values import Change, Variable
 
 Sort = Literal["recency", "name", "type"]
-SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
-    "recency": lambda row: -row.change_number,
+SORTS: Mapping[Sort, Callable[[VariableRow], Any] | None] = {
+    "recency": None,
     "name": lambda row: (row.name.lower(), row.name),
     "type": lambda row: (row.type.lower(), row.name.lower()),
 }
+"""The keys by which rows are sorted; None if the newest comes first, as they are kept."""
 PRIVATE_MARK = "⊘"
 BYTES_PER_MB = 1_000_000
+MAX_FOLDED_CHANGES = 10_000
+"""Changes that are folded at once, so that keys are not held up."""
 MEASURED_ROWS = 200
 """Rows whose texts decide how wide the columns are."""
 _MAX_NAME_CELLS = 20
@@ -40,28 +45,48 @@ _MAX_FIELDS_CELLS = 16
 
 
 class VariableRow(NamedTuple):
-    """A variable, as the newest record describes it."""
+    """A variable, as the newest record describes it. Its texts are made only when they are drawn,
+    because a cell may change very many variables."""
 
-    name: str
-    """Raw; draw `label` instead."""
-    type: str
-    summary: str
-    kind: str
-    change: str
+    last_change: Change
     record: Namespace
-    change_number: int
-    """Counts the changes of all variables: the newest has the largest number."""
-    uncertain: bool
-    size: str = ""
-    """Of an array, a table or a text of at least a tenth of a megabyte: ``18.4 MB``."""
+    uncertain: bool = False
+
+    @property
+    def name(self) -> str:
+        """Raw; draw `label` instead."""
+        return self.last_change.name
+
+    @property
+    def change(self) -> str:
+        """The kind of the last change."""
+        return self.last_change.change
+
+    @property
+    def variable(self) -> Variable:
+        return self.last_change.described
 
     @property
     def label(self) -> str:
         return one_line(self.name)
 
     @property
+    def type(self) -> str:
+        return plain(self.variable.type)
+
+    @property
+    def summary(self) -> str:
+        return add_separators(plain(self.variable.summary))
+
+    @property
+    def size(self) -> str:
+        """Of an array, a table or a text of at least a tenth of a megabyte: ``18.4 MB``."""
+        size_bytes = self.variable.size
+        return f"{size_bytes / BYTES_PER_MB:,.1f} MB" if size_bytes else ""
+
+    @property
     def has_fields(self) -> bool:
-        return self.kind == "data" and self.summary.startswith("(")
+        return self.variable.kind == "data" and self.summary.startswith("(")
 
     @property
     def value(self) -> str:
@@ -81,26 +106,18 @@ class VariableRow(NamedTuple):
 
     @property
     def is_special(self) -> bool:
-        return self.kind != "data" or self.name.startswith("_")
+        change = self.last_change
+        return change.described.kind != "data" or change.name.startswith("_")
 
     def matches(self, typed: str) -> bool:
         return typed.lower() in self.name.lower()
 
 
-def to_row(record: Namespace, change: Change, change_number: int) -> VariableRow:
-    """Return the row of a changed variable. change_number: counts the changes."""
-    variable = change.described
-    return VariableRow(
-        name=change.name,
-        type=plain(variable.type),
-        summary=add_separators(plain(variable.summary)),
-        kind=variable.kind,
-        change=change.change,
-        record=record,
-        change_number=change_number,
-        uncertain=change.change == "perhaps",
-        size=f"{variable.size / BYTES_PER_MB:,.1f} MB" if variable.size else "",
-    )
+def _with_uncertain_change(row: VariableRow, change: Change) -> VariableRow:
+    """Return the row of a variable that has perhaps changed. Who made it stays."""
+    described = change.described
+    variable = replace(row.variable, type=described.type, summary=described.summary)
+    return row._replace(last_change=replace(row.last_change, variable=variable), uncertain=True)
 
 
 class Columns(NamedTuple):
@@ -158,12 +175,18 @@ class VariableRows:
 
     def __init__(self, *, opens: bool = True) -> None:
         self._rows: dict[str, VariableRow] = {}
-        self._change_count = 0
+        """By name; the variable that was changed last is the last one."""
+        self._waiting: deque[Namespace | Private] = deque()
+        """Records that are not folded yet, because there were very many changes."""
+        self._folded_changes = 0
+        """Changes of the first of them that are folded already."""
         self._opens = opens
         self._layout: tuple[int, Palette] | None = None
         self._columns = Columns(0, 0, 0, 0, 0)
         self._sentence: list[str] = []
         self.visible: list[VariableRow] = []
+        self.hidden_count = 0
+        """Variables that are left out because they are special."""
         self.sort: Sort = "recency"
         self.filter = ""
         self.specials = False
@@ -171,60 +194,83 @@ class VariableRows:
         self.watched: set[str] = set()
 
     def fold(self, records: Sequence[Record]) -> bool:
+        """Take records, and the next part of what waits. Return whether something is drawn
+        differently now."""
         from mahtab_tui.bus.records import Namespace, Private
 
-        changed = False
-        for record in records:
+        self._waiting += (record for record in records if isinstance(record, Namespace | Private))
+        changed = bool(self._waiting)
+        free_changes = MAX_FOLDED_CHANGES
+        while self._waiting and free_changes > 0:
+            record = self._waiting[0]
             if isinstance(record, Private):
-                changed = True
-                if record.private:
-                    self.private.add(record.name)
-                else:
-                    self.private.discard(record.name)
-            elif isinstance(record, Namespace):
-                changed = True
-                self._fold_changes(record)
+                self._fold_privacy(record)
+            else:
+                free_changes -= self._fold_part(record, free_changes)
+                if self._folded_changes < len(record.changes):
+                    break
+            self._waiting.popleft()
+            self._folded_changes = 0
         if changed:
             self.arrange()
         return changed
 
-    def _fold_changes(self, record: Namespace) -> None:
-        if record.fresh:
+    @property
+    def is_behind(self) -> bool:
+        """Whether changes wait, which the next calls of `fold` take."""
+        return bool(self._waiting)
+
+    def _fold_privacy(self, record: Private) -> None:
+        if record.private:
+            self.private.add(record.name)
+        else:
+            self.private.discard(record.name)
+
+    def _fold_part(self, record: Namespace, max_changes: int) -> int:
+        """Fold the next changes of a record, which is the first that waits. Return how many these
+        are."""
+        start = self._folded_changes
+        if record.fresh and start == 0:
             self._rows.clear()
-        for change in record.changes:
+        changes = record.changes[start : start + max_changes]
+        self._folded_changes += len(changes)
+        rows = self._rows
+        for change in changes:
             name = change.name
-            row = to_row(record, change, self._change_count + 1)
-            if row.change == "deleted":
-                self._rows.pop(name, None)
-            elif row.uncertain and name in self._rows:
-                # Who made the variable stays.
-                self._rows[name] = self._rows[name]._replace(
-                    type=row.type, summary=row.summary, uncertain=True
-                )
+            kind = change.change
+            if kind == "deleted":
+                rows.pop(name, None)
+            elif kind == "perhaps" and name in rows:
+                rows[name] = _with_uncertain_change(rows[name], change)
             else:
-                self._change_count += 1
-                self._rows[name] = row
+                rows.pop(name, None)
+                rows[name] = VariableRow(change, record, kind == "perhaps")
+        return len(changes)
 
     def arrange(self) -> None:
-        self.visible = [row for row in self._rows.values() if self._is_visible(row)]
-        self.visible.sort(key=SORTS[self.sort])
-        # Watched variables come first. `df` typed in full means df, not pldf.
-        typed_name = self.filter.lower()
-        self.visible.sort(
-            key=lambda row: (row.name not in self.watched, row.name.lower() != typed_name)
-        )
+        rows = list(reversed(self._rows.values()))
+        if self.filter:
+            rows = [row for row in rows if row.matches(self.filter) or row.name in self.watched]
+        self.visible = rows
+        if not self.specials:
+            self.visible = [row for row in rows if not row.is_special or row.name in self.watched]
+        self.hidden_count = len(rows) - len(self.visible)
+
+        sort_key = SORTS[self.sort]
+        if sort_key is not None:
+            self.visible.sort(key=sort_key)
+        if self.watched or self.filter:
+            # Watched variables come first. `df` typed in full means df, not pldf.
+            typed_name = self.filter.lower()
+            self.visible.sort(
+                key=lambda row: (row.name not in self.watched, row.name.lower() != typed_name)
+            )
+
         if self._layout is not None:
             width, _ = self._layout
             marks = len(PRIVATE_MARK) + 1 if self.private else 0
             self._columns = Columns.fit(self.visible, width, marks)
             self._sentence = wrap(self._empty_sentence(), max(10, width - 2))
-
-    def _is_visible(self, row: VariableRow) -> bool:
-        if row.name in self.watched:
-            return True
-        if row.is_special and not self.specials:
-            return False
-        return row.matches(self.filter)
 
     def __contains__(self, name: str) -> bool:
         row = self._rows.get(name)
@@ -233,15 +279,9 @@ class VariableRows:
     @property
     def created_count(self) -> int:
         return sum(
-            bool(row.record.cell) and row.kind != "module" and not row.name.startswith("_")
+            bool(row.record.cell) and row.variable.kind != "module" and not row.name.startswith("_")
             for row in self._rows.values()
         )
-
-    @property
-    def hidden_count(self) -> int:
-        if self.specials:
-            return 0
-        return sum(row.is_special and row.matches(self.filter) for row in self._rows.values())
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._layout = (width, palette)

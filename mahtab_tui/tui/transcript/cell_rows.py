@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from rich.cells import cell_len
 
@@ -131,8 +132,11 @@ class CellRows:
                 line.append((text.replace(" ", "\xa0") if fits else text, style))
             line.append(("   ", palette.text))
 
-        certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
-        for change in certain_first[:MAX_CHANGES]:
+        # Not sorted, because there may be very many.
+        changes = self._cell.changes
+        certain = (change for change in changes if change.change != "perhaps")
+        uncertain = (change for change in changes if change.change == "perhaps")
+        for change in islice(chain(certain, uncertain), MAX_CHANGES):
             sign = CHANGE_SIGNS.get(change.change, "~")
             name = " ".join(plain(change.name).split())
             description = ""
