@@ -225,6 +225,29 @@ def test_changes_are_reported_even_after_a_failure(cells: Cells) -> None:
         assert {variable.name: variable.change for variable in cells.run(code).changes} == changes
 
 
+@pytest.mark.parametrize(
+    ("code", "changed_names"),
+    [
+        ("x = missing", ""),
+        ("x: int = missing", ""),
+        ("x = (\n    missing\n)", ""),
+        ("1 / 0\nx = y = 3", ""),
+        ("x = await missing()", ""),
+        ("@missing\ndef x(): pass", ""),
+        ("y = 3\nx = missing", "y"),
+        ("for x in [3, 0]:\n    1 / x", "x"),
+        ("x, y = 3, missing", "x y"),
+    ],
+)
+def test_cell_that_fails_has_not_changed_what_it_did_not_reach(
+    cells: Cells, code: str, changed_names: str
+) -> None:
+    cells.run("x, y = [1], [2]")
+    result = cells.run(code)
+    assert result.status is Status.ERROR
+    assert {change.name for change in result.changes} == set(changed_names.split())
+
+
 def test_columns_that_came_or_went_are_named(cells: Cells) -> None:
     pytest.importorskip("pandas")
     cells.run("import pandas as pd\ndf = pd.DataFrame({'a': [1], 'b': [2]})")

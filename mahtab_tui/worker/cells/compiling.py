@@ -6,7 +6,7 @@ import __future__
 import ast
 import linecache
 from collections.abc import Iterator, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, Callable
 
 from ..values.objects import ATOMS, address_of
@@ -111,6 +111,37 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if type(constant) is CodeType:
             yield from _names(constant)
+
+
+def executed_part(
+    tree: ast.Module, codes: Sequence[CodeType], traceback: TracebackType | None
+) -> ast.Module:
+    """Return the statements of a cell up to its error, without an assignment to a name whose value
+    failed; all of them if the error was not in its code.
+
+    Args:
+        tree: The cell's statements.
+        codes: What they were compiled to.
+        traceback: That of the error.
+    """
+    # Exceptions of the user's may pretend to have any traceback.
+    while isinstance(traceback, TracebackType):
+        if any(traceback.tb_frame.f_code is code for code in codes):
+            break
+        traceback = traceback.tb_next
+    else:
+        return tree
+    statements = [node for node in tree.body if node.lineno <= traceback.tb_lineno]
+    if statements and _binds_only_its_value(statements[-1]):
+        statements.pop()
+    return ast.Module(statements, [])
+
+
+def _binds_only_its_value(statement: ast.stmt) -> bool:
+    """Return whether a statement binds a name, and nothing before its value is known."""
+    if isinstance(statement, ast.Assign):
+        return all(isinstance(target, ast.Name) for target in statement.targets)
+    return isinstance(statement, (ast.AnnAssign, ast.AugAssign))
 
 
 def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:

@@ -16,7 +16,14 @@ from ..tools.text_tools import forget_short_texts, text_form
 from .attribution import CellAttribution
 from .awaiting import EventLoop
 from .capture import shorten
-from .compiling import CO_COROUTINE, FUTURES, NotCompiledError, cache_source, compile_parts
+from .compiling import (
+    CO_COROUTINE,
+    FUTURES,
+    NotCompiledError,
+    cache_source,
+    compile_parts,
+    executed_part,
+)
 from .environment import CellExit
 from .tracebacks import Traceback, TracebackRow, cell_filename, describe_safely, syntax_error
 from .tracker import NamespaceTracker, merge_changes
@@ -46,6 +53,10 @@ class Compiled(NamedTuple):
     tree: ast.Module
     body: CodeType
     last: CodeType | None
+
+    @property
+    def codes(self) -> Sequence[CodeType]:
+        return [self.body] if self.last is None else [self.body, self.last]
 
 
 class Outcome(NamedTuple):
@@ -85,7 +96,16 @@ class Environment(Protocol):
 class _RunningCell:
     def __init__(self) -> None:
         self.compiled: Compiled | None = None
+        self.executed_tree: ast.Module | None = None
+        """The part of its code that has run, if it failed."""
         self.changes: list[dict[str, Any]] = []
+
+    @property
+    def tree(self) -> ast.Module | None:
+        """The statements that may have bound names; None if it was not compiled."""
+        if self.executed_tree is not None:
+            return self.executed_tree
+        return None if self.compiled is None else self.compiled.tree
 
 
 class Executor:
@@ -321,6 +341,11 @@ class Executor:
         sys.last_type = type(error)
         sys.last_value = error
         sys.last_traceback = error.__traceback__
+        cell = self._cells[-1]
+        if cell.compiled is not None:
+            cell.executed_tree = executed_part(
+                cell.compiled.tree, cell.compiled.codes, error.__traceback__
+            )
         described = describe_safely(error)
         if isinstance(error, KeyboardInterrupt):
             return "interrupted", described
@@ -335,15 +360,12 @@ class Executor:
 
     def _note_changes(self) -> None:
         cell = self._cells[-1]
-        cell.changes += self.tracker.changes(None if cell.compiled is None else cell.compiled.tree)
+        cell.changes += self.tracker.changes(cell.tree)
 
     def _track_reachable(self, undo: UndoHistory | StateRecorder | None = None) -> None:
         if self._cells and (code := self._cells[-1].compiled) is not None:
-            code_objects = [code.body]
-            if code.last is not None:
-                code_objects.append(code.last)
             with self._interrupts.shielded():
-                self.tracker.before_cell(code.tree, code_objects, undo)
+                self.tracker.before_cell(code.tree, code.codes, undo)
 
     def _end(self) -> list[dict[str, Any]]:
         self._note_changes()
