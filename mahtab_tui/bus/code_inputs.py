@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read, because code can be made to take quadratic time."""
+
+
+class Definition(NamedTuple):
+    """Code that runs when a variable is used: a function, a class or an instance of one."""
+
+    names: frozenset[str]
+    """Names that it reads."""
+    is_class: bool = False
+
+
+class Origin(NamedTuple):
+    """The variable from before a cell that a variable got its code from."""
+
+    name: str
+    is_called: bool
+    """Whether its call made the value, as in ``k = K()``, which tells only if it is a class."""
 
 
 @dataclass(frozen=True)
@@ -18,19 +35,20 @@ class CodeInputs:
 
     names: frozenset[str]
     """Names that the cell reads before it binds them."""
-    by_definition: Mapping[str, frozenset[str]]
-    """By the name of a function or class that the cell defines: the names that its code reads when
-    it is called."""
+    definitions: Mapping[str, Definition]
+    """Functions and classes that the cell defines, and instances of these, by their names."""
+    origins: Mapping[str, Origin]
+    """By a name that the cell binds: where it got its code from, if that is not in the cell."""
 
 
-_UNKNOWN = CodeInputs(frozenset(), {})
+_UNKNOWN = CodeInputs(frozenset(), {}, {})
 
 
 def find_inputs(code: str) -> CodeInputs:
     """Return the names that code reads from the namespace; none if it cannot be read.
 
     What only shows when the code runs is not found, such as names in texts for `eval`, or those
-    that a function reads if it is called through an alias.
+    that a function in a list reads.
     """
     if len(code) > _MAX_CODE_CHARS:
         return _UNKNOWN
@@ -42,7 +60,7 @@ def find_inputs(code: str) -> CodeInputs:
         reader.visit(tree)
     except RecursionError:
         return _UNKNOWN
-    return CodeInputs(frozenset(reader.names), reader.by_definition)
+    return CodeInputs(frozenset(reader.names), reader.definitions, reader.origins)
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -66,7 +84,8 @@ class _CellReader(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self.by_definition: dict[str, frozenset[str]] = {}
+        self.definitions: dict[str, Definition] = {}
+        self.origins: dict[str, Origin] = {}
         self._bound: set[str] = set()
         """Names that the statements so far have bound, whatever branch was taken."""
         self._bound_in_order: list[str] = []
@@ -83,9 +102,9 @@ class _CellReader(ast.NodeVisitor):
             name = pending_names.pop()
             if name not in self._bound:
                 self.names.add(name)
-            if name in self.by_definition and name not in self._followed_definitions:
+            if name in self.definitions and name not in self._followed_definitions:
                 self._followed_definitions.add(name)
-                pending_names += self.by_definition[name]
+                pending_names += self.definitions[name].names
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
@@ -121,18 +140,19 @@ class _CellReader(ast.NodeVisitor):
 
     def _bind(self, name: str) -> None:
         self._mark_bound(name)
-        self.by_definition.pop(name, None)
+        self.definitions.pop(name, None)
+        self.origins.pop(name, None)
 
     def _mark_bound(self, name: str) -> None:
         if name not in self._bound:
             self._bound.add(name)
             self._bound_in_order.append(name)
 
-    def _define(self, name: str, read_names: frozenset[str]) -> None:
-        """Note a function or class, and the names that it reads when it is called."""
+    def _define(self, name: str, definition: Definition) -> None:
+        """Note a function, class or instance."""
         self._bind(name)
-        self.by_definition[name] = read_names
-        self._read_by_methods |= read_names
+        self.definitions[name] = definition
+        self._read_by_methods |= definition.names
         self._followed_definitions.clear()
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -144,17 +164,53 @@ class _CellReader(ast.NodeVisitor):
     # Statements that read before they bind
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
-        self._visit_all(node.targets)
-        if isinstance(node.value, ast.Lambda):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    self._define(target.id, free_names(node.value))
+        self._assign(node.targets, node.value)
+
+    def _assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        self.visit(value)
+        # The names may be bound anew by the targets, as in `f = f`.
+        definition = self._definition_of(value)
+        origin = self._origin_of(value)
+        self._visit_all(targets)
+        for target in targets:
+            if not isinstance(target, ast.Name):
+                continue
+            if definition is not None:
+                self._define(target.id, definition)
+            elif origin is not None:
+                self.origins[target.id] = origin
+
+    def _definition_of(self, value: ast.expr) -> Definition | None:
+        """Return the code of a value that the cell has defined: that of a function or class, under
+        whatever name, or of an instance."""
+        match value:
+            case ast.Lambda():
+                return Definition(free_names(value))
+            case ast.Name(id=name):
+                return self.definitions.get(name)
+            case ast.Call(func=ast.Name(id=name)):
+                called = self.definitions.get(name)
+                if called is not None and called.is_class:
+                    return instance_of(name, called)
+        return None
+
+    def _origin_of(self, value: ast.expr) -> Origin | None:
+        """Return the variable from before the cell that a value got its code from, if it has any."""
+        match value:
+            case ast.Name(id=name):
+                is_called = False
+            case ast.Call(func=ast.Name(id=name)):
+                is_called = True
+            case _:
+                return None
+        if name not in self._bound:
+            return Origin(name, is_called)
+        earlier_origin = self.origins.get(name)
+        return None if is_called else earlier_origin
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self.visit(node.value)
-            self.visit(node.target)
+            self._assign([node.target], node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
@@ -219,21 +275,25 @@ class _CellReader(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._visit_all(_outer_nodes(node))
-        self._define(node.name, free_names(node))
+        self._define(node.name, Definition(free_names(node)))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._visit_all(_outer_nodes(node))
         # The body runs now, but the names that it binds are those of the class.
-        definitions_outside = dict(self.by_definition)
+        definitions_outside = dict(self.definitions)
+        origins_outside = dict(self.origins)
         read_outside = self._read_by_methods
         self._read_by_methods = set()
         self._visit_optional(node.body)
-        read_by_methods = frozenset(self._read_by_methods)
-        self.by_definition = definitions_outside
+        # Inherited methods are found through the bases.
+        base_names = {base.id for base in node.bases if isinstance(base, ast.Name)}
+        read_by_methods = frozenset(self._read_by_methods | base_names)
+        self.definitions = definitions_outside
+        self.origins = origins_outside
         self._read_by_methods = read_outside
-        self._define(node.name, read_by_methods)
+        self._define(node.name, Definition(read_by_methods, is_class=True))
 
     def _visit_expression_scope(self, node: ast.Lambda | _Comprehension) -> None:
         self._visit_all(_outer_nodes(node))
@@ -244,6 +304,11 @@ class _CellReader(ast.NodeVisitor):
     visit_SetComp = _visit_expression_scope
     visit_DictComp = _visit_expression_scope
     visit_GeneratorExp = _visit_expression_scope
+
+
+def instance_of(name: str, definition: Definition) -> Definition:
+    """Return the code of an instance. It also reads its class, which has attributes for it."""
+    return Definition(definition.names | {name})
 
 
 def free_names(scope: _Scope) -> frozenset[str]:

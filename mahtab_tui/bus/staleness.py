@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mahtab_tui.bus.code_inputs import CodeInputs, find_inputs
+from mahtab_tui.bus.code_inputs import CodeInputs, Definition, Origin, find_inputs, instance_of
 from mahtab_tui.bus.records import Namespace
 from mahtab_tui.bus.values import Change
 
@@ -142,8 +142,8 @@ class Staleness:
         self._first_makers: dict[tuple[str, int], int] = {}
         """By variable and a cell that has changed it: the cell that had made it anew, from which
         that and all changes between have come. Left out if that is the same cell."""
-        self._definitions: dict[tuple[str, int], frozenset[str]] = {}
-        """By function and the cell that has defined it: the names that its code reads."""
+        self._definitions: dict[tuple[str, int], Definition] = {}
+        """By the name of a function, class or instance, and the cell that has made it."""
         self._uses: dict[int, _CellUse] = {}
         self._users: defaultdict[str, _Users] = defaultdict(_Users)
         """By variable."""
@@ -197,8 +197,12 @@ class Staleness:
         self._uses[cell] = use
         for name, maker in made_by.items():
             self._users[name].by_maker[maker].add(cell)
-        for name, read_names in inputs.by_definition.items():
-            self._definitions[name, cell] = read_names
+        for name, definition in inputs.definitions.items():
+            self._definitions[name, cell] = definition
+        for name, origin in inputs.origins.items():
+            definition_of_origin = self._resolve(origin)
+            if definition_of_origin is not None:
+                self._definitions[name, cell] = definition_of_origin
 
         last_run = self._latest_run.get(code)
         self._latest_run[code] = cell
@@ -256,9 +260,21 @@ class Staleness:
             name = pending_names.pop()
             if name not in names:
                 names.add(name)
-                maker = self._makers.get(name, -1)
-                pending_names |= self._definitions.get((name, maker), frozenset())
+                definition = self._definition(name)
+                if definition is not None:
+                    pending_names |= definition.names
         return names
+
+    def _definition(self, name: str) -> Definition | None:
+        """Return the code of a function, class or instance as it is now."""
+        return self._definitions.get((name, self._makers.get(name, -1)))
+
+    def _resolve(self, origin: Origin) -> Definition | None:
+        """Return the code that a variable got from another one, which is as before the cell."""
+        definition = self._definition(origin.name)
+        if definition is None or not origin.is_called:
+            return definition
+        return instance_of(origin.name, definition) if definition.is_class else None
 
     def fold(self, record: Namespace) -> set[int]:
         """Note changes of variables. Return the cells whose staleness has changed."""
@@ -311,10 +327,10 @@ class Staleness:
         self._makers[name] = cell
 
     def _keep_definition(self, name: str, maker_before: int, cell: int) -> None:
-        """Note that a function or class has the same code after a cell has changed it in place."""
-        read_names = self._definitions.get((name, maker_before))
-        if read_names is not None:
-            self._definitions.setdefault((name, cell), read_names)
+        """Note that a variable has the same code after a cell has changed it in place."""
+        definition = self._definitions.get((name, maker_before))
+        if definition is not None:
+            self._definitions.setdefault((name, cell), definition)
 
     def _restore(self, cell: int, changes: Iterable[Change]) -> set[int]:
         """Note that variables are again as a cell had made them; 0 if none had."""

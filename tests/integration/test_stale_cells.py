@@ -44,7 +44,27 @@ LINES = (
     "def h(): return g()\nprint(h())",
     "if a > {n}: b = 0\nelse: b = 1\nprint(b)",
     "print(K().size)",
+    "h = f",
+    "h = g",
+    "print(h())",
+    "k = K()",
+    "m = k",
+    "L = K",
+    "print(k.size)",
+    "print(m.get() if hasattr(m, 'get') else 0)",
+    "print(L().get() if hasattr(L, 'get') else 0)",
+    "class L(K): pass\nprint(L.size)",
 )
+
+
+FIRST_CELL = """
+a = 1; b = 2; c = e = [a, b]; d = {'key': c}
+def f(): return a
+class K:
+    size = a
+    def get(self): return c, self.size
+h = f; k = m = K(); L = K
+"""
 
 
 class Program:
@@ -90,9 +110,9 @@ def cells() -> Iterator[Cells]:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_what_is_not_stale_prints_the_same_again(cells: Cells, seed: int) -> None:
-    cells.run("for name in 'abcdefgK': globals().pop(name, None)\ndel name")
+    cells.run("for name in 'abcdefghkmKL': globals().pop(name, None)\ndel name")
     program = Program(cells, seed)
-    program.run("a = 1; b = 2; c = e = [a, b]; d = {'key': c}")
+    program.run(FIRST_CELL)
     for _ in range(CELLS):
         line = program.choice.choice(LINES)
         program.run(line.format(n=program.choice.randrange(3)))

@@ -78,7 +78,37 @@ def test_definitions_are_known_with_what_their_code_reads() -> None:
         "class A(B):\n    k = n\n    def m(self): return self.x + C\n"
         "g = lambda v: v + D\n"
     )
-    assert find_inputs(code).by_definition == {"f": {"K", "f"}, "A": {"C"}, "g": {"D"}}
+    definitions = find_inputs(code).definitions
+    names = {name: definition.names for name, definition in definitions.items()}
+    assert names == {"f": {"K", "f"}, "A": {"B", "C"}, "g": {"D"}}
+    assert [name for name, definition in definitions.items() if definition.is_class] == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("h = f", "f"),
+        ("h: object = f", "f"),
+        ("i = h = f", "f"),
+        ("g = f\nh = g", "f"),
+        ("def f(): return x\nh = f", "x"),
+        ("def f(): return x\nh = f\ndef f(): return y", "x"),
+        ("class A:\n  def m(self): return x\nh = A()", "x A"),
+        ("class A:\n  def m(self): return x\nh = A", "x"),
+        ("def f(): return x\nh = f()", ""),
+        ("h = f\nh = 1", ""),
+        ("f = 1\nh = f", ""),
+        ("class A: h = f", ""),
+    ],
+)
+def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str) -> None:
+    inputs = find_inputs(code)
+    known_names = set[str]()
+    if definition := inputs.definitions.get("h"):
+        known_names |= definition.names
+    if origin := inputs.origins.get("h"):
+        known_names.add(origin.name)
+    assert known_names == set(names.split())
 
 
 class Story:
@@ -255,6 +285,34 @@ def test_names_that_begin_with_an_underscore_count(story: Story) -> None:
     assert (
         story.stale[4] == "uses `x` from In 1, changed by In 5; `_load` from In 3, changed by In 6"
     )
+
+
+def test_function_under_another_name_is_followed(story: Story) -> None:
+    story.cell("def f(): return x", {"f": "added"})
+    story.cell("h = f", {"h": "added"})
+    story.cell("h()")
+    story.cell("def f(): return 0", {"f": "rebound"})
+    assert 5 not in story.stale, "`h` is the function from before"
+    story.cell("x = 2", {"x": "rebound"})
+    assert story.stale[5] == "uses `x` from In 1, changed by In 7"
+
+
+def test_methods_of_an_instance_are_followed(story: Story) -> None:
+    story.cell("class A:\n    def m(self): return x", {"A": "added"})
+    story.cell("def make(): return x", {"make": "added"})
+    story.cell("a = A(); b = a; value = make()", {"a": "added", "b": "added", "value": "added"})
+    story.cell("a.m()")
+    story.cell("b.m()")
+    story.cell("value")
+    story.cell("x = 2", {"x": "rebound"})
+    assert story.stale[6] == story.stale[7] == "uses `x` from In 1, changed by In 9"
+    assert 8 not in story.stale, "`value` is a value, and not a function"
+    story.cell("class B(A): pass", {"B": "added"})
+    story.cell("B().m()")
+    story.cell("x = 3", {"x": "rebound"})
+    assert story.stale[11] == "uses `x` from In 9, changed by In 12"
+    story.cell("A.size = 1", {"A": "changed"})
+    assert "`A` from In 3, changed by In 13" in story.stale[6]
 
 
 def test_class_that_is_changed_in_place_still_reads_what_it_did(story: Story) -> None:
