@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Protocol
 
 from ..stdlib import belongs_to_worker
 from ..values.objects import (
@@ -29,15 +29,86 @@ _KERNEL_PID = os.getpid()
 """The process that imported this module; in a checkpoint, it is not that of `os.getpid`."""
 
 
-class _SideKind(NamedTuple):
-    """Objects whose state a fork does not keep, or does not show."""
+class _Kind(Protocol):
+    """Reads, compares and restores the state of one kind of objects."""
 
-    read: Callable[[Any], Any]
-    """Returns an object's state."""
-    is_same: Callable[[Any, Any], bool]
-    """Compares an earlier and a later state."""
-    write: Callable[[Any, Any], object] | None
-    """Gives an object a state; None if this is impossible."""
+    def read(self, value: Any) -> Any:
+        """Return an object's state."""
+
+    def is_same(self, old_state: Any, new_state: Any) -> bool:
+        """Return whether an object has not changed between two states."""
+
+    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> Action | None:
+        """Return what gives an object its old state, and reverts that; None if this is
+        impossible."""
+
+
+class _TableKind:
+    """Tables and series of polars. Their state is a clone, which shares the columns' memory."""
+
+    def read(self, value: Any) -> Any:
+        return value.clone()
+
+    def is_same(self, old_state: Any, new_state: Any) -> bool:
+        """As in `_Kind`. Tables that cannot be compared are not the same."""
+        old_table = _to_frame(old_state)
+        new_table = _to_frame(new_state)
+        try:
+            has_same_schema = list(new_table.schema.items()) == list(old_table.schema.items())
+            return bool(has_same_schema and new_table.equals(old_table, null_equal=True))
+        except Exception:  # columns of Python objects cannot be compared
+            return False
+
+    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> Action:
+        write = partial(_write_table, value)
+        return Action(partial(write, old_state), partial(write, new_state))
+
+
+class _TensorKind:
+    """Tensors of torch. Their state is an alias, which tells the memory that they refer to; the numbers
+    in this memory are compared by `mutations`."""
+
+    def read(self, value: Any) -> Any:
+        return as_library_type(value).detach()
+
+    def is_same(self, old_state: Any, new_state: Any) -> bool:
+        return _tensor_layout(old_state) == _tensor_layout(new_state)
+
+    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> Action:
+        write = partial(setattr, value, "data")
+        return Action(partial(write, old_state), partial(write, new_state))
+
+
+class _FileKind:
+    """Open files. Their state is their position, which an undo does not move back."""
+
+    def read(self, value: Any) -> int | None:
+        """Return how far a file is read or written; -1 if it is closed; None if this is unknown, as
+        for pipes and for compressed files that are written."""
+        # Its methods are used, whatever a derived class says.
+        cls = file_class(type(value))
+        try:
+            if cls.closed.__get__(value):
+                return -1
+            if not cls.seekable(value):
+                return None
+            is_written_text = hasattr(cls, "buffer") and cls.writable(value)
+            if not is_written_text:
+                return int(cls.tell(value))
+            return _read_text_position(value, cls)
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    def is_same(self, old_state: Any, new_state: Any) -> bool:
+        return bool(old_state == new_state)
+
+    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> None:
+        return None
+
+
+_TABLE = _TableKind()
+_TENSOR = _TensorKind()
+_FILE = _FileKind()
 
 
 class _Entry(NamedTuple):
@@ -45,7 +116,7 @@ class _Entry(NamedTuple):
 
     reference: Callable[[], Any]
     """Returns the object; None if it has ended."""
-    kind: _SideKind
+    kind: _Kind
     state: Any
 
 
@@ -57,11 +128,11 @@ class SideState:
         self._entries: list[_Entry] = []
         self._threads = set(_running_threads())
         addresses: list[int] = []
-        kinds_by_type: dict[int, _SideKind | None] = {}
+        kinds_by_type: dict[int, _Kind | None] = {}
         for value in values:
             type_address = address_of(type(value))
             if type_address not in kinds_by_type:
-                kinds_by_type[type_address] = _find_side_kind(type(value))
+                kinds_by_type[type_address] = _find_kind(type(value))
             kind = kinds_by_type[type_address]
             if kind is not None:
                 self._entries.append(_Entry(_reference(value), kind, kind.read(value)))
@@ -94,11 +165,7 @@ class SideState:
             new_state = kind.read(value)
             if kind.is_same(old_state, new_state):
                 continue
-            action = None
-            if kind.write is not None:
-                write = partial(kind.write, value)
-                action = Action(partial(write, old_state), partial(write, new_state))
-            yield value, action
+            yield value, kind.restore_action(value, old_state, new_state)
 
     def file_descriptors(self) -> set[int]:
         """Return the descriptors of the files that are compared here."""
@@ -131,12 +198,14 @@ def _reference(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _find_side_kind(cls: type) -> _SideKind | None:
+def _find_kind(cls: type) -> _Kind | None:
     if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
         return _TABLE
     if is_subclass(cls, get_if_loaded("torch", "Tensor")):
         return _TENSOR
-    return None if file_class(cls) is None else _FILE
+    if file_class(cls) is not None:
+        return _FILE
+    return None
 
 
 def _running_threads() -> dict[int, Any]:
@@ -162,46 +231,6 @@ def _is_ours(thread: Any) -> bool:
     return belongs_to_worker(function.__globals__.get("__package__"))
 
 
-def _read_position(value: Any) -> int | None:
-    """Return how far a file is read or written; -1 if it is closed; None if this is unknown, as for
-    pipes and for compressed files that are written."""
-    cls = file_class(type(value))  # whose methods are used, whatever a derived class says
-    try:
-        if cls.closed.__get__(value):
-            return -1
-        if not cls.seekable(value):
-            return None
-        if not hasattr(cls, "buffer") or not cls.writable(value):
-            return int(cls.tell(value))
-        buffer = cls.buffer.__get__(value)
-        buffer_class = file_class(type(buffer))
-        if buffer_class is None:
-            return None
-        # Nothing tells how much text waits in the file, so it is written; in a fork of the kernel it
-        # would be written twice.
-        if os.getpid() == _KERNEL_PID:
-            cls.flush(value)
-        return int(buffer_class.tell(buffer))
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _tensor_layout(tensor: Any) -> tuple[Any, ...]:
-    """Return what differs if a tensor refers to other memory, or to the same in another way."""
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
-def _same_table(old_table: Any, new_table: Any) -> bool:
-    """Compare two tables or series of polars. Those that cannot be compared are not the same."""
-    old_frame = _to_frame(old_table)
-    new_frame = _to_frame(new_table)
-    try:
-        has_same_schema = list(new_frame.schema.items()) == list(old_frame.schema.items())
-        return bool(has_same_schema and new_frame.equals(old_frame, null_equal=True))
-    except Exception:  # columns of Python objects cannot be compared
-        return False
-
-
 def _to_frame(table: Any) -> Any:
     """Return a table; for a series, a table of this one column."""
     if hasattr(table, "to_frame"):
@@ -209,19 +238,27 @@ def _to_frame(table: Any) -> Any:
     return table
 
 
-def _put_table(table: Any, state: Any) -> None:
+def _write_table(table: Any, state: Any) -> None:
     # polars has no public way to replace what an object contains: a DataFrame keeps it in `_df`, a
     # Series in `_s`.
     field = "_df" if hasattr(table, "_df") else "_s"
     setattr(table, field, getattr(state.clone(), field))
 
 
-_TABLE = _SideKind(lambda table: table.clone(), _same_table, _put_table)
+def _tensor_layout(tensor: Any) -> tuple[Any, ...]:
+    """Return what differs if a tensor refers to other memory, or to the same in another way."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
-_TENSOR = _SideKind(
-    lambda tensor: as_library_type(tensor).detach(),
-    lambda old, new: _tensor_layout(old) == _tensor_layout(new),
-    lambda tensor, data: setattr(tensor, "data", data),
-)
 
-_FILE = _SideKind(_read_position, lambda old, new: bool(old == new), None)
+def _read_text_position(file: Any, cls: Any) -> int | None:
+    """Return how far a text file is written, in bytes; None if this is unknown. cls: its class of
+    `io`."""
+    buffer = cls.buffer.__get__(file)
+    buffer_class = file_class(type(buffer))
+    if buffer_class is None:
+        return None
+    # Nothing tells how much text waits in the file, so it is written; in a fork of the kernel it would
+    # be written twice.
+    if os.getpid() == _KERNEL_PID:
+        cls.flush(file)
+    return int(buffer_class.tell(buffer))
