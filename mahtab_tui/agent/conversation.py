@@ -13,7 +13,8 @@ from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage,
 from mahtab_tui.agent.model_calls import call_model, pictures_to_send
 from mahtab_tui.agent.tool_calls import call_message, calls_as_text
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, shorten
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.prompt import PRIVATE_CELL, shorten
 from mahtab_tui.bus.records import (
     Agent,
     Notice,

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.llm.ledger import Ledger
 from mahtab_tui.llm.pictures import EncodedPicture

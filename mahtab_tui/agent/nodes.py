@@ -49,7 +49,8 @@ from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figure_sources import FigureSource
 from mahtab_tui.bus.figures import find_figures, near_misses
-from mahtab_tui.bus.prompt import shorten, to_xml
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,

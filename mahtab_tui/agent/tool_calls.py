@@ -16,7 +16,8 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import BaseTool
 
 from mahtab_tui.agent.host import ExecutionResult, ToolCall
-from mahtab_tui.bus.prompt import attributes, shorten, to_xml
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.record_xml import format_attributes, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
@@ -95,7 +96,7 @@ def _output_element(result: ExecutionResult, max_chars: int) -> str:
 
     element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
     if picture_ids := result.get("pictures"):
-        names = attributes({"pictures": " ".join(picture_ids)})
+        names = format_attributes({"pictures": " ".join(picture_ids)})
         element = element.replace(">", f"{names}>", 1)
     return element
 

@@ -1,6 +1,5 @@
-"""Converts records to JSON values and back, and assembles streams into records. Input may be
-hostile or from a newer version: fields are checked against their types, and unknown ones
-ignored."""
+"""Converts records to JSON values and back. Input may be hostile or from a newer version: fields are
+checked against their types, and unknown ones ignored."""
 
 from __future__ import annotations
 
@@ -15,15 +14,9 @@ from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.bus.values import Change, StoredChange, TracebackFrame
 
 FORMAT = 1
-
+"""The version of the JSON form."""
 MAX_INTEGER = 2**63
-MAX_PARTIAL_CHARS = 64_000_000
-"""Maximum characters of a partial record."""
-
-StoredStream = (
-    records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
-)
-"""A piece of a stream whose complete record is stored."""
+"""Integers and numbers must be below it, because stores keep 64 bits."""
 
 
 class InvalidRecord(ValueError):
@@ -36,7 +29,20 @@ def as_json(record: Record) -> dict[str, Any]:
 
 
 def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
-    """Decode a record; None for a tag of a newer version. Raises `InvalidRecord`."""
+    """Decode a record.
+
+    Args:
+        tag: Its tag.
+        text: Its text.
+        attrs: Its fields, as JSON values.
+        time: In seconds since the epoch.
+
+    Returns:
+        The record; None for a tag of a newer version.
+
+    Raises:
+        InvalidRecord: It is not a record, or lacks a field.
+    """
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
@@ -146,71 +152,3 @@ def _read_tuple(args: tuple[Any, ...], value: object) -> tuple[Any, ...]:
     if len(value) != len(args):
         raise InvalidRecord(f"not a list of {len(args)}")
     return tuple(_read(hint, item) for hint, item in zip(args, value, strict=True))
-
-
-def stream_key(record: Record) -> str:
-    """Return the key that a stream's pieces share with its complete record; empty for others."""
-    match record:
-        case records.ReplOut() | records.ReplOutStream():
-            is_of_user = isinstance(record, records.UserReplOut | records.UserReplOutStream)
-            author = "user" if is_of_user else "assistant"
-            return f"{author}:{record.cell}:{record.late}"
-        case records.AssistantChat() | records.AssistantChatStream():
-            return f"answer:{record.turn}:{record.step}"
-    return ""
-
-
-class Partial:
-    """The pieces of a stream, as one record."""
-
-    def __init__(self, first: StoredStream) -> None:
-        self._first = first
-        self._pieces: list[str] = []
-        self._length = 0
-        self._kinds: list[tuple[str, int]] = []
-        """The kinds of output in order, with their characters."""
-        self.fresh = False
-        """Whether pieces came since the record was last stored."""
-
-    def add(self, piece: StoredStream) -> None:
-        """Add a piece, unless there is too much already."""
-        if self._length >= MAX_PARTIAL_CHARS:
-            return
-        kind = piece.kind
-        text = piece.text
-        if isinstance(piece, records.AssistantChatStream):
-            text = self._fence_before(kind) + text
-        # Each displayed value counts separately.
-        if not self._kinds or self._kinds[-1][0] != kind or kind == "display":
-            self._kinds.append((kind, 0))
-        _, kind_chars = self._kinds[-1]
-        self._kinds[-1] = (kind, kind_chars + len(text))
-        self._pieces.append(text)
-        self._length += len(text)
-        self.fresh = True
-
-    def record(self) -> Record:
-        """Return the record of all pieces so far."""
-        text = "".join(self._pieces)
-        self._pieces = [text]
-        first = self._first
-        if isinstance(first, records.AssistantChatStream):
-            return records.AssistantChat(
-                text, turn=first.turn, step=first.step, party=first.party, time=first.time
-            )
-        record_type: type[records.ReplOut] = records.AssistantReplOut
-        if isinstance(first, records.UserReplOutStream):
-            record_type = records.UserReplOut
-        kinds = tuple(self._kinds)
-        return record_type(text, cell=first.cell, late=first.late, kinds=kinds, time=first.time)
-
-    def _fence_before(self, kind: str) -> str:
-        """Return the fence line that the stream omits before this kind."""
-        previous_kind = self._kinds[-1][0] if self._kinds else "chat"
-        if kind == previous_kind:
-            return ""
-        fence = "```python\n" if kind == "code" else "```\n"
-        is_at_line_start = not self._pieces or self._pieces[-1].endswith("\n")
-        if is_at_line_start:
-            return fence
-        return f"\n{fence}"

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
-from mahtab_tui.bus.codec import Partial, StoredStream, stream_key
+from mahtab_tui.bus.partial_records import PartialRecord, StoredStream, stream_key
 from mahtab_tui.bus.records import (
     AssistantChatStream,
     Notice,
@@ -115,7 +115,7 @@ class StoreHandler(logging.Handler):
         self._queued_chars = 0
         self._lost_count = 0
         """Records that did not fit into the queue."""
-        self._partials: dict[str, Partial] = {}
+        self._partials: dict[str, PartialRecord] = {}
         self._stored_partials: set[str] = set()
         """The keys of partial records in the store."""
         self._is_failing = False
@@ -153,7 +153,7 @@ class StoreHandler(logging.Handler):
             self._partials.pop(key, None)
             return
         if key not in self._partials:
-            self._partials[key] = Partial(piece)
+            self._partials[key] = PartialRecord(piece)
         self._partials[key].add(piece)
         self._start_timer(WRITE_INTERVAL_S)
 

@@ -12,8 +12,8 @@ from mahtab_tui.bus.answer_pieces import AnswerPieces, Piece
 from mahtab_tui.bus.answers import AnswerPart
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import NOT_RUN, Cell, Entry, Note, Question, ToolUse
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.output import DisplayedValue, OutputBuffer
-from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.worker.magic.syntax import parse_python

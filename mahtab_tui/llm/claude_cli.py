@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
-from mahtab_tui.bus.prompt import escape_tags
+from mahtab_tui.bus.record_xml import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.llm.base import (
     MAX_ANSWER_CHARS,

@@ -9,7 +9,8 @@ from datetime import date
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mahtab_tui.bus.prompt import defuse, escape_tags, shorten
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.record_xml import escape_content, escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.host import HostFunction
@@ -340,7 +341,7 @@ def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
 
 
 def escape_section(text: str) -> str:
-    return escape_tags(defuse(escape_for_model(text)), *_SECTIONS)
+    return escape_tags(escape_content(escape_for_model(text)), *_SECTIONS)
 
 
 def escape_sections(element: str) -> str:
@@ -528,7 +529,7 @@ def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
     """Format the sections that differ from their newest version in a conversation."""
     changed = []
     for name, text in sections.items():
-        content = escape_tags(defuse(text or _NOTHING_NOW), *_SECTIONS)
+        content = escape_tags(escape_content(text or _NOTHING_NOW), *_SECTIONS)
         section = _element(name, content)
         last_section = _last_section(name, texts)
         if section != last_section and (text or last_section):

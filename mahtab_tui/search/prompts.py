@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from mahtab_tui.bus.prompt import defuse, escape_tags, escape_unseen_tags, shorten
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.record_xml import escape_content, escape_tags, escape_unseen_tags
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
@@ -647,7 +648,7 @@ def _joined(*paragraphs: str) -> str:
 def _defused(text: str) -> str:
     """Return a text as it is, except for what could begin or end a tag and what cannot be sent."""
     names = (QUERY, TEXT, OUTPUT)
-    return escape_unseen_tags(escape_tags(defuse(make_encodable(text)), *names), *names)
+    return escape_unseen_tags(escape_tags(escape_content(make_encodable(text)), *names), *names)
 
 
 def _tagged(tag: str, text: str, attributes: str = "") -> str:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.prompt import shorten, to_xml
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient

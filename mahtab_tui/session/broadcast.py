@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.codec import stream_key
+from mahtab_tui.bus.partial_records import stream_key
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
 from mahtab_tui.session.cells import output_records, unfinished_cells
 

@@ -15,7 +15,7 @@ _REPLACED = "The greyed entries are removed from the conversation; the namespace
 
 
 class Entries:
-    """Hides and replaces entries, by names from `bus.prompt.HiddenEntries`."""
+    """Hides and replaces entries, by names from `bus.hidden_entries.HiddenEntries`."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log

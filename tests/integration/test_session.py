@@ -18,7 +18,8 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell, Note
-from mahtab_tui.bus.prompt import HiddenEntries, PromptHandler
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.cells import BoundedCell

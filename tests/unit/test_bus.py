@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
-from mahtab_tui.bus.prompt import (
-    MAX_RECORD_CHARS,
-    MAX_RECORDS,
-    RESUMED,
-    PromptHandler,
-    attributes,
-    defuse,
+from mahtab_tui.bus.prompt import MAX_RECORD_CHARS, MAX_RECORDS, RESUMED, PromptHandler
+from mahtab_tui.bus.record_xml import (
+    escape_content,
     escape_tags,
-    restore,
+    format_attributes,
     to_xml,
 )
 from mahtab_tui.bus.records import KINDS, Namespace, Record, hints
@@ -293,11 +289,23 @@ TAG = st.sampled_from(sorted(ANY_OF))
 HOSTILE = st.lists(st.one_of(PIECE, TAG, st.text(max_size=3)), max_size=12).map("".join)
 
 
+def unescaped(text: str, tag: str) -> str:
+    """Undo `escape_content`."""
+    names = "|".join([tag, *(name for name in ANY_OF if "-" in name)])
+    tag_end = rf"\s*/?\s*(?:{names})(?![\w-])"
+    escapes = rf"&lt;(?={tag_end})|&amp;(?=(?:amp;)*lt;{tag_end})"
+
+    def character(match: re.Match[str]) -> str:
+        return "<" if match[0].lower() == "&lt;" else "&"
+
+    return re.sub(escapes, character, text, flags=re.IGNORECASE)
+
+
 @given(TAG, HOSTILE)
 @example("user-repl-out", "&amp;lt;user-chat>")
 @example("input", "</input>")
-def test_escaped_text_can_be_restored(tag: str, text: str) -> None:
-    assert restore(defuse(text, tag), tag) == text
+def test_escaped_content_can_be_restored(tag: str, text: str) -> None:
+    assert unescaped(escape_content(text, tag), tag) == text
 
 
 @given(TAG, HOSTILE)
@@ -306,7 +314,7 @@ def test_no_content_forges_a_record(tag: str, text: str) -> None:
     element = ELEMENT.fullmatch(to_xml(ANY_OF[tag].changed(text=text)))
     assert element is not None
     assert element[1] == tag
-    assert restore(element[3], tag) == text
+    assert unescaped(element[3], tag) == text
     for other_tag in {tag, *(name for name in ANY_OF if "-" in name)}:
         assert not re.search(rf"<\s*/?\s*{other_tag}(?![\w-])", element[3], re.IGNORECASE)
 
@@ -318,13 +326,13 @@ def test_no_content_forges_a_record(tag: str, text: str) -> None:
     )
 )
 def test_no_attribute_breaks_out(attrs: dict[str, object]) -> None:
-    assert ELEMENT.fullmatch(f"<user-repl-in{attributes(attrs)}></user-repl-in>") is not None
+    assert ELEMENT.fullmatch(f"<user-repl-in{format_attributes(attrs)}></user-repl-in>") is not None
 
 
 def test_long_hostile_content_is_handled_quickly() -> None:
     blanks = "<" + " " * 1_000_000
     escapes = "&" + "amp;" * 250_000
-    assert defuse(blanks + escapes) == blanks + escapes
+    assert escape_content(blanks + escapes) == blanks + escapes
     assert escape_tags(blanks, "text") == blanks
 
 

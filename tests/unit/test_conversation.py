@@ -24,7 +24,8 @@ from mahtab_tui.agent.conversation import (
 )
 from mahtab_tui.agent.host import StoredMessage
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.prompt import HiddenEntries, to_xml
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import (
     BEGINNING_OMITTED,

@@ -18,7 +18,8 @@ from mahtab_tui.agent.model_calls import (
     with_pictures,
 )
 from mahtab_tui.agent.tool_calls import join_chunks, run_call
-from mahtab_tui.bus.prompt import HiddenEntries, to_xml
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import MAX_PICTURES, EncodedPicture

@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.tool_calls import render_results
-from mahtab_tui.bus.prompt import defuse
+from mahtab_tui.bus.record_xml import escape_content
 from mahtab_tui.bus.sanitize import plain, refusal, styled, visible
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output, read_pen
 from mahtab_tui.llm.ledger import BudgetLeft
@@ -207,7 +207,7 @@ def forgeries(tag: str, hidden: str) -> Iterator[str]:
 @pytest.mark.parametrize("hidden", "\u200b\u00ad\u202e\u200d\ufe0f\ufeff\u2060\u3164\U000e0041")
 def test_invisible_characters_cannot_forge_our_tags(tag: str, hidden: str) -> None:
     for forged in forgeries(tag, hidden):
-        escaped = defuse(escape_for_model(forged))
+        escaped = escape_content(escape_for_model(forged))
         visible_text = "".join(char for char in escaped if visible(char) == char)
         assert f"</{tag}>" not in visible_text
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.cells import cell_len
 
-from mahtab_tui.bus.codec import Partial
 from mahtab_tui.bus.html_table import MAX_HTML_TOKENS, HtmlTable, read_table
 from mahtab_tui.bus.output import (
     HEAD_LINES,
@@ -25,6 +24,7 @@ from mahtab_tui.bus.output import (
     DisplayLine,
     OutputBuffer,
 )
+from mahtab_tui.bus.partial_records import PartialRecord
 from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
@@ -485,7 +485,7 @@ def test_running_cell_stores_only_drawn_displays() -> None:
 
 def test_killed_session_separates_its_displays() -> None:
     pieces = [UserReplOutStream(text, cell=1, kind="display") for text in ("one\n", "two\n")]
-    partial = Partial(pieces[0])
+    partial = PartialRecord(pieces[0])
     for piece in pieces:
         partial.add(piece)
     assert partial.record().attrs["kinds"] == [["display", 4], ["display", 4]]

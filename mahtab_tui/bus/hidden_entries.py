@@ -1,0 +1,83 @@
+"""Knows which entries of a conversation the model does not get."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record, cell_entry, code_entry
+
+
+class HiddenEntries:
+    """Tracks which entries the model does not get, by their names (`Record.entry_name`)."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, None] = {}
+        """All entries, in order."""
+        self._cells_by_block: dict[str, str] = {}
+        """Cells by the names of their code blocks."""
+        self._hidden: set[str] = set()
+        """Those that the user has hidden."""
+        self._replaced: set[str] = set()
+        """Those that the user has replaced, with all after them."""
+        self.private: set[str] = set()
+        """Names of private variables."""
+        self._private_uses: dict[str, set[str]] = {}
+        """Private variables of each cell."""
+
+    def fold(self, record: Record) -> None:
+        """Note what a record says about entries, or that it is one."""
+        match record:
+            case records.Hide(hidden=True):
+                self._hidden.add(record.entry)
+            case records.Hide():
+                self._hidden.discard(record.entry)
+            case records.Replace():
+                self._replace_from(record.entry)
+            case records.Private():
+                if record.private:
+                    self.private.add(record.name)
+                else:
+                    self.private.discard(record.name)
+                for cell in record.cells:
+                    self._private_uses.setdefault(cell_entry(cell), set()).add(record.name)
+            case _:
+                self._fold_entry(record)
+
+    def _replace_from(self, first_entry: str) -> None:
+        """Note that an entry was replaced, with all after it; all were if it is unknown."""
+        entries = list(self._entries)
+        first_index = 0
+        if first_entry in self._entries:
+            first_index = entries.index(first_entry)
+        self._replaced.update(entries[first_index:])
+
+    def _fold_entry(self, record: Record) -> None:
+        entry = record.entry_name
+        if not entry:
+            return
+        self._entries.setdefault(entry)
+        if isinstance(record, records.ReplOut) and record.private:
+            self._private_uses.setdefault(entry, set()).update(record.private)
+        if isinstance(record, records.AssistantReplIn) and record.block is not None:
+            block = code_entry(record.turn, record.step, record.block)
+            self._cells_by_block[block] = entry
+
+    def __bool__(self) -> bool:
+        """Whether the model may lack anything."""
+        return bool(self._hidden or self._replaced or self.private)
+
+    def is_private(self, entry: str) -> bool:
+        """Whether an entry is a cell that uses a variable which is private now."""
+        return not self.private.isdisjoint(self._private_uses.get(entry, ()))
+
+    def __contains__(self, entry: str) -> bool:
+        """Whether an entry is hidden or replaced; a private cell counts apart."""
+        return entry in self._hidden or entry in self._replaced
+
+    def is_replaced(self, entry: str) -> bool:
+        """Whether the user has replaced an entry, or one before it."""
+        return entry in self._replaced
+
+    def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
+        """Whether a code block of an answer is hidden, or the cell that it became."""
+        entry = code_entry(turn, step, block)
+        return entry in self or self._cells_by_block.get(entry, "") in self
