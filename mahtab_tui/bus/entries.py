@@ -133,7 +133,7 @@ class Cell(Entry):
     started: float | None = None
     """In seconds since the epoch; None if it is not running."""
     status: str = ""
-    """A `kernel.values.Status` value, or "cut off" if the program was killed."""
+    """A `bus.values.Status` value, or "cut off" if the program was killed."""
     duration: float | None = None
     """In seconds; None until it has ended."""
     approval: str = ""

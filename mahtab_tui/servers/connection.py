@@ -1,4 +1,4 @@
-"""One server, from its start to its end, on the loop of `servers.Servers`."""
+"""One server, from its start to its end, on the loop of `servers.servers.Servers`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ from mahtab_tui.session.models import Models
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.session.searches import Searches, ServerCalls
+from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.variable_history import VariableHistory
 
 if TYPE_CHECKING:

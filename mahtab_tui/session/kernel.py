@@ -80,7 +80,8 @@ if TYPE_CHECKING:
     from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.searches import Searches, ServerCalls
+    from mahtab_tui.session.searches import Searches
+    from mahtab_tui.session.server_calls import ServerCalls
 
 
 JUPYTER_PREFIXES = ("jupyter", "existing:")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.session.searches import KernelTools, parse_tools
+from mahtab_tui.session.kernel_tools import KernelTools, parse_tools
 from tests import tags
 from tests.agents import COMPLETE, code
 from tests.integration.sessions import Opened, OpenSession

@@ -1,0 +1,194 @@
+"""Calls of MCP servers by code in the kernel."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mahtab_tui.bus.records import Approval
+from mahtab_tui.bus.sanitize import visible
+from mahtab_tui.kernel.host import HostServer
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.info import Cancellation, ask_approval
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.settings.approval_rules import Call, texts_to_resolve
+
+if TYPE_CHECKING:
+    from mahtab_tui.servers.schema import ToolSignature
+    from mahtab_tui.servers.servers import Servers
+    from mahtab_tui.session.agent import SessionAgent
+
+MAX_ASKED_CHARS = 200_000
+"""Characters of a call that the user can be asked about."""
+MAX_SERVER_CHARS = 200
+"""Characters of a server's command or address in its `repr`."""
+
+_RULE_ACTIONS = ("deny", "ask", "allow")
+"""The strictest one first."""
+
+T = TypeVar("T")
+
+
+class ServerCalls:
+    """Serves requests to MCP servers from code in the kernel."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cells: Cells,
+        knowledge: Knowledge,
+        agent: SessionAgent,
+    ) -> None:
+        self._runtime = runtime
+        self._cells = cells
+        self._knowledge = knowledge
+        self._agent = agent
+        self._numbers = itertools.count(1)
+        self._open_calls: dict[str, tuple[Cancellation, int]] = {}
+        """Calls that cells wait for, by key, with the newest cell when the call began."""
+        cells.interrupt_listeners.append(self.cancel)
+
+    def servers(self) -> Sequence[HostServer]:
+        servers = self._knowledge.servers
+        if servers is None:
+            return []
+        return [
+            HostServer(state.python, visible(state.where)[:MAX_SERVER_CHARS])
+            for state in servers.states.values()
+        ]
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Serve ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` and ``mcp_search``.
+
+        Args:
+            name: One of these names.
+            args: Its arguments. They come from the kernel, so nothing in them is trusted.
+
+        Returns:
+            A JSON value; for a call that failed, a dict with the key ``failed``.
+        """
+        from mahtab_tui.servers.servers import format_matches
+        from mahtab_tui.servers.state import ServerError
+
+        if name == "mcp_cancel":
+            open_call = self._open_calls.get(str(args["call"]))
+            if open_call is not None:
+                cancellation, _ = open_call
+                cancellation.cancel()
+            return None
+        servers = self._knowledge.servers
+        if servers is None:
+            raise RuntimeError("There are no MCP servers in this session.")
+        try:
+            if name == "mcp_search":
+                index = self._knowledge.semantic_index
+                return format_matches(servers, str(args["words"]), int(args["most"]), index)
+            if name == "mcp_tools":
+                return self._tools(servers, str(args["server"]))
+            return self._call(servers, args)
+        except ServerError as error:
+            return {"failed": str(error)}
+        except CancelledError:
+            return {"failed": "The call was cancelled."}
+
+    def cancel(self, cell: int | None = None) -> None:
+        """Cancel the calls of a cell and its threads, or all calls."""
+        for cancellation, newest_cell in list(self._open_calls.values()):
+            if cell is None or cell == newest_cell:
+                cancellation.cancel()
+
+    def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
+        """Return the tools of a server, once it is ready."""
+        servers.ready(server).result()
+        state = servers.states[server]
+        tools: list[dict[str, Any]] = []
+        for tool in state.tools.values():
+            parameters = [parameter._asdict() for parameter in tool.parameters]
+            tools.append({**tool._asdict(), "parameters": parameters})
+        return {"revision": state.revision, "tools": tools}
+
+    def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a tool, after the user has allowed it if that is needed."""
+        server = str(args["server"])
+        tool_name = str(args["tool"])
+        arguments = dict(args["arguments"])
+        key = str(args["call"])
+        cancellation = Cancellation()
+        self._open_calls[key] = (cancellation, self._cells.last)
+
+        def wait_for(future: Future[T]) -> T:
+            cancellation.on_cancel(future.cancel)
+            return future.result()
+
+        try:
+            tool = wait_for(servers.prepare(server, tool_name, arguments))
+            if not tool.read_only:
+                self._ask(cancellation, server, tool, arguments, args.get("cell"))
+            parts = wait_for(servers.call(server, tool_name, arguments))
+            return {"parts": parts, "revision": servers.states[server].revision}
+        finally:
+            del self._open_calls[key]
+
+    def _ask(
+        self,
+        cancellation: Cancellation,
+        server: str,
+        tool: ToolSignature,
+        arguments: Mapping[str, Any],
+        cell: int | None,
+    ) -> None:
+        """Ask the user, unless their own cell makes the call, or a rule decides. Raises
+        `ServerError` and `CancelledError`."""
+        from mahtab_tui.servers.state import ServerError
+
+        party = self._cells.foreign_party(cell)
+        if party is None:
+            return
+
+        # The strictest of the rules that match the call decides.
+        name = f"{server}.{tool.name}"
+        call = Call(name, keywords=arguments)
+        rules = self._runtime.info.rules
+        paths = self._agent.rules.resolve_paths(texts_to_resolve(rules, [call]))
+        matching_rules = [rule for rule in rules if rule.matches(call, paths)]
+        rule = min(matching_rules, key=lambda rule: _RULE_ACTIONS.index(rule.action), default=None)
+        if rule is None and self._runtime.info.approval == "auto":
+            return
+        if rule is not None and rule.action == "allow":
+            return
+        if rule is not None and rule.action == "deny":
+            raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
+
+        text = _format_call(name, arguments)
+        if len(text) > MAX_ASKED_CHARS:
+            problem = f"arguments of {len(text):,} characters are too long for the user to read."
+            raise ServerError(f"{name} was not called: {problem}")
+        reason = f"{party} calls a tool of the MCP server {server} that may change something"
+        if rule is not None:
+            reason += f"; the rule {rule.text} asks"
+        request = f"tool-{next(self._numbers)}"
+        cancellation.on_cancel(lambda: self._runtime.approvals.cancel(request))
+        approval = Approval(text, request=request, party=party, is_code=False, why=reason)
+        decision = ask_approval(self._runtime.log, self._runtime.approvals, approval)
+        if decision is None:
+            raise CancelledError
+        if decision.action == "stop":
+            self._agent.stop()
+        if decision.action in ("skip", "stop"):
+            reason = f": {decision.reason}" if decision.reason.strip() else "."
+            raise ServerError(f"The user did not allow the call of {name}{reason}")
+
+
+def _format_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Format a call as code, with each argument on a line of its own."""
+    if not arguments:
+        return visible(f"{name}()")
+    lines = [f"{name}("]
+    for argument, value in arguments.items():
+        keyword = argument if argument.isidentifier() else repr(argument)
+        lines.append(f"    {keyword}={value!r},")
+    lines.append(")")
+    return visible("\n".join(lines))
