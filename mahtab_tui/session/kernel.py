@@ -373,7 +373,7 @@ class SessionKernelHost:
             case "rlm_text":
                 start = args.get("start")
                 start = None if start is None else int(start)
-                return searches.receive_text(tree, str(args["text"]), start)
+                return searches.received_texts.add(tree, str(args["text"]), start)
             case "rlm_tools":
                 return searches.open_tools(tree).next()
             case "rlm_tool":

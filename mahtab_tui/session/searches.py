@@ -6,8 +6,7 @@ import base64
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -20,6 +19,7 @@ from mahtab_tui.llm.providers import pop_access
 from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, parse_sampling
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.kernel_tools import KernelTools, parse_tools
+from mahtab_tui.session.received_texts import ReceivedTexts
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.system import IMPORTS, start_thread
 from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext
@@ -32,14 +32,7 @@ if TYPE_CHECKING:
 
 MAX_TOOL_TREES = 32
 """Searches whose tools are remembered, because the kernel may ask for them before they begin."""
-MAX_RECEIVED_CHARS = 500_000_000
-"""Characters of all texts together that a kernel on another machine has sent for searches."""
-MAX_RECEIVED_TEXTS = 20
-"""Such texts that wait for their search."""
-_TEXT_DROPPED = (
-    "The text of this search is unknown, or was dropped: texts from another machine may have at"
-    f" most {MAX_RECEIVED_CHARS:,} characters together, and at most {MAX_RECEIVED_TEXTS} may wait."
-)
+
 _SEARCH_ID = re.compile("[0-9a-f]{8}")
 
 
@@ -98,14 +91,6 @@ class CellSearch(NamedTuple):
         )
 
 
-@dataclass(eq=False)
-class ReceivedText:
-    """A text from another machine, as far as it has arrived."""
-
-    pieces: list[str] = field(default_factory=list)
-    char_count: int = 0
-
-
 class Searches:
     """Implements `search.tree.SearchControl` over an engine that is loaded with the first search."""
 
@@ -134,42 +119,7 @@ class Searches:
         """The running root of each tree that a cell waits for."""
         self._tools: dict[str, KernelTools] = {}
         """The tools of searches, by tree."""
-        self._received_lock = threading.Lock()
-        self._received_texts: dict[str, ReceivedText] = {}
-        """By tree, oldest first."""
-
-    def receive_text(self, tree: str, piece: str, start: int | None) -> None:
-        """Store a piece of a text that a kernel on another machine will search. Any thread may call
-        this.
-
-        Args:
-            tree: The id of the search.
-            piece: The next characters of its text.
-            start: Characters of the text before them; None from a kernel of an earlier version.
-
-        Raises:
-            RuntimeError: The text is too long, or its beginning was dropped.
-        """
-        with self._received_lock:
-            received = self._received_texts.get(tree) or ReceivedText()
-            # Without its beginning, another text than the user's would be searched.
-            if start is not None and start != received.char_count:
-                self._received_texts.pop(tree, None)
-                raise RuntimeError(_TEXT_DROPPED)
-            received.pieces.append(piece)
-            received.char_count += len(piece)
-            self._received_texts[tree] = received
-
-            # Texts of cells that were interrupted wait for nobody, so the oldest ones go first.
-            total_chars = sum(text.char_count for text in self._received_texts.values())
-            while (
-                total_chars > MAX_RECEIVED_CHARS or len(self._received_texts) > MAX_RECEIVED_TEXTS
-            ):
-                others = (other for other in self._received_texts if other != tree)
-                dropped = self._received_texts.pop(next(others, tree))
-                total_chars -= dropped.char_count
-            if tree not in self._received_texts:
-                raise RuntimeError(_TEXT_DROPPED)
+        self.received_texts = ReceivedTexts()
 
     def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
@@ -246,14 +196,10 @@ class Searches:
     def _take_text(self, tree: str, args: Mapping[str, Any]) -> ContextText:
         """Return the text that a cell searches: from the file in which the cell has written it, or
         as a kernel on another machine has sent it. Raises `ValueError` and `OSError`."""
-        if not self._runtime.kernel.info().host:
-            content = _read_text(Path(args["file"]))
+        if self._runtime.kernel.info().host:
+            content = self.received_texts.take(tree)
         else:
-            with self._received_lock:
-                received = self._received_texts.pop(tree, None)
-            if received is None:
-                raise ValueError(_TEXT_DROPPED)
-            content = "".join(received.pieces)
+            content = _read_text(Path(args["file"]))
 
         contexts = tuple(
             NamedContext(
@@ -324,12 +270,7 @@ class Searches:
             except KernelError as error:
                 warn(self._runtime.log, str(error))
                 return
-            name = "answer"
-            number = 1
-            while name in used_names:
-                number += 1
-                name = f"answer_{number}"
-            self._inbox.put("python", f"{name} = {answer!r}")
+            self._inbox.put("python", f"{_unused_name('answer', used_names)} = {answer!r}")
 
         start_thread("answer", enter_cell)
 
@@ -375,6 +316,16 @@ class Searches:
         elif isinstance(record, Usage):
             self._spending.count(record)
         emit(self._runtime.log, record)
+
+
+def _unused_name(name: str, used_names: Collection[str]) -> str:
+    """Return the name, or the first of ``name_2``, ``name_3`` and so on that is not used."""
+    unused_name = name
+    number = 1
+    while unused_name in used_names:
+        number += 1
+        unused_name = f"{name}_{number}"
+    return unused_name
 
 
 def _parse_parts(values: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:

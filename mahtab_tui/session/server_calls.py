@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import visible
@@ -14,7 +14,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.settings.approval_rules import Call, texts_to_resolve
+from mahtab_tui.settings.approval_rules import Call, Rule, texts_to_resolve
 
 if TYPE_CHECKING:
     from mahtab_tui.servers.schema import ToolSignature
@@ -32,8 +32,16 @@ _RULE_ACTIONS = ("deny", "ask", "allow")
 T = TypeVar("T")
 
 
+class OpenCall(NamedTuple):
+    """A call that a cell waits for."""
+
+    cancellation: Cancellation
+    newest_cell: int
+    """The number of the newest cell when the call began."""
+
+
 class ServerCalls:
-    """Serves requests to MCP servers from code in the kernel."""
+    """Serves requests to MCP servers from code in the kernel. Any thread may call it."""
 
     def __init__(
         self,
@@ -47,8 +55,8 @@ class ServerCalls:
         self._knowledge = knowledge
         self._agent = agent
         self._numbers = itertools.count(1)
-        self._open_calls: dict[str, tuple[Cancellation, int]] = {}
-        """Calls that cells wait for, by key, with the newest cell when the call began."""
+        self._open_calls: dict[str, OpenCall] = {}
+        """By the key that the kernel has given them."""
         cells.interrupt_listeners.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
@@ -76,8 +84,7 @@ class ServerCalls:
         if name == "mcp_cancel":
             open_call = self._open_calls.get(str(args["call"]))
             if open_call is not None:
-                cancellation, _ = open_call
-                cancellation.cancel()
+                open_call.cancellation.cancel()
             return None
         servers = self._knowledge.servers
         if servers is None:
@@ -96,9 +103,9 @@ class ServerCalls:
 
     def cancel(self, cell: int | None = None) -> None:
         """Cancel the calls of a cell and its threads, or all calls."""
-        for cancellation, newest_cell in list(self._open_calls.values()):
-            if cell is None or cell == newest_cell:
-                cancellation.cancel()
+        for open_call in list(self._open_calls.values()):
+            if cell is None or cell == open_call.newest_cell:
+                open_call.cancellation.cancel()
 
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
         """Return the tools of a server, once it is ready."""
@@ -117,7 +124,7 @@ class ServerCalls:
         arguments = dict(args["arguments"])
         key = str(args["call"])
         cancellation = Cancellation()
-        self._open_calls[key] = (cancellation, self._cells.last)
+        self._open_calls[key] = OpenCall(cancellation, self._cells.last)
 
         def wait_for(future: Future[T]) -> T:
             cancellation.on_cancel(future.cancel)
@@ -126,13 +133,13 @@ class ServerCalls:
         try:
             tool = wait_for(servers.prepare(server, tool_name, arguments))
             if not tool.read_only:
-                self._ask(cancellation, server, tool, arguments, args.get("cell"))
+                self._permit(cancellation, server, tool, arguments, args.get("cell"))
             parts = wait_for(servers.call(server, tool_name, arguments))
             return {"parts": parts, "revision": servers.states[server].revision}
         finally:
             del self._open_calls[key]
 
-    def _ask(
+    def _permit(
         self,
         cancellation: Cancellation,
         server: str,
@@ -140,21 +147,16 @@ class ServerCalls:
         arguments: Mapping[str, Any],
         cell: int | None,
     ) -> None:
-        """Ask the user, unless their own cell makes the call, or a rule decides. Raises
-        `ServerError` and `CancelledError`."""
+        """Return if the user's own cell makes the call, if a rule or the approval mode allows it,
+        or if the user does when asked. Raises `ServerError` and `CancelledError`."""
         from mahtab_tui.servers.state import ServerError
 
         party = self._cells.foreign_party(cell)
         if party is None:
             return
 
-        # The strictest of the rules that match the call decides.
         name = f"{server}.{tool.name}"
-        call = Call(name, keywords=arguments)
-        rules = self._runtime.info.rules
-        paths = self._agent.rules.resolve_paths(texts_to_resolve(rules, [call]))
-        matching_rules = [rule for rule in rules if rule.matches(call, paths)]
-        rule = min(matching_rules, key=lambda rule: _RULE_ACTIONS.index(rule.action), default=None)
+        rule = self._strictest_rule(Call(name, keywords=arguments))
         if rule is None and self._runtime.info.approval == "auto":
             return
         if rule is not None and rule.action == "allow":
@@ -162,13 +164,33 @@ class ServerCalls:
         if rule is not None and rule.action == "deny":
             raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
 
+        reason = f"{party} calls a tool of the MCP server {server} that may change something"
+        if rule is not None:
+            reason += f"; the rule {rule.text} asks"
+        self._ask_user(cancellation, party, name, arguments, reason)
+
+    def _strictest_rule(self, call: Call) -> Rule | None:
+        """Return the rule that decides about a call; None if none matches."""
+        rules = self._runtime.info.rules
+        paths = self._agent.rules.resolve_paths(texts_to_resolve(rules, [call]))
+        matching_rules = [rule for rule in rules if rule.matches(call, paths)]
+        return min(matching_rules, key=lambda rule: _RULE_ACTIONS.index(rule.action), default=None)
+
+    def _ask_user(
+        self,
+        cancellation: Cancellation,
+        party: str,
+        name: str,
+        arguments: Mapping[str, Any],
+        reason: str,
+    ) -> None:
+        """Ask whether a tool may be called. Raises `ServerError` if not, and `CancelledError`."""
+        from mahtab_tui.servers.state import ServerError
+
         text = _format_call(name, arguments)
         if len(text) > MAX_ASKED_CHARS:
             problem = f"arguments of {len(text):,} characters are too long for the user to read."
             raise ServerError(f"{name} was not called: {problem}")
-        reason = f"{party} calls a tool of the MCP server {server} that may change something"
-        if rule is not None:
-            reason += f"; the rule {rule.text} asks"
         request = f"tool-{next(self._numbers)}"
         cancellation.on_cancel(lambda: self._runtime.approvals.cancel(request))
         approval = Approval(text, request=request, party=party, is_code=False, why=reason)
@@ -178,8 +200,8 @@ class ServerCalls:
         if decision.action == "stop":
             self._agent.stop()
         if decision.action in ("skip", "stop"):
-            reason = f": {decision.reason}" if decision.reason.strip() else "."
-            raise ServerError(f"The user did not allow the call of {name}{reason}")
+            ending = f": {decision.reason}" if decision.reason.strip() else "."
+            raise ServerError(f"The user did not allow the call of {name}{ending}")
 
 
 def _format_call(name: str, arguments: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.session import Session, searches
+from mahtab_tui.session import Session, received_texts
 from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
@@ -40,7 +40,7 @@ def test_text_on_another_machine_can_be_searched(remote_session: Opened) -> None
 def test_texts_from_another_machine_are_bounded_together(
     remote_session: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searches, "MAX_RECEIVED_CHARS", 100)
+    monkeypatch.setattr(received_texts, "MAX_RECEIVED_CHARS", 100)
     remote_session.run(
         "from mahtab_worker.link.control import Host\n"
         "def send(tree, start, count):\n"
