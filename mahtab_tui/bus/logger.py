@@ -16,6 +16,7 @@ from mahtab_tui.bus.records import (
     AssistantChatStream,
     Notice,
     Record,
+    RecordHandler,
     ReplIn,
     Stream,
     emit,
@@ -296,7 +297,8 @@ class StreamingHandler:
 
 
 class BusLogger(logging.Logger):
-    """A logger of its own, which passes every record to all handlers in the same order."""
+    """A logger of its own, which passes the records to all handlers in the same order, but to a
+    `RecordHandler` only those of its kinds."""
 
     def __init__(self) -> None:
         super().__init__("mahtab", logging.INFO)
@@ -304,6 +306,17 @@ class BusLogger(logging.Logger):
         self._order = threading.RLock()
         self._queue: deque[logging.LogRecord] = deque()
         self._is_handling = False
+        self._handlers_by_kind: dict[type[Record], list[logging.Handler]] = {}
+        """For each kind of record that was logged: the handlers that get it."""
+
+    def addHandler(self, hdlr: logging.Handler) -> None:
+        super().addHandler(hdlr)
+        # A new dict, because another thread may be filling the old one.
+        self._handlers_by_kind = {}
+
+    def removeHandler(self, hdlr: logging.Handler) -> None:
+        super().removeHandler(hdlr)
+        self._handlers_by_kind = {}
 
     def handle(self, record: logging.LogRecord) -> None:
         with self._order:
@@ -317,6 +330,22 @@ class BusLogger(logging.Logger):
                     super().handle(self._queue.popleft())
             finally:
                 self._is_handling = False
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        """Pass a record to the handlers of its kind."""
+        kind = type(get_record(record))
+        handlers_by_kind = self._handlers_by_kind
+        handlers = handlers_by_kind.get(kind)
+        if handlers is None:
+            handlers = [handler for handler in self.handlers if _handles(handler, kind)]
+            handlers_by_kind[kind] = handlers
+        for handler in handlers:
+            if record.levelno >= handler.level:
+                handler.handle(record)
+
+
+def _handles(handler: logging.Handler, kind: type[Record]) -> bool:
+    return not isinstance(handler, RecordHandler) or issubclass(kind, handler.kinds)
 
 
 def setup_logging(store: Store | None = None, *, writes_later: bool = False) -> logging.Logger:

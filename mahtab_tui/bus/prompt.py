@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterable
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.record_xml import to_xml
-from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.terminal_screen import escape_output
 
 MAX_CONTEXT_CHARS = 20_000
@@ -35,8 +34,10 @@ _MESSAGES = (
 """Records that are already messages in the conversation, except other agents' cells."""
 
 
-class PromptHandler(logging.Handler):
+class PromptHandler(records.RecordHandler):
     """Collects what the model gets with the user's next question."""
+
+    kinds = tuple(kind for kind in records.KINDS.values() if kind.in_prompt)
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,9 +45,6 @@ class PromptHandler(logging.Handler):
         self._count = 0
         """Records since `clear`, with those that are dropped."""
         self.hidden = HiddenEntries()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.add_record(get_record(record))
 
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
         """Add the records of a resumed session.
@@ -56,11 +54,11 @@ class PromptHandler(logging.Handler):
             same_kernel: Whether its variables still exist.
         """
         for record in past:
-            self.add_record(record)
+            self.fold(record)
         if self._records and not same_kernel:
             self._remember(records.Kernel(RESUMED))
 
-    def add_record(self, record: Record) -> None:
+    def fold(self, record: Record) -> None:
         """Add a record if a model gets it, and not as a message of the conversation."""
         if not record.in_prompt:
             return

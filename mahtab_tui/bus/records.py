@@ -852,3 +852,17 @@ def get_record(logged: logging.LogRecord) -> Record:
     else:
         level = "info"
     return Notice(logged.getMessage(), level=level, time=logged.created)
+
+
+class RecordHandler(logging.Handler):
+    """A handler that gets only some kinds of records from a `bus.logger.BusLogger`."""
+
+    kinds: ClassVar[tuple[type[Record], ...]]
+    """The kinds, with their subclasses."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.fold(get_record(record))
+
+    def fold(self, record: Record) -> None:
+        """Take the next record."""
+        raise NotImplementedError

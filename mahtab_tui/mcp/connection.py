@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import os
 import socket
 import time
@@ -14,7 +13,7 @@ from typing import IO, Any, TypeVar
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Input, UserReplOut, get_record
+from mahtab_tui.bus.records import Input, Record, RecordHandler, UserReplOut
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
@@ -328,22 +327,23 @@ class OwnSession:
         return agent_socket
 
 
-class SessionWatcher(logging.Handler):
+class SessionWatcher(RecordHandler):
     """Collects output between cells, and answers `input()` with the end of input."""
+
+    kinds = (UserReplOut, Input)
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
         self._late_output = ""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        if isinstance(value, UserReplOut) and value.late:
-            self._late_output = (self._late_output + value.text)[-MAX_LATE_CHARS:]
-        elif isinstance(value, Input) and value.state == "waiting":
+    def fold(self, record: Record) -> None:
+        if isinstance(record, UserReplOut) and record.late:
+            self._late_output = (self._late_output + record.text)[-MAX_LATE_CHARS:]
+        elif isinstance(record, Input) and record.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            start_thread("mcp-input", self._session.host.inputs.answer, value.request, None)
+            start_thread("mcp-input", self._session.host.inputs.answer, record.request, None)
 
     def take_late_output(self) -> str:
         self.acquire()  # against `emit`

@@ -25,6 +25,7 @@ from mahtab_tui.bus.records import (
     AssistantChat,
     LastConversation,
     Record,
+    RecordHandler,
     ReplIn,
     ReplOut,
     Usage,
@@ -32,7 +33,6 @@ from mahtab_tui.bus.records import (
     UserReplIn,
     UserReplOut,
     emit,
-    get_record,
 )
 from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.bus.values import Status
@@ -151,7 +151,7 @@ class SessionState(BaseModel):
         handler = PromptHandler()
         try:
             for record in self.repl_activity:
-                handler.add_record(_as_user_record(record))
+                handler.fold(_as_user_record(record))
             return handler.get_context(max_chars)
         finally:
             handler.close()
@@ -288,15 +288,17 @@ def _as_user_record(record: Record) -> Record:
     return record
 
 
-class _Listener(logging.Handler):
+class _Listener(RecordHandler):
     """Keeps the state up to date with what happens in its session."""
+
+    kinds = (UserChat, AssistantChat, Usage, ReplIn, ReplOut)
 
     def __init__(self, session: SessionState) -> None:
         super().__init__()
         self._session = session
 
-    def emit(self, record: logging.LogRecord) -> None:
-        match get_record(record):
+    def fold(self, record: Record) -> None:
+        match record:
             case UserChat(text=text):
                 self._session.add_user_message(text)
             case AssistantChat(text=text):

@@ -3,12 +3,11 @@ made, and those that a block of code changed."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
-from mahtab_tui.bus.records import Namespace, Private, Record, Undo, get_record
+from mahtab_tui.bus.records import Namespace, Private, Record, RecordHandler, Undo
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.llm.prompts import (
@@ -56,9 +55,11 @@ class _SentDescription(NamedTuple):
     """As it was sent: escaped, and perhaps cut."""
 
 
-class VariableDescriptions(logging.Handler):
+class VariableDescriptions(RecordHandler):
     """Describes variables for the model, without repeating what it has been told. Private variables,
     and those used with them, get no details."""
+
+    kinds = (Namespace, Undo, Private)
 
     def __init__(
         self,
@@ -77,10 +78,7 @@ class VariableDescriptions(logging.Handler):
         self._sent: dict[str, _SentDescription] = {}
         """The newest description of each variable that the model got."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._fold(get_record(record))
-
-    def _fold(self, record: Record) -> None:
+    def fold(self, record: Record) -> None:
         """Forget what is no longer true, or what the model may take for outdated."""
         is_new_kernel = isinstance(record, Namespace) and record.fresh
         if is_new_kernel or isinstance(record, Undo | Private):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
-from mahtab_tui.bus.records import Namespace, Record, ReplIn, Undo, get_record
+from mahtab_tui.bus.records import Namespace, Record, RecordHandler, ReplIn, Undo
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 
 _MAX_CELLS = 5
@@ -14,13 +13,15 @@ _MAX_VARIABLES = 5
 """Variables of a cell that are named."""
 
 
-class StaleOutputs(logging.Handler):
+class StaleOutputs(RecordHandler):
     """A log handler that follows the cells of a session, whoever runs them, and knows of which
     stale ones the model has been told.
 
     Args:
         past: The records of a resumed session.
     """
+
+    kinds = (ReplIn, Namespace, Undo)
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
@@ -30,12 +31,9 @@ class StaleOutputs(logging.Handler):
         self._told_cells: set[int] = set()
         """Stale cells of which the model knows."""
         for record in past:
-            self._fold(record)
+            self.fold(record)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._fold(get_record(record))
-
-    def _fold(self, record: Record) -> None:
+    def fold(self, record: Record) -> None:
         match record:
             case ReplIn(cell=int(cell), text=code):
                 self._note(self._staleness.start(cell, code))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
-from mahtab_tui.bus.records import Namespace, Record, ReplIn, Undo, get_record
+from mahtab_tui.bus.records import Namespace, Record, RecordHandler, ReplIn, Undo
 
 
-class VariableHistory(logging.Handler):
+class VariableHistory(RecordHandler):
     """Tracks which cells changed which variables."""
+
+    kinds = (ReplIn, Undo, Namespace)
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         """past: the records of a resumed session, the oldest first."""
@@ -20,12 +21,9 @@ class VariableHistory(logging.Handler):
         """For each cell, how it changed variables, by name."""
         self._undone_cells: set[int] = set()
         for record in past:
-            self._fold(record)
+            self.fold(record)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._fold(get_record(record))
-
-    def _fold(self, record: Record) -> None:
+    def fold(self, record: Record) -> None:
         if isinstance(record, ReplIn) and record.cell is not None:
             self.codes[record.cell] = record.text
         elif isinstance(record, Undo) and record.undone:

@@ -22,7 +22,7 @@ from mahtab_tui.bus.record_xml import (
     format_attributes,
     to_xml,
 )
-from mahtab_tui.bus.records import KINDS, Namespace, Record, hints
+from mahtab_tui.bus.records import KINDS, Namespace, Record, RecordHandler, ReplIn, hints
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.store.sqlite import MemoryStore
@@ -107,6 +107,30 @@ def test_record_logged_by_a_handler_comes_second(log: logging.Logger) -> None:
     log.addHandler(display)
     emit(log, tags.NOTICE, "question")
     assert texts(display.pop_records()) == ["question", "answer"]
+
+
+def test_a_handler_gets_only_its_kinds_of_records(log: logging.Logger) -> None:
+    class Cells(RecordHandler):
+        kinds = (ReplIn,)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.texts: list[str] = []
+
+        def fold(self, record: Record) -> None:
+            self.texts.append(record.text)
+
+    first_handler = Cells()
+    log.addHandler(first_handler)
+    emit(log, tags.USER_REPL_IN, "1", cell=1)
+    second_handler = Cells()
+    log.addHandler(second_handler)
+    emit(log, tags.NOTICE, "between")
+    log.warning("from a library")
+    emit(log, tags.ASSISTANT_REPL_IN, "2", cell=2)
+    log.removeHandler(first_handler)
+    emit(log, tags.USER_REPL_IN, "3", cell=3)
+    assert (first_handler.texts, second_handler.texts) == (["1", "2"], ["2", "3"])
 
 
 def test_only_pieces_of_one_stream_are_joined(log: logging.Logger, display: DisplayHandler) -> None:
