@@ -129,9 +129,10 @@ class SessionAgent:
         self._descriptions = VariableDescriptions(
             runtime.kernel, private, lambda name: cells.provenance.is_made_by(name, YOU)
         )
-        runtime.log.addHandler(self._descriptions)
         self._stale_outputs = StaleOutputs(runtime.past)
-        runtime.log.addHandler(self._stale_outputs)
+        if not runtime.frontend.belongs_to_agent:
+            runtime.log.addHandler(self._descriptions)
+            runtime.log.addHandler(self._stale_outputs)
         self.spending = spending
         self._agent: ReplAgent | None = None
         self._agent_lock = threading.Lock()

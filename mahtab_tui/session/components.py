@@ -104,7 +104,8 @@ class Components:
         # What the user, agents and watchers see and decide.
         self.inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=same_kernel))
-        log.addHandler(self.broadcast)
+        if not frontend.belongs_to_agent:
+            log.addHandler(self.broadcast)
         self.variable_history = VariableHistory(past)
         log.addHandler(self.variable_history)
         self.private = PrivateNames(runtime, prompt.hidden, self.variable_history)

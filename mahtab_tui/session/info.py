@@ -99,7 +99,8 @@ class Frontend(Protocol):
     can_ask: bool
     """Whether a user can answer requests on the bus."""
     belongs_to_agent: bool
-    """Whether an agent's code may end the session."""
+    """Whether the session is an agent's own: nobody watches it or asks a model in it, and the agent's
+    code may end it."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         """Give the terminal to a program; returns its exit code. Raises `RuntimeError` if there is

@@ -306,6 +306,15 @@ class SessionKernelHost:
         """The names of running tools, each with the event that cancels it."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
+        is_only_busy_or_idle = info.state in (KernelState.BUSY, KernelState.IDLE) and not text
+        # In an agent's own session, nobody watches whether a cell runs.
+        if not (is_only_busy_or_idle and self._runtime.frontend.belongs_to_agent):
+            self._log_state(info, text)
+        self._cells.follow(info.state)
+        if info.state is KernelState.DEAD and self._servers is not None:
+            self._servers.cancel()
+
+    def _log_state(self, info: KernelInfo, text: str) -> None:
         is_busy = info.state is KernelState.BUSY
         record = records.Kernel(
             text,
@@ -321,9 +330,6 @@ class SessionKernelHost:
             next_try=info.next_try or None,
         )
         emit(self._runtime.log, record)
-        self._cells.follow(info.state)
-        if info.state is KernelState.DEAD and self._servers is not None:
-            self._servers.cancel()
 
     def background_output(self, text: str) -> None:
         text = self._runtime.secrets.mask(text)

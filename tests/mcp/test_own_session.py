@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp import connection
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
@@ -32,8 +33,9 @@ from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.store.sqlite import list_sessions, load_records
 from mahtab_tui.worker.link.frames import encode
+from tests import tags
 from tests.mcp.clients import agent, requests
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, run_python, wait_for
@@ -82,6 +84,26 @@ async def test_concurrent_calls_share_one_session() -> None:
         await first_session.evaluate("total = 1", None, report)
         assert (await first_session.call("contents", SessionContents, seen=True)).cells == 1
     assert [row.heading for row in list_sessions(database(), None)] == ["total = 1"]
+
+
+async def test_only_cells_and_what_they_change_are_stored() -> None:
+    async with own_session() as agent_sessions:
+        session = await agent_sessions.connection("codex")
+        await session.evaluate("total = 1", None, report)
+        await session.evaluate("total", None, report)
+    (row,) = list_sessions(database(), None)
+    stored_records = [record for _, record in load_records(database(), row.id).records]
+    first_cell = next(
+        index for index, record in enumerate(stored_records) if isinstance(record, ReplIn)
+    )
+    tags_of_cells = [record.tag for record in stored_records[first_cell:]]
+    assert tags_of_cells[:5] == [
+        tags.ASSISTANT_REPL_IN,
+        tags.ASSISTANT_REPL_OUT,
+        tags.NAMESPACE,
+        tags.ASSISTANT_REPL_IN,
+        tags.ASSISTANT_REPL_OUT,
+    ]
 
 
 async def test_call_cancelled_during_startup_leaves_one_session(
