@@ -16,6 +16,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, Record, RecordHandler, UserReplOut
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.cells import pieces
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.mcp.tools import McpToolError, Report
 from mahtab_tui.session import Session
@@ -61,19 +62,20 @@ class Journal:
             self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
     def write_code(self, cell: object, author: str, code: str) -> None:
-        head = f"── In [{cell}] · {author} · {time.strftime('%H:%M:%S')} ──"
-        self._write(f"\n{head}\n{visible(self._secrets.mask(code))}\n")
+        if self._file is not None:
+            head = f"── In [{cell}] · {author} · {time.strftime('%H:%M:%S')} ──"
+            self._write(self._file, f"\n{head}\n{visible(self._secrets.mask(code))}\n")
 
     def write_output(self, text: str) -> None:
-        self._write(plain(self._secrets.mask(text)))
-
-    def _write(self, text: str) -> None:
         if self._file is not None:
-            try:
-                self._file.write(text)
-                self._file.flush()
-            except OSError:
-                self._file = None  # the disk is full, but cells can still run
+            self._write(self._file, plain(self._secrets.mask(text)))
+
+    def _write(self, file: IO[str], text: str) -> None:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            self._file = None  # the disk is full, but cells can still run
 
 
 class _Call:
@@ -90,6 +92,7 @@ class _Call:
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
         elif frame["op"] == "begun":
+            self._progress = "runs"
             self._journal.write_code(frame["cell"], self._author, str(frame["code"]))
         elif frame["op"] == "output":
             text = str(frame["text"])
@@ -170,7 +173,12 @@ class SessionConnection:
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
-        return await self.call("evaluate", Evaluation, report, code=code, timeout=timeout)
+        evaluation = await self.call("evaluate", Evaluation, report, code=code, timeout=timeout)
+        for kind, text in pieces(evaluation.result):
+            # Other output has come while the cell ran.
+            if kind in ("value", "traceback"):
+                self._journal.write_output(text)
+        return evaluation
 
     async def call(
         self, method: str, result: type[T], report: Report | None = None, **args: object

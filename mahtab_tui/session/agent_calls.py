@@ -335,7 +335,6 @@ class _AgentCell:
         session = self.session
         agent = self.call.agent
         self.call.running = True
-        self.call.report("runs")
         try:
             result = session.cells.run(
                 self.code,
@@ -389,9 +388,12 @@ class _AgentCell:
         if self._sends_output:
             code = self.session.secrets.mask(self.code)
             self.call.send({"op": "begun", "cell": cell, "code": code})
+        else:
+            self.call.report("runs")
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
-        if self._sends_output:
+        # A value or a traceback is the end of the output, so the answer with it follows at once.
+        if self._sends_output and kind not in ("value", "traceback"):
             self.call.send({"op": "output", "kind": kind, "text": text})
         if self._free_output_chars > 0:
             self._output_pieces.append(text[: self._free_output_chars])

@@ -252,6 +252,9 @@ async def test_log_contains_the_evaluated_code(home: Path) -> None:
         assert "red" in log.partition("1/0\n")[2]
         assert "ZeroDivisionError" in log
         assert "\x1b" not in log
+        await a.eval("print('printed'); 'val' + 'ue'")
+        log = path.read_text()
+        assert log.endswith("\nprint('printed'); 'val' + 'ue'\nprinted\n'value'\n")
         await a.text("log_viewer", mode="off")
         await a.eval("3")
         assert path.read_text() == log
