@@ -485,7 +485,10 @@ class Secrets:
 
     def mask_value(self, value: Any) -> Any:
         """Mask the texts of a JSON value. Keys of dicts and identifiers stay."""
-        return _mask_json(value, self.forms)
+        forms = self.forms
+        if not forms.secrets:
+            return value
+        return _mask_json(value, forms)
 
     def redact_value(self, value: Any) -> Any:
         """Mask the texts of a JSON value, and remove texts of private variables."""
@@ -564,6 +567,8 @@ class MaskedStream:
     def finish(self) -> str:
         """Return what was held back."""
         text = self._tail
+        if not text:
+            return ""
         piece = mask_slice(text, self._secrets.spans(text), self._displayed_chars, len(text))
         self._tail = ""
         self._displayed_chars = 0

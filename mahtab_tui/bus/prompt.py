@@ -75,7 +75,9 @@ class PromptHandler(records.RecordHandler):
         self._remember(record)
 
     def _remember(self, record: Record) -> None:
-        self._records.append(record.changed(text=shorten(record.text, MAX_STORED_CHARS)))
+        if len(record.text) > MAX_STORED_CHARS:
+            record = record.changed(text=shorten(record.text, MAX_STORED_CHARS))
+        self._records.append(record)
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CONTEXT_CHARS) -> str:

@@ -139,6 +139,8 @@ class MaskedKernel(Kernel):
 
     def _masked_result(self, result: CellResult) -> CellResult:
         """Mask a result. A secret may be spread over several pieces of the output."""
+        if not self._secrets.forms.secrets:
+            return result
         pieces = _mask_pieces(result, self._secrets.spans(result.output))
         return replace(
             self._mask(replace(result, output=""), CELL_FIELDS),

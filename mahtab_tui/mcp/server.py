@@ -181,7 +181,7 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
             content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
         return types.CallToolResult(content=content, is_error=failed)
 
-    return Server(
+    server: Server[Any] = Server(
         "mahtab",
         version=__version__,
         title="mahtab: a persistent Python",
@@ -189,3 +189,6 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+    # The SDK's spans for OpenTelemetry, which nobody collects here.
+    server.middleware.clear()
+    return server
