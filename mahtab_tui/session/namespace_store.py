@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -48,10 +49,12 @@ class NamespaceStore:
         """Held while the namespace is saved."""
         self._active = False
         """Whether the kernel has what the files have, so that its variables may replace them."""
-        self._closing = False
+        self._closing = threading.Event()
         self._write_seconds = BACKGROUND_WRITE_S
         # Counters of changes: now, at the last attempt to save, and at the last success.
         self._changes = 0
+        self._changed_at = 0.0
+        """Monotonic time of the newest change, in seconds."""
         self._attempted_changes = 0
         self._written_changes = 0
         self._cells = 0
@@ -81,7 +84,7 @@ class NamespaceStore:
 
     def start_restore(self) -> None:
         """Restore the saved variables in a new kernel, on a thread."""
-        if self._closing:
+        if self._closing.is_set():
             return
         try:
             saved = self._kernel.saved_namespace()
@@ -110,7 +113,7 @@ class NamespaceStore:
                 there was no such request.
             lost_names: Variables that this request named as not restored.
         """
-        if self._closing:
+        if self._closing.is_set():
             return
         saved = self._kernel.saved_namespace()
         if saved is None:
@@ -272,7 +275,7 @@ class NamespaceStore:
     def kernel_died(self) -> None:
         """Stop saving: until `start_restore`, the variables exist only on disk."""
         with self._lock:
-            if not self._closing:
+            if not self._closing.is_set():
                 self._active = False
                 self._pending_files = {}
 
@@ -299,13 +302,14 @@ class NamespaceStore:
 
     def _schedule_write(self) -> None:
         self._changes += 1
+        self._changed_at = time.monotonic()
         self._lock.notify_all()
 
     def close(self, seconds: float) -> None:
         """Save unsaved changes within a time limit, unless a cell runs."""
         with self._lock:
-            self._closing = True
             self._write_seconds = 0.0 if self._cells else seconds
+            self._closing.set()
             self._lock.notify_all()
         if self._writer.ident is not None:
             self._writer.join(self._write_seconds)
@@ -313,7 +317,7 @@ class NamespaceStore:
     @property
     def can_restore(self) -> bool:
         """Whether the variables return if the kernel ends."""
-        return self._writer.ident is not None and not self._closing
+        return self._writer.ident is not None and not self._closing.is_set()
 
     @property
     def has_unwritten_changes(self) -> bool:
@@ -334,14 +338,13 @@ class NamespaceStore:
         while True:
             with self._lock:
                 self._lock.wait_for(
-                    lambda: self._closing or self._changes != self._attempted_changes
+                    lambda: self._closing.is_set() or self._changes != self._attempted_changes
                 )
-                # Wait until a whole period has passed without a change.
-                seen_changes = -1
-                while not self._closing and self._changes != seen_changes:
-                    seen_changes = self._changes
-                    self._lock.wait(QUIET_S)
-                is_last = self._closing
+            # Further changes do not wake this thread, because there may be hundreds a second.
+            while (quiet_s := time.monotonic() - self._changed_at) < QUIET_S:
+                if self._closing.wait(QUIET_S - quiet_s):
+                    break
+            is_last = self._closing.is_set()
             self.save(self._write_seconds)
             if is_last:
                 return
