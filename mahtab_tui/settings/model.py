@@ -335,7 +335,10 @@ class Settings(BaseSettings):
             keys += parse_qs(urlsplit(self.kernel).query).get("token", [])
         for server in self.mcp.values():
             keys += server.secrets()
-        return sorted([*keys, *self._other_keys], key=len, reverse=True)
+        # Not by pydantic's access to attributes, which takes longer than all the rest, because every
+        # record is searched for them.
+        keys += (self.__pydantic_private__ or {}).get("_other_keys", ())
+        return sorted(keys, key=len, reverse=True)
 
     def origin(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
