@@ -50,6 +50,10 @@ class Journal:
         self._secrets = secrets
         self._file: IO[str] | None = None
 
+    @property
+    def is_on(self) -> bool:
+        return self._file is not None
+
     def switch(self, on: bool) -> None:
         """Begin or end writing. Raises `OSError`."""
         if self._file is not None:
@@ -85,7 +89,7 @@ class _Call:
         self._journal = journal
         self._author = author
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._progress = "waiting for the session"
+        self._progress = "runs"
         self._last_line = ""
 
     def on_frame(self, frame: Frame) -> None:
@@ -200,7 +204,8 @@ class SessionConnection:
         start_time = time.monotonic()
         self._open_calls[call_id] = call
         try:
-            self._writer.write(encode({"op": "call", "id": call_id, "what": method, "args": args}))
+            frame = {"op": "call", "id": call_id, "what": method, "args": args}
+            self._writer.write(encode({**frame, "logged": self._journal.is_on}))
             # Report progress while the answer has not come.
             while not call.answer.done():
                 await asyncio.wait({call.answer}, timeout=PROGRESS_INTERVAL_S)

@@ -385,10 +385,10 @@ class _AgentCell:
             self._evaluation.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
-        if self._sends_output:
+        if self.call.is_logged and self._sends_output:
             code = self.session.secrets.mask(self.code)
             self.call.send({"op": "begun", "cell": cell, "code": code})
-        else:
+        elif self.call.has_reported:
             self.call.report("runs")
 
     def _on_output(self, kind: OutputKind, text: str) -> None:

@@ -37,16 +37,28 @@ class AgentCallDeclined(AgentCallRefused):
 class AgentCall(Cancellation):
     """A call of an agent, until it is answered."""
 
-    def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
-        """Register a call. send: sends a frame about the call, before the answer."""
+    def __init__(
+        self, agent: JoinedAgent, send: Callable[[Frame], None], *, is_logged: bool = False
+    ) -> None:
+        """Register a call.
+
+        Args:
+            agent: The agent.
+            send: Sends a frame about the call, before the answer.
+            is_logged: Whether the agent's server logs it, and so needs to know when a cell starts.
+        """
         super().__init__()
         self.agent = agent
         self.send = send
+        self.is_logged = is_logged
+        self.has_reported = False
+        """Whether the agent's server has got a sentence about it. Before, it says that it runs."""
         self.running = False
         """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
         """Inform the agent about the progress of its call."""
+        self.has_reported = True
         self.send({"op": "progress", "text": sentence})
 
     @contextmanager

@@ -331,7 +331,11 @@ class _Connection:
             self._answers.cancel(int(frame["id"]))
         elif op == "call" and self._agent is not None:
             number = int(frame["id"])
-            call = AgentCall(self._agent, lambda frame: self._send({**frame, "id": number}))
+            call = AgentCall(
+                self._agent,
+                lambda frame: self._send({**frame, "id": number}),
+                is_logged=bool(frame.get("logged", True)),
+            )
             serve = partial(self._server.calls.serve, call, str(frame["what"]), dict(frame["args"]))
             self._answers.start(number, serve, call.cancel)
 

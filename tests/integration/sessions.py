@@ -104,7 +104,9 @@ class Opened:
         """Let another program's agent join, and return a function that serves its calls."""
         agent = self.session.joined_agents.join("codex", lambda sentence: None, None)
         calls = AgentCalls(self.session)
-        return lambda operation, **args: calls.serve(AgentCall(agent, on_frame), operation, args)
+        return lambda operation, **args: calls.serve(
+            AgentCall(agent, on_frame, is_logged=True), operation, args
+        )
 
 
 def texts(it: Opened, tag: str) -> list[str]:

@@ -299,6 +299,31 @@ def test_turn_stopped_during_an_agents_cell_leaves_it_and_runs_nothing(
     assert ran == [("codex", "ok")]
 
 
+def test_agent_is_told_that_its_code_runs_if_it_had_to_wait_or_keeps_a_log(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(approval="auto")
+    guest = join(it)
+    messages: list[Any] = []
+
+    def evaluate(*, is_logged: bool) -> None:
+        call = AgentCall(guest, messages.append, is_logged=is_logged)
+        AgentCalls(it.session).serve(call, "evaluate", {"code": "1"})
+
+    evaluate(is_logged=False)
+    assert messages == []
+    evaluate(is_logged=True)
+    assert messages == [{"op": "begun", "cell": 2, "code": "1"}]
+
+    it.session.change_setting("approval", "ask")
+    waiting = threading.Thread(target=lambda: evaluate(is_logged=False))
+    waiting.start()
+    it.decide("run")
+    waiting.join(DEADLINE)
+    sentences = [message["text"] for message in messages[1:]]
+    assert sentences == ["waits for the user's approval", "runs"]
+
+
 def test_call_served_after_its_agent_left_runs_nothing(open_session: OpenSession) -> None:
     it = open_session(approval="auto")
     guest = join(it)
