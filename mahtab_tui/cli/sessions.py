@@ -40,7 +40,7 @@ from mahtab_tui.session.kernel import (
     local_detached_kernels,
     remote_detached_kernels,
 )
-from mahtab_tui.session.sharing import SharingError, running_sessions
+from mahtab_tui.session.running_sessions import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import (
     SessionNotFound,

@@ -22,7 +22,8 @@ from mahtab_tui.mcp.tools import McpToolError, Report
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.sharing import AgentService, SharingError, find_session
+from mahtab_tui.session.running_sessions import SharingError, find_session
+from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.system import start_thread

@@ -1,33 +1,26 @@
-"""Shares a session with agents and other terminals of the same user."""
+"""Shares a session on a screen with agents and other terminals of the same user."""
 
 from __future__ import annotations
 
 import os
 import socket
-import stat
 import struct
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.codec import as_json
 from mahtab_tui.kernel.requests import Answers
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.broadcast import Feed
 from mahtab_tui.session.joined_agents import AgentCall, JoinedAgent
+from mahtab_tui.session.running_sessions import RECEIVE_BYTES, SharingError, share_folder
 from mahtab_tui.session.session import Session
-from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.session_lock import locked_sessions
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
-PROBE_TIMEOUT_S = 2.0
-"""Seconds for answering a probe."""
 SEND_TIMEOUT_S = 5
 """Seconds for an agent to read; a slower one is disconnected."""
 CLOSE_TIMEOUT_S = 1.0
@@ -39,45 +32,9 @@ MAX_PATH_BYTES = 100
 """Bytes of a socket's path; systems allow only slightly more."""
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Bytes of an agent's message."""
-RECEIVE_BYTES = 65_536
-"""Bytes to read from a socket at once."""
 
 _LOCAL_PEERCRED = 1
 """macOS: the socket option for the peer's user id."""
-
-
-class SharingError(Exception):
-    """Sessions cannot be shared or found. The message is a sentence."""
-
-
-class RunningSession(NamedTuple):
-    """A session on a screen, and the socket on which it listens."""
-
-    name: str
-    project: str
-    pid: int
-    agents: list[str]
-    path: Path
-
-    def sentence(self) -> str:
-        """Return a line for a list of sessions."""
-        agents = f"  with {', '.join(self.agents)}" if self.agents else ""
-        return f"{self.name}  {self.pid}  {self.project}{agents}"
-
-
-def share_folder() -> Path:
-    """Return the folder of the sockets. Raises `SharingError`."""
-    folder = home_folder() / "run"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            raise SharingError(f"{folder} is not a folder of yours.")
-        if stat.S_IMODE(status.st_mode) != 0o700:
-            folder.chmod(0o700)
-    except OSError as error:
-        raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
-    return folder
 
 
 def peer_uid(connection: socket.socket) -> int:
@@ -89,97 +46,6 @@ def peer_uid(connection: socket.socket) -> int:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         _, uid, _ = struct.unpack("3i", credentials)
     return int(uid)
-
-
-def running_sessions() -> list[RunningSession]:
-    """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
-    if not (home_folder() / "run").exists():
-        return []
-    return list(_find_running(share_folder()))
-
-
-def remove_leftovers() -> None:
-    """Remove unused lock files and sockets. Waits for sockets."""
-    locked_sessions()
-    with suppress(SharingError):
-        running_sessions()
-
-
-def find_session(name: str | None, project: Path) -> RunningSession:
-    """Return the only session with a name or process id, or in a project. Raises `SharingError`."""
-    sessions = running_sessions()
-    if name is not None:
-        matches = [session for session in sessions if name in (session.name, str(session.pid))]
-        description = f"called {name}"
-    else:
-        # The session of the nearest folder that contains the project.
-        folders = {str(project), *map(str, project.parents)}
-        matches = [session for session in sessions if session.project in folders]
-        nearest_length = max((len(session.project) for session in matches), default=0)
-        matches = [session for session in matches if len(session.project) == nearest_length]
-        description = f"of {project}"
-    if len(matches) == 1:
-        return matches[0]
-
-    choices = [
-        f"{session.name} ({session.pid}) in {session.project}" for session in matches or sessions
-    ]
-    choice_list = "; ".join(choices) or "none"
-    if matches:
-        raise SharingError(
-            f"Several sessions are {description}."
-            f" Choose one by its name or process id: {choice_list}."
-        )
-    raise SharingError(
-        f"No session on a screen is {description}. Running: {choice_list}."
-        " mahtab-tui opens one there."
-    )
-
-
-def _find_running(folder: Path) -> Iterator[RunningSession]:
-    for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
-        try:
-            answer = next(_request_frames(path, "probe", PROBE_TIMEOUT_S), None)
-        except (ConnectionRefusedError, FileNotFoundError):
-            # Nobody listens: the program was killed before it could remove the socket.
-            with suppress(OSError):
-                path.unlink()
-            continue
-        except (OSError, FrameError):
-            continue
-        if answer is not None:
-            yield RunningSession(
-                str(answer["name"]),
-                str(answer["project"]),
-                int(answer["pid"]),
-                list(map(str, answer["agents"])),
-                path,
-            )
-
-
-def _request_frames(path: Path, op: str, timeout: float | None = None) -> Iterator[Frame]:
-    """Send a request to a session, and yield the frames of its answer. timeout: seconds for each
-    frame; None for no limit."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout)
-        connection.connect(str(path))
-        connection.sendall(encode({"op": op}))
-        reader = FrameReader()
-        while data := connection.recv(RECEIVE_BYTES):
-            yield from reader.feed(data)
-
-
-def follow_session(running: RunningSession) -> Iterator[Record]:
-    """Yield the recent records of a session, then new ones until it ends. Raises `OSError`."""
-    # A `FrameError` means that the session is damaged, or not a session at all.
-    with suppress(FrameError):
-        for frame in _request_frames(running.path, "watch"):
-            if frame.get("op") != "record":
-                continue
-            with suppress(InvalidRecord):
-                record = from_json(frame)
-                if record is not None:
-                    yield record
 
 
 class AgentService:
@@ -202,6 +68,7 @@ class AgentService:
     # Called by connections
 
     def describe(self) -> Frame:
+        """Return what programs that look for sessions learn of this one."""
         return {
             "op": "session",
             "name": self.session.name,
@@ -220,6 +87,7 @@ class ShareServer(AgentService):
     """Listens on a socket while its session is on the screen."""
 
     def __init__(self, session: Session, project: Path) -> None:
+        """Begin to listen, on a thread. Raises `SharingError`."""
         super().__init__(session, project)
         self._closed = threading.Event()
         self._path = share_folder() / f"{os.getpid()}.sock"
@@ -240,6 +108,7 @@ class ShareServer(AgentService):
         start_thread("share", self._accept)
 
     def close(self) -> None:
+        """Stop listening, and disconnect all agents and watchers."""
         self._closed.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

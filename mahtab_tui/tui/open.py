@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from mahtab_tui.export.reading import LoadedNotebook
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.sharing import RunningSession, ShareServer
+    from mahtab_tui.session.running_sessions import RunningSession
+    from mahtab_tui.session.sharing import ShareServer
 
 INDEXING_PAUSE_S = 4.0
 MIN_SCREEN_SIZE = (20, 5)
@@ -266,7 +267,7 @@ def open_screen(
 def watch_live(session: str | None) -> int:
     """Follow a running session. session: its name; None for the one of this folder. Raises
     `TerminalUnavailable`."""
-    from mahtab_tui.session.sharing import SharingError, find_session
+    from mahtab_tui.session.running_sessions import SharingError, find_session
 
     try:
         return watch_session(find_session(session, Path.cwd()))
@@ -287,7 +288,8 @@ def watch_session(running: RunningSession) -> int:
 
 
 def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
-    from mahtab_tui.session.sharing import ShareServer, SharingError
+    from mahtab_tui.session.running_sessions import SharingError
+    from mahtab_tui.session.sharing import ShareServer
 
     try:
         servers.append(ShareServer(session, project))
@@ -297,7 +299,7 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
 
 def _report_leftovers(session: Session) -> None:
     from mahtab_tui.session.kernel import describe_detached_kernels, stop_surplus_kernels
-    from mahtab_tui.session.sharing import remove_leftovers
+    from mahtab_tui.session.running_sessions import remove_leftovers
 
     try:
         remove_leftovers()

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.session.sharing import RunningSession, follow_session
+from mahtab_tui.session.running_sessions import RunningSession, follow_session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.namespace.pane import NamespacePane
 from mahtab_tui.tui.terminal_app import FRAME_S, TerminalApp

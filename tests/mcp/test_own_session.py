@@ -30,7 +30,7 @@ from mahtab_tui.mcp.handlers import (
 )
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
-from mahtab_tui.session.sharing import RunningSession
+from mahtab_tui.session.running_sessions import RunningSession
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, load_records

@@ -8,7 +8,7 @@ import signal
 
 import anyio
 
-from mahtab_tui.session.sharing import share_folder
+from mahtab_tui.session.running_sessions import share_folder
 from tests.e2e.conftest import Start, start
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import agent, until

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.session.sharing import running_sessions, share_folder
+from mahtab_tui.session.running_sessions import running_sessions, share_folder
 from mahtab_tui.worker.link.frames import FrameReader, encode
 from tests import tags
 from tests.mcp.clients import agent, requests

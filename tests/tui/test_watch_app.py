@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mahtab_tui.session.sharing import RunningSession
+from mahtab_tui.session.running_sessions import RunningSession
 from mahtab_tui.tui.namespace.pane import NamespacePane
 from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.watch_app import WatchApp

@@ -29,8 +29,8 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session.cells import last_changes
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
+from mahtab_tui.session.running_sessions import remove_leftovers, share_folder
 from mahtab_tui.session.session import Session
-from mahtab_tui.session.sharing import remove_leftovers, share_folder
 from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
