@@ -22,7 +22,8 @@ from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.llm.calls import AnswerListener, ModelCall, OnWords
+from mahtab_tui.llm.answer_readers import AnswerListener, OnWords
+from mahtab_tui.llm.calls import ModelCall
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.api import SessionState

@@ -1,4 +1,4 @@
-"""The interface between agent and session, and the values they exchange. Loads nothing heavy."""
+"""What the agent needs of a session, and the values that they exchange. Loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ApprovalRequest(NamedTuple):
     code: str
 
     def record(self, party: str) -> Approval:
-        """Return the record that asks the user."""
+        """Return the record that asks the user. party: the model's short name."""
         fields = self._asdict()
         return Approval(fields.pop("code"), party=party, **fields)
 
@@ -42,10 +42,12 @@ class ExecutionResult(TypedDict):
     step: int
     block: int
     cell: int | None
-    """None if it did not run."""
+    """Its number as a cell; None if it did not run."""
     code: str
+    """As it ran: the user may have edited it."""
     output: str
     is_error: bool
+    """Whether it failed."""
     status: str
     """A `bus.values.Status` value, ``skipped``, or ``repeated`` for code that had already
     run."""
@@ -54,6 +56,7 @@ class ExecutionResult(TypedDict):
     rewritten: NotRequired[bool]
     """Whether `output` lacks overwritten text."""
     undone: NotRequired[bool]
+    """Whether the user has undone its changes."""
     variables: NotRequired[str]
     """Describes the variables that it made or changed."""
     pictures: NotRequired[Sequence[str]]
@@ -89,6 +92,7 @@ class StoredMessage(NamedTuple):
     private: frozenset[str] = frozenset()
     """Names that were private when the variables were described."""
     calls: Sequence[ToolCall] = ()
+    """The tool calls of an answer."""
     call: str = ""
     """Id of the tool call that it is the result of."""
 
@@ -97,6 +101,7 @@ class ConversationSummary(NamedTuple):
     """A summary that replaces the conversation up to a question."""
 
     turn: int | None
+    """The question up to which it summarises."""
     text: str
 
 
@@ -104,9 +109,11 @@ class ModelHost(Protocol):
     """What a call of a model needs of the session."""
 
     log: logging.Logger
+    """Where records are logged."""
     cancelled: threading.Event
     """Set to stop the turn; the agent clears it when a turn starts."""
     secrets: Secrets
+    """What no model gets."""
 
     @property
     def spending(self) -> Ledger:
@@ -117,6 +124,7 @@ class AgentHost(ModelHost, Protocol):
     """The session, as seen by the agent."""
 
     hidden: HiddenEntries
+    """Entries that the model does not get."""
     pictures: dict[str, EncodedPicture]
     """By the ids in the attachments."""
 
@@ -133,37 +141,64 @@ class AgentHost(ModelHost, Protocol):
         """The number of the newest cell, whoever ran it."""
 
     def confirm_more_steps(self, turn: int, steps: int) -> bool:
-        """Ask the user whether the model may go on after this many steps of a question; return False
-        if there is nobody to ask. Sets `cancelled` if the user stops the turn."""
+        """Ask the user whether the model may go on with a question. Sets `cancelled` if the user
+        stops the turn.
+
+        Args:
+            turn: The question.
+            steps: How many steps the model has taken for it.
+
+        Returns:
+            Whether it may; False if there is nobody to ask.
+        """
 
     def take_added_words(self, turn: int) -> Sequence[str]:
-        """Return what the user has sent since the last step for the question that runs."""
+        """Return what the user has sent for the running question since the last step, once."""
 
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        """Decide whether a block may run, and log that; `stop` if the turn is cancelled. Read-only
-        code may already run here; then `execute` returns its result."""
+        """Decide whether a block may run, by rules or by asking the user, and log the decision.
+
+        It is `stop` if the turn is cancelled. Read-only code may already run here; then `execute`
+        returns its result.
+        """
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
-        """Run a block, or the user's edit of it; if changes are reviewed, also wait until the user
-        keeps or undoes them. Sets `cancelled` if the user stops the turn."""
+        """Run a block. Sets `cancelled` if the user stops the turn.
+
+        If changes are reviewed, it also waits until the user keeps or undoes them.
+
+        Args:
+            request: The block.
+            code: Its code, or the user's edit of it.
+        """
 
     def add_context(self, turn: int, question: str, conversation: str) -> StoredMessage:
-        """Return a question with its context. conversation: the conversation so far, whose descriptions of
-        variables are not repeated."""
+        """Return a question with its context.
+
+        Args:
+            turn: The number of the question.
+            question: The user's words.
+            conversation: What the model gets before the question, whose descriptions of variables
+                are not repeated.
+        """
 
     def describe_variables(self, question: str, conversation: str) -> Mapping[str, str]:
         """Describe variables anew for a question, after a summary has replaced descriptions.
 
         Args:
+            question: The user's words.
             conversation: What the model gets before the question, whose descriptions are not
                 repeated.
+
+        Returns:
+            The descriptions by the variables' names.
         """
 
     def surroundings(self) -> str:
-        """Describe where and when code runs."""
+        """Describe where and when code runs, for the model."""
 
     def interrupt(self) -> None:
         """Withdraw pending approvals, and interrupt the model's cell."""

@@ -63,8 +63,8 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import make_encodable
-from mahtab_tui.llm.calls import AnswerListener
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import LoopChoice, choose_loop, input_limit, is_on_this_machine

@@ -1,52 +1,35 @@
-"""How a model is asked, for questions and for searches.
+"""Asks a model on the caller's thread, for a question.
 
 For each call, the messages are masked, a ledger reserves what the call may cost, a reader joins the
-pieces of the answer, any thread may stop it, and its usage is counted once. `ModelCall` does all of
-that for a caller that has a thread of its own. In an event loop, the calls of a search wait for
-their turn and their budget in `search/calls.py`; `ThreadedCall` or `read_async` reads the answers.
+pieces of the answer, any thread may stop it, and its usage is counted once. The calls of a search
+wait for their turn and their budget in `search/calls.py`; `async_calls.py` reads their answers.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mahtab_tui.llm.answer_readers import AnswerListener, MessageReader, ignore
 from mahtab_tui.llm.base import (
     LONGEST_PAUSE_S,
-    REFUSED,
     ModelBusy,
     ModelError,
     Stoppable,
     explain_error,
-    has_restarted,
-    is_refused,
-    make_encodable,
-    message_reasoning,
-    read_share,
 )
 from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.llm.pictures import count_pictures
-from mahtab_tui.llm.usage import (
-    estimated_usage,
-    is_priced,
-    model_name,
-    reported_usage,
-    worst_cost,
-)
+from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, worst_cost
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
-    from langchain_core.messages.ai import UsageMetadata
 
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.bus.records import Usage
@@ -54,37 +37,10 @@ if TYPE_CHECKING:
 
     MessageT = TypeVar("MessageT", bound=BaseMessage)
 
-T = TypeVar("T")
-
-OnWords = Callable[[str | None], object]
-"""Called with each piece of an answer's words, and with None when the answer starts again."""
-
-_PORTION_INTERVAL_S = 0.03
-"""Minimum seconds between two portions of words."""
 _STOP_CHECK_S = 0.1
 """Seconds between checks for a stop while a model that cannot be stopped is silent."""
-_STOP_RETRY_S = 0.1
-"""Seconds before a stop is repeated, since one that comes before the answer starts is lost."""
 _BUSY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 """Minimum seconds before each further attempt while a service is busy."""
-
-
-def _ignore(value: object) -> None:
-    """Do nothing; the default of a callback."""
-
-
-@dataclass(frozen=True)
-class AnswerListener:
-    """What is called while an answer comes, on the thread that reads it."""
-
-    on_words: OnWords = _ignore
-    on_thought: Callable[[str], object] = _ignore
-    """Called with each piece of the model's thinking."""
-    on_reading: Callable[[float], object] = _ignore
-    """Called with the share of the prompt that the model has read, from 0 to 1."""
-
-
-# Masking
 
 
 def masked_messages(messages: Sequence[MessageT], secrets: Secrets) -> list[MessageT]:
@@ -109,144 +65,6 @@ def _mask_content(content: Any, secrets: Secrets) -> Any:
     if isinstance(content, dict) and isinstance(content.get("text"), str):
         return {**content, "text": secrets.redact_for_model(content["text"])}
     return content
-
-
-# Reading
-
-
-class AnswerReader:
-    """Joins the pieces of an answer, which may start again."""
-
-    def __init__(self, listener: AnswerListener | None = None) -> None:
-        self.words: list[str] = []
-        self.thoughts: list[str] = []
-        """Pieces of the model's thinking."""
-        self.metadata: dict[str, Any] = {}
-        """What the service says about the answer, such as why it ended."""
-        self.listener = listener or AnswerListener()
-
-    @property
-    def text(self) -> str:
-        """The words received so far."""
-        return "".join(self.words)
-
-    @property
-    def whole_text(self) -> str:
-        """The words of an answer that has ended, as the service gives them at the end."""
-        return make_encodable(str(self.metadata.get("final_text") or self.text))
-
-    @property
-    def refusal(self) -> ModelError | None:
-        """The error if the service's safeguards have stopped the answer; else None."""
-        return ModelError(REFUSED) if is_refused(self.metadata) else None
-
-    def add_words(self, words: str) -> None:
-        if words:
-            self.words.append(words)
-            self.listener.on_words(words)
-
-    def add_thought(self, thought: str) -> None:
-        if thought:
-            self.thoughts.append(thought)
-            self.listener.on_thought(thought)
-
-    def restart(self) -> None:
-        """Drop all words and thoughts, because the answer starts again."""
-        self.thoughts.clear()
-        if self.words:
-            self.words.clear()
-            self.listener.on_words(None)
-
-
-class MessageReader(AnswerReader):
-    """Joins the chunks of a LangChain model's answer."""
-
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        listener: AnswerListener | None = None,
-        *,
-        keeps_chunks: bool = False,
-    ) -> None:
-        """Start without an answer.
-
-        Args:
-            llm: the model.
-            listener: called while the answer comes.
-            keeps_chunks: whether to collect the chunks, which contain the model's tool calls.
-        """
-        super().__init__(listener)
-        self.chunks: list[BaseMessage] = []
-        """The chunks of the latest attempt, if they are kept."""
-        self.is_accepted = False
-        """Whether the service accepted the request, which may then cost money."""
-        self._llm = llm
-        self._keeps_chunks = keeps_chunks
-        self._token_counts: UsageMetadata | None = None
-
-    @property
-    def usage(self) -> Usage | None:
-        """The call's usage; None if the model did not report it."""
-        return reported_usage(self._llm, self._token_counts, self.metadata)
-
-    def add(self, chunk: BaseMessage, *, is_stopped: bool = False) -> None:
-        """Add a chunk. is_stopped: whether the answer was stopped, so that only its usage
-        matters."""
-        if self._keeps_chunks:
-            self.chunks.append(chunk)
-        if chunk.content or getattr(chunk, "tool_call_chunks", None):
-            self.is_accepted = True
-        if has_restarted(chunk.response_metadata):
-            self.restart()
-
-        if not is_stopped:
-            share = read_share(chunk.response_metadata)
-            if share is not None:
-                self.listener.on_reading(share)
-            self.add_thought(message_reasoning(chunk))
-            self.add_words(str(chunk.text))
-
-        # Usage may come in several chunks, also after the last word.
-        token_counts = getattr(chunk, "usage_metadata", None)
-        if token_counts is not None:
-            # The import is free: the package is loaded, because the chunk is one of its objects.
-            from langchain_core.messages.ai import add_usage
-
-            self._token_counts = add_usage(self._token_counts, token_counts)
-        self.metadata |= chunk.response_metadata
-
-
-class WordPortions:
-    """Passes words on in portions, so that a fast answer does not flood an event loop."""
-
-    def __init__(self, on_words: OnWords) -> None:
-        self._on_words = on_words
-        self._waiting_words: list[str] = []
-        self._flush_time = 0.0
-        """Monotonic time in seconds of the last portion."""
-
-    def add(self, words: str | None) -> None:
-        """Add words. None: the answer starts again."""
-        if words is None:
-            self._waiting_words.clear()
-            self._on_words(None)
-            return
-
-        self._waiting_words.append(words)
-        current_time = time.monotonic()
-        if current_time - self._flush_time >= _PORTION_INTERVAL_S:
-            self._flush_time = current_time
-            self.flush()
-
-    def flush(self) -> None:
-        """Pass on the words that wait."""
-        if self._waiting_words:
-            words = make_encodable("".join(self._waiting_words))
-            self._waiting_words.clear()
-            self._on_words(words)
-
-
-# Asking on the caller's thread
 
 
 def sent_texts(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> list[str]:
@@ -275,19 +93,19 @@ class ModelCall:
         stopped: threading.Event,
         listener: AnswerListener | None = None,
         options: Mapping[str, Any] | None = None,
-        on_pause: Callable[[str], object] = _ignore,
+        on_pause: Callable[[str], object] = ignore,
     ) -> None:
         """Mask the messages; nothing is sent yet.
 
         Args:
-            llm: the model.
-            messages: the conversation.
-            secrets: masked in the messages.
-            stopped: set by any thread to stop the answer.
-            listener: called while the answer comes.
-            options: arguments for the model, such as its tools. With any, the reader keeps the
+            llm: The model.
+            messages: The conversation.
+            secrets: Masked in the messages.
+            stopped: Set by any thread to stop the answer.
+            listener: Called while the answer comes.
+            options: Arguments for the model, such as its tools. With any, the reader keeps the
                 chunks.
-            on_pause: called with a sentence for the user before a busy service is asked again.
+            on_pause: Called with a sentence for the user before a busy service is asked again.
         """
         self.llm = llm
         self.messages = masked_messages(messages, secrets)
@@ -313,9 +131,9 @@ class ModelCall:
         """Make the call if the ledger's limit allows it, and read the answer.
 
         Args:
-            ledger: counts the call.
-            source: what the call is for, as in `Usage`.
-            turn: number of the question; None if the call belongs to none.
+            ledger: Counts the call.
+            source: What the call is for, as in `Usage`.
+            turn: Number of the question; None if the call belongs to none.
 
         Returns:
             The usage that the ledger has counted; None if it has counted nothing.
@@ -370,7 +188,7 @@ class ModelCall:
         return worst_cost(self.llm, texts, count_pictures(self.messages))
 
     def _read_once(self) -> ModelError | None:
-        """Ask once. Returns why the model failed; None if it did not."""
+        """Ask once. Return why the model failed; None if it did not."""
         self.reader.chunks.clear()
         if self.is_stopped:
             return None
@@ -431,112 +249,3 @@ def _stream_or_abandon(
             yield arrival
     finally:
         abandoned.set()
-
-
-# Asking from an event loop
-
-
-def as_model_error(error: BaseException) -> ModelError:
-    """Turn an exception that would end a program (`SystemExit`) into a `ModelError`."""
-    return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
-
-
-def run_on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a model's code on a daemon thread, which cannot delay the program's exit. Call it in the
-    loop, which gets the result."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def run() -> None:
-        try:
-            settle = partial(future.set_result, work())
-        except Exception as error:  # the thread's outermost frame; whoever waits raises it
-            settle = partial(future.set_exception, error)
-        except BaseException as error:  # the code exits, which must not end this process
-            settle = partial(future.set_exception, as_model_error(error))
-        with contextlib.suppress(RuntimeError):  # the loop has been closed
-            # The future is done already if its waiter was cancelled.
-            loop.call_soon_threadsafe(lambda: future.done() or settle())
-
-    threading.Thread(target=run, name="rlm-model", daemon=True).start()
-    return future
-
-
-class ThreadedCall:
-    """A call of a LangChain model on a thread of its own, for a loop that waits for it."""
-
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        messages: Sequence[BaseMessage],
-        on_words: OnWords,
-        options: Mapping[str, Any],
-    ) -> None:
-        """Start the call.
-
-        Args:
-            llm: the model.
-            messages: the conversation, masked.
-            on_words: called in the loop.
-            options: for the call.
-        """
-        loop = asyncio.get_running_loop()
-        self._loop = loop
-        self._llm = llm
-        self._messages = list(messages)
-        self._options = options
-        self._portions = WordPortions(lambda words: loop.call_soon_threadsafe(on_words, words))
-        self.reader = MessageReader(llm, AnswerListener(self._portions.add))
-        self._stopped = threading.Event()
-        self.ended = run_on_thread(self._read)
-        """Done when the answer has ended; raises what the model raised."""
-        # Retrieve the error even if nobody waits for the answer: asyncio would log it otherwise.
-        self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-
-    def stop(self) -> None:
-        """Stop the answer, which closes its connection. In the loop only."""
-        self._stopped.set()
-        if not self.ended.done() and isinstance(self._llm, Stoppable):
-            self._llm.stop()
-            self._loop.call_later(_STOP_RETRY_S, self.stop)
-
-    def _read(self) -> None:
-        for chunk in self._llm.stream(self._messages, **self._options):
-            if not self._stopped.is_set():
-                self.reader.add(chunk)
-            elif not isinstance(self._llm, Stoppable):
-                return  # which closes the connection
-        self._portions.flush()
-        if refusal := self.reader.refusal:
-            raise refusal
-
-
-async def read_async(
-    llm: BaseChatModel,
-    messages: Sequence[BaseMessage],
-    on_words: OnWords,
-    options: Mapping[str, Any],
-) -> MessageReader:
-    """Read the answer of a model that is asynchronous itself; cancelling stops it.
-
-    Raises:
-        ModelError: The service refused to answer, or the provider's code ends programs.
-        Exception: What the provider's code raises.
-    """
-    portions = WordPortions(on_words)
-    reader = MessageReader(llm, AnswerListener(portions.add))
-    try:
-        async for chunk in llm.astream(list(messages), **options):
-            reader.add(chunk)
-    except (Exception, GeneratorExit):  # the caller handles errors, and may close this coroutine
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
-        # The provider's code exits or cancels itself, which must not end this loop.
-        raise as_model_error(error) from None
-    portions.flush()
-    if refusal := reader.refusal:
-        raise refusal
-    return reader

@@ -13,6 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
+from mahtab_tui.llm.answer_readers import OnWords
 from mahtab_tui.llm.base import (
     RESTARTED,
     ContextTooLong,
@@ -21,7 +22,6 @@ from mahtab_tui.llm.base import (
     is_busy,
     retry_after,
 )
-from mahtab_tui.llm.calls import OnWords
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
