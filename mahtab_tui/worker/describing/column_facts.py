@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
-from ..inspection.children import literal
+from ..values.short_values import literal
 
 MAX_LISTED_VALUES = 30
 """Different values up to which all are listed."""

@@ -11,17 +11,7 @@ from itertools import islice
 from typing import Any, Callable
 
 from ..completion.signatures import doc_line, find_source, format_signature, get_docstring
-from ..inspection.children import (
-    SEQUENCES,
-    container_class,
-    describe_type,
-    describe_types,
-    field_names,
-    literal,
-    short_key,
-    short_value,
-    stored_fields,
-)
+from ..inspection.children import container_class, field_names
 from ..inspection.columns import InspectionError, run_limited
 from ..inspection.texts import text_class
 from ..values.objects import (
@@ -39,6 +29,15 @@ from ..values.objects import (
     own_dict,
     run_with_timeout,
     unwrap,
+)
+from ..values.short_values import (
+    SEQUENCES,
+    describe_type,
+    describe_types,
+    literal,
+    short_key,
+    short_value,
+    stored_fields,
 )
 from ..values.variables import (
     HIDDEN_VALUE,

@@ -8,13 +8,6 @@ from collections.abc import Collection, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
-from ..inspection.children import (
-    SEQUENCES,
-    describe_type,
-    literal,
-    short_key,
-    short_value,
-)
 from ..inspection.columns import Column, cell_text
 from ..inspection.library_columns import column_of, dtype_text, has_foreign_zone
 from ..inspection.tables import as_table
@@ -26,6 +19,13 @@ from ..values.objects import (
     is_own_column,
     is_own_index,
     is_own_type,
+)
+from ..values.short_values import (
+    SEQUENCES,
+    describe_type,
+    literal,
+    short_key,
+    short_value,
 )
 from ..values.variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
 from .column_facts import (

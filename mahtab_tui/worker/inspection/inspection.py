@@ -23,16 +23,9 @@ from ..values.objects import (
 )
 from ..values.variables import summary, type_name, variable_kind
 from . import arrays, pictures, texts
-from .children import (
-    Child,
-    ComputedValue,
-    ResolvedObject,
-    count_children,
-    describe_child,
-    list_children,
-    resolve_path,
-)
+from .children import Child, count_children, describe_child, list_children
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
+from .object_paths import ComputedValue, ResolvedObject, resolve_path
 from .tables import RecordTable, Table, arrange, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"

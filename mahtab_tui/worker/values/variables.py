@@ -290,7 +290,7 @@ def describe_variable(name: str, value: object) -> dict[str, Any]:
     kind = variable_kind(value)
     summary = masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
-        summary = own_module("inspection.children").fields(value)
+        summary = own_module("values.short_values").fields(value)
     return {
         "name": name,
         "type": type_name(value),
