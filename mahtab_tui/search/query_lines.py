@@ -27,6 +27,8 @@ _MIN_SCORE_SHARE = 0.3
 """Share of the best line's score that another line needs to be shown."""
 _MAX_RARE_LINES = 3
 """A word in more lines than this does not lead from one line to another."""
+_MAX_PROSE_LINES = 2
+"""Lines of prose shown if none has all words, besides those around the best one."""
 _LINES_BEFORE = 2
 """Lines shown before the best one in prose."""
 
@@ -39,6 +41,14 @@ _COMMON_WORDS = frozenset(
 _WORD_EDGES = " \t\n\r.,;:!?\"'()[]{}<>`*"
 
 
+class NumberedLine(NamedTuple):
+    """A line of a text."""
+
+    number: int
+    """From 1."""
+    line: str
+
+
 class QueryLines(NamedTuple):
     """Which lines of a text have words of a query."""
 
@@ -46,9 +56,9 @@ class QueryLines(NamedTuple):
     """Words of the query as the text writes them, with the number of lines that have each."""
     lines: int
     """The number of lines that have all of these words."""
-    excerpts: tuple[tuple[int, str], ...]
-    """The lines with most words, rare ones first, and lines that these lead to: number, line. A
-    long line is cut around its rarest word."""
+    excerpts: tuple[NumberedLine, ...]
+    """The lines with most words, rare ones first, and lines that these lead to. A long line is cut
+    around its rarest word."""
     complete: bool = False
     """Whether a line has all words of the query."""
 
@@ -69,29 +79,22 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
     if not starts_by_word:
         return QueryLines({}, 0, ())
 
-    # A line is worth more the more words it has, and the rarer these are.
-    scores: defaultdict[int, float] = defaultdict(float)
-    for starts in starts_by_word.values():
-        for start in starts:
-            scores[start] += math.log(1 + line_count / len(starts))
-    ranked = sorted(scores, key=lambda start: (-scores[start], start))[:_MAX_EXCERPTS]
-    best = ranked[0]
-    min_score = scores[best] * _MIN_SCORE_SHARE
-    excerpt_starts = {start for start in ranked if scores[start] > min_score}
-
+    best_starts = _best_lines(starts_by_word, line_count)
     complete_starts = set.intersection(*map(set, starts_by_word.values()))
-    if len(complete_starts) <= _MAX_EXCERPTS:  # the query is not about all of them
-        if not complete_starts and not header:  # in prose, sentences go on in the next line
-            neighbours = _around(text, best)
-            excerpt_starts = {*ranked[:2], *neighbours} & (excerpt_starts | neighbours)
-        excerpt_starts |= _related(text, best, set(starts_by_word), search_start)
+    excerpt_starts = set(best_starts)
+    is_about_few_lines = len(complete_starts) <= _MAX_EXCERPTS
+    if is_about_few_lines and not complete_starts and not header:
+        # In prose, sentences go on in the next line.
+        excerpt_starts = {*best_starts[:_MAX_PROSE_LINES], *_around(text, best_starts[0])}
+    if is_about_few_lines:
+        excerpt_starts |= _related(text, best_starts[0], set(starts_by_word), search_start)
 
     rare_first = sorted(starts_by_word, key=lambda word: len(starts_by_word[word]))
-    excerpts: list[tuple[int, str]] = []
+    excerpts: list[NumberedLine] = []
     for start in sorted(excerpt_starts):
         excerpt = _excerpt(_line(text, start).strip(), rare_first)
         if excerpt:
-            excerpts.append((text.count("\n", 0, start) + 1, excerpt))
+            excerpts.append(NumberedLine(text.count("\n", 0, start) + 1, excerpt))
     return QueryLines(
         {word: len(starts) for word, starts in starts_by_word.items()},
         len(complete_starts),
@@ -111,19 +114,38 @@ def _find_words(
 
     starts_by_word: dict[str, list[int]] = {}
     for word in query_words:
-        starts = list(_starts(word, text, search_start))
-        written_word = word
-        if not starts:
-            for variant in (word.lower(), word.lower().removesuffix("s")):
-                starts = list(_starts(variant, lower_text, search_start))
-                if starts:
-                    position = lower_text.find(variant, starts[0])
-                    written_word = text[position : position + len(variant)]
-                    break
-        is_selective = len(starts) < line_count * _MAX_WORD_SHARE
-        if starts and is_selective and len(starts_by_word) < _MAX_QUERY_WORDS:
+        if len(starts_by_word) == _MAX_QUERY_WORDS:
+            break
+        written_word, starts = _find_word(word, text, lower_text, search_start)
+        if starts and len(starts) < line_count * _MAX_WORD_SHARE:
             starts_by_word[written_word] = starts
     return starts_by_word
+
+
+def _find_word(word: str, text: str, lower_text: str, search_start: int) -> tuple[str, list[int]]:
+    """Return a word as the text writes it, and the starts of the lines that have it. If no line
+    has it, any case and the singular count, too."""
+    starts = list(_starts(word, text, search_start))
+    if starts:
+        return word, starts
+    for variant in (word.lower(), word.lower().removesuffix("s")):
+        starts = list(_starts(variant, lower_text, search_start))
+        if starts:
+            position = lower_text.find(variant, starts[0])
+            return text[position : position + len(variant)], starts
+    return word, []
+
+
+def _best_lines(starts_by_word: Mapping[str, Sequence[int]], line_count: int) -> list[int]:
+    """Return the starts of the best lines, the best first: a line is worth more the more words it
+    has, and the rarer these are."""
+    scores: defaultdict[int, float] = defaultdict(float)
+    for starts in starts_by_word.values():
+        for start in starts:
+            scores[start] += math.log(1 + line_count / len(starts))
+    ranked_starts = sorted(scores, key=lambda start: (-scores[start], start))[:_MAX_EXCERPTS]
+    min_score = scores[ranked_starts[0]] * _MIN_SCORE_SHARE
+    return [start for start in ranked_starts if scores[start] > min_score]
 
 
 def _excerpt(line: str, words: Sequence[str]) -> str:
@@ -210,7 +232,7 @@ def _around(text: str, start: int) -> set[int]:
 
 
 def _related(text: str, best: int, query_words: set[str], search_start: int) -> set[int]:
-    """Return lines that share a rare word with the best line: the next step of a question such as
+    """Return the starts of lines that share a rare word with the best line: the next step of a question such as
     "where does the owner of badge 12 work?"."""
     related: dict[int, None] = {}
     for word in _words(_line(text, best)[:_MAX_EXCERPT_CHARS]):

@@ -7,7 +7,12 @@ import pytest
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.sandbox.base import SearchedText
 from mahtab_tui.search.prompts import first_message
-from mahtab_tui.search.query_lines import MAX_SEARCHED_CHARS, QueryLines, find_query_lines
+from mahtab_tui.search.query_lines import (
+    MAX_SEARCHED_CHARS,
+    NumberedLine,
+    QueryLines,
+    find_query_lines,
+)
 
 LOG = "\n".join(
     f"{number:02} {'ERROR' if number % 10 == 0 else 'INFO'} {'mail' if number % 4 == 0 else 'web'}"
@@ -140,7 +145,9 @@ def test_in_prose_the_neighbours_of_the_best_line_are_shown() -> None:
 def test_a_header_is_skipped() -> None:
     text = "customer,euro\nc1,5\nc2,6\nc1,7"
     query_lines = find_query_lines("What is the euro of customer c1?", text, header=True)
-    assert query_lines == QueryLines({"c1": 2}, 2, ((2, "c1,5"), (4, "c1,7")))
+    assert query_lines == QueryLines(
+        {"c1": 2}, 2, (NumberedLine(2, "c1,5"), NumberedLine(4, "c1,7"))
+    )
 
 
 def test_only_the_beginning_of_a_very_long_text_is_searched() -> None:
