@@ -121,7 +121,8 @@ class Connection:
         """How often it was started again without an answer in between."""
 
     async def ready(self) -> None:
-        """Start the server, if it does not run. Raises `ServerError`."""
+        """Start the server, if it does not run, and list its tools again if they have changed.
+        Raises `ServerError`."""
         async with self._starting:
             if self._run_task is not None and self._closed.event.is_set():
                 await asyncio.wait([self._run_task])
@@ -164,6 +165,7 @@ class Connection:
         self._run_task = asyncio.create_task(self._run(self._closed, self._started))
 
     async def stop(self) -> None:
+        """End the server, and wait until it has ended."""
         run_task = self._run_task
         self._run_task = None
         if run_task is not None:
@@ -251,23 +253,20 @@ class Connection:
         state.end_reason = ""
         start_seconds = self._surroundings.start_seconds
         try:
-            async with asyncio.timeout(start_seconds) as self._start_timeout:
-                async with Client(
-                    self._open_transport(closed),
-                    client_info=types.Implementation(name="mahtab-tui", version=__version__),
-                    message_handler=self._on_message,
-                    cache=None,
-                ) as client:
-                    # The time limit holds for the start only; then the server may run for ever.
-                    self._client = client
-                    await self._list_tools()
-                    state.about = _describe_server(client)
-                    self._start_timeout.reschedule(None)
-                    self._start_timeout = None
-                    state.phase = "running"
-                    state.ran = True
-                    started.set_result(None)
-                    await closed.event.wait()
+            async with (
+                asyncio.timeout(start_seconds) as self._start_timeout,
+                self._make_client(closed) as client,
+            ):
+                self._client = client
+                await self._list_tools()
+                # The time limit holds for the start only; then the server may run for ever.
+                self._start_timeout.reschedule(None)
+                self._start_timeout = None
+                state.about = _describe_server(client)
+                state.phase = "running"
+                state.ran = True
+                started.set_result(None)
+                await closed.event.wait()
         except asyncio.CancelledError:
             state.end_reason = "It was stopped."
             raise
@@ -277,20 +276,32 @@ class Connection:
         except BaseException as error:
             state.end_reason = state.end_reason or f"{_describe_error(error)}."
         finally:
-            self._client = None
-            self._start_timeout = None
-            state.phase = "ended"
-            state.login = ""
-            closed.set()
-            if closed.reason or closed.exit_code is not None:
-                end = closed.reason or describe_end(closed.exit_code or 0)
-                last_line = state.messages.last_line
-                state.end_reason = f"{end} ({last_line})." if last_line else f"{end}."
-            if not started.done():
-                reason = state.end_reason or "it ended."
-                started.set_exception(
-                    ServerError(f"The server {state.name} could not be started: {reason}")
-                )
+            self._note_end(closed, started)
+
+    def _make_client(self, closed: Closed) -> Client:
+        return Client(
+            self._open_transport(closed),
+            client_info=types.Implementation(name="mahtab-tui", version=__version__),
+            message_handler=self._on_message,
+            cache=None,
+        )
+
+    def _note_end(self, closed: Closed, started: asyncio.Future[None]) -> None:
+        """Store that a run has ended, and why, for those who wait for it."""
+        state = self._state
+        self._client = None
+        self._start_timeout = None
+        state.phase = "ended"
+        state.login = ""
+        closed.set()
+        if closed.reason or closed.exit_code is not None:
+            end = closed.reason or describe_end(closed.exit_code or 0)
+            last_line = state.messages.last_line
+            state.end_reason = f"{end} ({last_line})." if last_line else f"{end}."
+        if not started.done():
+            reason = state.end_reason or "it ended."
+            text = f"The server {state.name} could not be started: {reason}"
+            started.set_exception(ServerError(text))
 
     def _open_transport(self, closed: Closed) -> AbstractAsyncContextManager[Streams]:
         server = self._server
@@ -328,23 +339,28 @@ class Connection:
         if len(listed_tools) > MAX_TOOLS:
             self._state.messages.add_line(f"[only the first {MAX_TOOLS:,} tools are used]")
         self._listed_tools = dict(list(listed_tools.items())[:MAX_TOOLS])
-
-        signatures: dict[str, ToolSignature] = {}
-        names: set[str] = set()
-        for wire, tool in self._listed_tools.items():
+        for tool in self._listed_tools.values():
             tool.input_schema = dict(with_required(tool.input_schema))
-            name = identifier(wire, names)
-            names.add(name)
-            is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-            description = tool.description or tool.title or ""
-            signatures[wire] = build_signature(
-                wire, tool.input_schema, description, read_only=is_read_only, name=name
-            )
-        self._state.set_tools(signatures)
+        self._state.set_tools(_make_signatures(self._listed_tools))
 
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._state.stale = True
+
+
+def _make_signatures(tools: Mapping[str, types.Tool]) -> dict[str, ToolSignature]:
+    """Return the signatures of tools; both are by the names on the server."""
+    signatures: dict[str, ToolSignature] = {}
+    names: set[str] = set()
+    for wire, tool in tools.items():
+        name = identifier(wire, names)
+        names.add(name)
+        is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+        description = tool.description or tool.title or ""
+        signatures[wire] = build_signature(
+            wire, tool.input_schema, description, read_only=is_read_only, name=name
+        )
+    return signatures
 
 
 def _describe_server(client: Client) -> str:
