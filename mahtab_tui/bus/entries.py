@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import PICTURES, AnswerFigure, ReplOut
-from mahtab_tui.bus.sanitize import plain, visible
-from mahtab_tui.bus.staleness import StaleInput
+from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.bus.staleness import StaleInput, describe_stale
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.bus.values import Change, TracebackFrame
 
@@ -346,6 +346,16 @@ class Note(Entry):
     @property
     def plain_text(self) -> str:
         return plain(self.text)
+
+
+def describe_staleness(cell: Cell) -> str:
+    """Say why a cell's results no longer hold: ``stale: uses `df` from In 4, changed by In 9``;
+    empty if they hold, or there are none."""
+    has_result = cell.output.received > 0 or len(cell.changes) > 0
+    if not cell.stale_inputs or cell.undone or not has_result:
+        return ""
+    text = f"stale: {one_line(describe_stale(cell.stale_inputs))}"
+    return text if cell.rerun_number is None else f"{text}; run again as In {cell.rerun_number}"
 
 
 def describe_doubt(cells: Iterable[Cell]) -> str:

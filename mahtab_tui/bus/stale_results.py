@@ -37,8 +37,9 @@ class StaleResults:
         return self._update(self._staleness.start(number, code))
 
     def add_answer(self, turn: int, words: AnswerText) -> None:
-        """Note the last words of an answer."""
+        """Note the last words of an answer. Cells that it rests on may be stale already."""
         self._answers[turn] = words
+        self._doubt_answer(turn)
 
     def change_namespace(self, record: Namespace) -> list[Entry]:
         """Note changes of variables."""
@@ -79,11 +80,22 @@ class StaleResults:
         turns = {cell.turn for cell in cells if cell.turn is not None}
         answers: list[Entry] = []
         for turn in turns & self._answers.keys():
-            answer = self._answers[turn]
-            answer.doubtful_cells = [
-                cell
-                for cell in self._cells_of_turn.get(turn, ())
-                if cell.undone or cell.stale_inputs
-            ]
-            answers.append(answer)
+            self._doubt_answer(turn)
+            answers.append(self._answers[turn])
         return answers
+
+    def _doubt_answer(self, turn: int) -> None:
+        """Update the cells on which an answer rests in vain. What a later step for the same question
+        has changed does not count, because the answer was written after it."""
+        cells = self._cells_of_turn.get(turn, [])
+        numbers = {cell.number for cell in cells}
+        doubtful_cells: list[Cell] = []
+        for cell in cells:
+            changed_elsewhere = [
+                stale_input
+                for stale_input in cell.stale_inputs
+                if stale_input.changed_by not in numbers
+            ]
+            if cell.undone or changed_elsewhere:
+                doubtful_cells.append(cell)
+        self._answers[turn].doubtful_cells = doubtful_cells

@@ -48,12 +48,17 @@ class StaleInput(NamedTuple):
         return f"{used}, which is gone" if self.now_made_by is None else f"{used}, which is another"
 
 
-def describe_stale(inputs: Iterable[StaleInput]) -> str:
+def describe_stale(inputs: Iterable[StaleInput], verb: str = "uses") -> str:
     """Say which inputs of a cell have changed: ``uses `df` from In 4, changed by In 9``."""
     named = list(inputs)
-    text = f"uses {'; '.join(map(str, named[:_MAX_NAMED]))}"
+    text = f"{verb} {'; '.join(map(str, named[:_MAX_NAMED]))}"
     omitted_count = len(named) - _MAX_NAMED
     return f"{text}; and {omitted_count:,} more" if omitted_count > 0 else text
+
+
+def describe_maker(cell: int) -> str:
+    """Say that a stale cell has made a variable."""
+    return f"from In {cell} (stale)"
 
 
 @dataclass
@@ -156,9 +161,21 @@ class Staleness:
         use = self._uses.get(cell)
         return () if use is None else tuple(use.stale.values())
 
-    def made_by(self, cell: int) -> list[str]:
-        """Return the variables that are as a cell has made them."""
-        return [name for name, maker in self._makers.items() if maker == cell]
+    def variables_from(self, cells: Container[int]) -> dict[str, int]:
+        """Return the variables that some of the cells have made, also if others have changed them
+        since, each with that cell."""
+        variables: dict[str, int] = {}
+        for name, maker in self._makers.items():
+            first_maker = self._state(name).first_maker
+            if maker in cells:
+                variables[name] = maker
+            elif first_maker in cells:
+                variables[name] = first_maker
+        return variables
+
+    def code_of(self, cell: int) -> str:
+        """Return the code of a cell that has run."""
+        return self._uses[cell].code
 
     def rerun_of(self, cell: int) -> int | None:
         """Return the next cell that has run the same code and was not undone; None if there is

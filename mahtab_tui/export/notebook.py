@@ -14,9 +14,18 @@ import nbformat
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
+from mahtab_tui.bus.entries import (
+    AnswerText,
+    Cell,
+    Entry,
+    Note,
+    Question,
+    ToolUse,
+    describe_doubt,
+    describe_staleness,
+)
 from mahtab_tui.bus.plans import PLAN_HEADING
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.entries import (
     ExportedEntries,
     OutputPart,
@@ -173,7 +182,10 @@ def render_text_entry(entry: Entry) -> str:
         case _:
             heading = entry.author[:1].upper() + entry.author[1:]
             text = entry.source if isinstance(entry, AnswerText) else entry.plain_text
-    return f"**{escape_markdown(heading)}**\n\n{make_inert(text)}"
+    rendered = f"**{escape_markdown(heading)}**\n\n{make_inert(text)}"
+    if isinstance(entry, AnswerText) and entry.doubtful_cells:
+        rendered += f"\n\n*{escape_markdown(describe_doubt(entry.doubtful_cells))}*"
+    return rendered
 
 
 def _question_text(question: Question) -> str:
@@ -209,8 +221,18 @@ def code_cell(cell: Cell, selected: ExportedEntries) -> Node:
         "cell_type": "code",
         "source": cell.code,
         "execution_count": number,
-        "outputs": [_output_node(output, number) for output in outputs(cell)],
+        "outputs": [
+            *(_output_node(output, number) for output in outputs(cell)),
+            *_stale_node(cell),
+        ],
     }
+
+
+def _stale_node(cell: Cell) -> Iterator[Node]:
+    """Yield an output that says that the others no longer hold, if that is so. It goes with them
+    when the cell runs again."""
+    if staleness := describe_staleness(cell):
+        yield {"output_type": "stream", "name": "stderr", "text": f"{plain(staleness)}\n"}
 
 
 def _output_node(output: OutputPart, execution_count: int | None) -> Node:

@@ -379,7 +379,7 @@ def describe_variables(
     single = [variable for variable in variables if variable.name not in texts]
     groups: dict[str, str] = {}
     if are_grouped and users is not None:
-        single, groups = _group_variables(single, users)
+        single, groups = _group_variables(single, users, marks)
     for name, line in _variable_lines(single).items():
         owner = USERS if users is not None and name in users else ""
         mark = ", ".join(filter(None, [owner, marks.get(name, "")]))
@@ -388,7 +388,7 @@ def describe_variables(
 
 
 def _group_variables(
-    variables: Sequence[Variable], users: Set[str]
+    variables: Sequence[Variable], users: Set[str], marks: Mapping[str, str]
 ) -> tuple[list[Variable], dict[str, str]]:
     """Return the variables that get a line of their own, and the lines that the others share."""
     single: list[Variable] = []
@@ -406,7 +406,10 @@ def _group_variables(
             modules.append(variable)
         else:
             others.append(variable)
-    groups = {"(modules)": _group_line(MODULES, modules), "(others)": _group_line(OTHERS, others)}
+    groups = {
+        "(modules)": _group_line(MODULES, modules, marks),
+        "(others)": _group_line(OTHERS, others, marks),
+    }
     return [*single, *private], groups
 
 
@@ -420,7 +423,7 @@ def marked(text: str, mark: str) -> str:
     return f"{first_line}  [{mark}]{newline}{other_lines}"
 
 
-def _group_line(title: str, variables: Sequence[Variable]) -> str:
+def _group_line(title: str, variables: Sequence[Variable], marks: Mapping[str, str]) -> str:
     """Name variables in one line; empty if there are none."""
     texts: list[str] = []
     remaining_chars = _MAX_GROUP_CHARS
@@ -429,7 +432,7 @@ def _group_line(title: str, variables: Sequence[Variable]) -> str:
         if variable.kind != "module":
             text += f": {variable.type}"
             text += f" = {variable.summary}" if variable.summary else ""
-        text = _one_line(text)
+        text = marked(_one_line(text), marks.get(variable.name, ""))
         remaining_chars -= len(text) + len("; ")
         if remaining_chars < 0:
             texts.append(f"… and {len(variables) - len(texts):,} more")

@@ -74,8 +74,9 @@ def describe_contents(contents: SessionContents, mode: Mode) -> str:
         if variable.kind == "module":
             modules.append(name)
         else:
-            row = f"{name}: {shorten_line(variable.type)} {shorten_line(variable.summary)}"
-            variables.append(row.rstrip())
+            row = f"{name}: {shorten_line(variable.type)} {shorten_line(variable.summary)}".rstrip()
+            mark = contents.marks.get(variable.name, "")
+            variables.append(f"{row} · {mark}" if mark and variable.kind == "data" else row)
 
     kernel = contents.kernel
     environment = environment_prefix(kernel.executable) or "none of its own"
@@ -91,6 +92,9 @@ def describe_contents(contents: SessionContents, mode: Mode) -> str:
         "variables:" if variables else "variables: none",
     ]
     lines += [f"  {row}" for row in _limit_rows(variables)]
+    if contents.stale:
+        lines.append("stale, because a variable is different now:")
+        lines += [f"  {line}" for line in contents.stale]
     if contents.others:
         lines.append("run by others since you last asked:")
         lines += [f"  {line}" for line in contents.others]
@@ -412,7 +416,8 @@ class ToolHandlers:
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules,
-        the worker's id, and what others have run since you last asked."""
+        the worker's id; in a shared session also which cells are stale, because a variable that they
+        have used is different now, and what others have run since you last asked."""
         session = await self.session()
         contents = await session.call("contents", SessionContents, seen=True)
         return ToolAnswer(describe_contents(contents, self.mode))

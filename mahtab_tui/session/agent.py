@@ -126,13 +126,17 @@ class SessionAgent:
         self._attached = attachments
         self._knowledge = knowledge
         self._models = models
+        self.stale_outputs = StaleOutputs(runtime.past)
         self._descriptions = VariableDescriptions(
-            runtime.kernel, private, lambda name: cells.provenance.is_made_by(name, YOU)
+            runtime.kernel,
+            private,
+            lambda name: cells.provenance.is_made_by(name, YOU),
+            self.stale_outputs.marks,
         )
-        self._stale_outputs = StaleOutputs(runtime.past)
+        # An agent alone in its session knows what it has changed.
         if not runtime.frontend.belongs_to_agent:
             runtime.log.addHandler(self._descriptions)
-            runtime.log.addHandler(self._stale_outputs)
+            runtime.log.addHandler(self.stale_outputs)
         self.spending = spending
         self._agent: ReplAgent | None = None
         self._agent_lock = threading.Lock()
@@ -674,7 +678,8 @@ class SessionAgent:
         self._sent_data = sent_data[-MAX_SENT_DATA_CHARS:]
         folder = self._look_around(question)
         activity = self._prompt.get_context()
-        sections = render_context(activity, attachments, folder, self._stale_outputs.tell())
+        stale = self.stale_outputs.tell(question, self.hidden)
+        sections = render_context(activity, attachments, folder, stale)
         self._prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()

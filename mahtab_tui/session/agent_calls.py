@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.bus.records import ReplIn
+from mahtab_tui.bus.records import cell_entry
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.values import Status, Variable
 from mahtab_tui.kernel.base import RESET, KernelError
@@ -28,6 +28,8 @@ from mahtab_tui.session.session import Session
 
 MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
+MAX_STALE_CELLS = 10
+"""Stale cells that an agent is told of, the newest."""
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer about an unresponsive cell."""
 MAX_CHANGES = 20
@@ -69,6 +71,10 @@ class SessionContents:
     """Seconds since the agent joined."""
     others: list[str]
     """Cells that others have run since the last request."""
+    stale: list[str] = field(default_factory=list)
+    """The newest cells whose results no longer hold, each with the reason."""
+    marks: dict[str, str] = field(default_factory=dict)
+    """What is said of variables that stale cells have made, by their names."""
 
 
 class AgentCalls:
@@ -241,7 +247,7 @@ class AgentCalls:
             agent.last_sent = new_cells[-1]
 
         cells_of_others = [
-            f"In [{started.cell}] {started.party} ({status}): {self._first_line(started)}"
+            f"In [{started.cell}] {started.party} ({status}): {self._first_line(started.cell or 0, started.text)}"
             for started, status in new_cells
             if started.party != agent.name and started.entry_name not in session.agent.hidden
         ]
@@ -252,12 +258,30 @@ class AgentCalls:
             agent.busy_seconds,
             time.monotonic() - agent.joined_at,
             cells_of_others,
+            self._stale_lines(),
+            session.agent.stale_outputs.marks(),
         )
 
-    def _first_line(self, started: ReplIn) -> str:
-        if self._session.private.is_private_cell(started.cell or 0):
+    def _stale_lines(self) -> list[str]:
+        hidden = self._session.agent.hidden
+        cells = [
+            cell
+            for cell in self._session.agent.stale_outputs.stale_cells()
+            if cell_entry(cell.number) not in hidden
+        ]
+        lines = [
+            f"In [{cell.number}] {self._first_line(cell.number, cell.code)}: {cell.reason}"
+            for cell in cells[-MAX_STALE_CELLS:]
+        ]
+        omitted_count = len(cells) - len(lines)
+        if omitted_count:
+            lines.insert(0, f"… {omitted_count:,} earlier")
+        return lines
+
+    def _first_line(self, cell: int, code: str) -> str:
+        if self._session.private.is_private_cell(cell):
             return "uses a private variable"
-        first_line, _, later_lines = started.text.strip().partition("\n")
+        first_line, _, later_lines = code.strip().partition("\n")
         if later_lines or len(first_line) > MAX_FIRST_LINE_CHARS:
             return f"{first_line[:MAX_FIRST_LINE_CHARS]} …"
         return first_line

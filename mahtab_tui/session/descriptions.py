@@ -4,7 +4,7 @@ made, and those that a block of code changed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import Namespace, Private, Record, RecordHandler, Undo
@@ -66,15 +66,18 @@ class VariableDescriptions(RecordHandler):
         kernel: Kernel,
         private: PrivateNames,
         is_users: Callable[[str], bool] = lambda name: True,
+        stale_marks: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """
         Args:
             is_users: Tells by its name whether the user made a variable.
+            stale_marks: Returns the marks of variables that stale cells have made, by their names.
         """
         super().__init__()
         self._kernel = kernel
         self._private = private
         self._is_users = is_users
+        self._stale_marks = stale_marks
         self._sent: dict[str, _SentDescription] = {}
         """The newest description of each variable that the model got."""
 
@@ -107,10 +110,12 @@ class VariableDescriptions(RecordHandler):
             if not self._is_in_conversation(name, text, conversation)
         }
         fitted = _fit(new)
-        for name, text in fitted.items():
-            self._sent[name] = _SentDescription(new[name], escape_section(text))
         lines = self._table_lines(variables, users - fitted.keys(), users)
-        texts = describe_variables(variables, fitted | lines, users)
+        data = {variable.name for variable in variables if variable.kind == "data"}
+        marks = {name: mark for name, mark in self._stale_marks().items() if name in data}
+        texts = describe_variables(variables, fitted | lines, users, marks)
+        for name in fitted:
+            self._sent[name] = _SentDescription(new[name], texts[name])
         return texts | self._named_values(variables, names, question)
 
     def _named_values(

@@ -387,12 +387,14 @@ def test_model_is_told_once_which_outputs_no_longer_hold(
     assert "stale-outputs" not in text(sent_messages[0])
     it.run("prices.append(10)")
     it.ask_and_wait("Really?")
-    told = "In 2 uses `prices` from In 1, changed by In 3; it made largest\n"
+    told = "In 2 uses `prices` from In 1, changed by In 3\n"
     assert sent_messages[1][-1][1].count(told) == 1
+    assert "largest: int = 3  [the user's, from In 2 (stale)]" in sent_messages[1][-1][1]
     it.ask_and_wait("Sure?")
     assert "stale-outputs" not in sent_messages[2][-1][1]
     it.run("largest = max(prices); print(largest)", "prices.clear()")
     it.ask_and_wait("And now?")
     question = sent_messages[3][-1][1]
+    assert "largest: int = 10  [the user's, from In 4 (stale)]" in question
     assert "In 4 uses `prices` from In 3, changed by In 5" in question
     assert "In 2 uses" not in question, "it has run again as In 4"

@@ -72,6 +72,23 @@ async def test_info_lists_cells_run_by_others_since_the_last_call(share: Share) 
         assert others(await a.text("info")) == ["known = 5"]
 
 
+async def test_info_names_stale_cells_and_what_they_have_made(share: Share) -> None:
+    it = share()
+    async with agent("--attach") as a:
+        it.run("price = 2")
+        await a.eval("total = price * 3\ntotal")
+        assert "stale, because" not in await a.text("info")
+        it.run("price = 5")
+        listed = await a.text("info")
+        assert "\n  total: int 6 · from In 2 (stale)\n" in listed
+        stale = "  In [2] total = price * 3 …: uses `price` from In 1, changed by In 3\n"
+        assert f"stale, because a variable is different now:\n{stale}" in listed
+        it.session.entries.hide("cell 2", True)
+        assert "In [2]" not in await a.text("info")
+        await a.eval("total = price * 3\ntotal")
+        assert "stale, because" not in await a.text("info")
+
+
 async def test_agent_cannot_end_the_users_session(share: Share) -> None:
     share()
     async with agent("--attach") as a:

@@ -20,6 +20,7 @@ from markdown_it import MarkdownIt
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell, Question
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.values import Change
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
@@ -133,6 +134,33 @@ def test_late_output_is_exported_with_its_cell() -> None:
     story = [*cell(1, "start()", ("stdout", "started\n")), late, *cell(2, "x")]
     notebook = notebook_of(chosen(story))
     assert [output.text for output in notebook.cells[0].outputs] == ["started\n", "from a thread\n"]
+
+
+def test_stale_cells_and_answers_are_marked() -> None:
+    def changed(number: int, name: str) -> Record:
+        return records.Namespace(cell=number, changes=(Change(name, "rebound", None),))
+
+    story = [
+        *cell(1, "x = 4"),
+        changed(1, "x"),
+        records.UserChat("What is x?", turn=1),
+        *cell(2, "x", ("value", "4\n"), party="demo", turn=1, step=0, block=0),
+        answer("It is 4.", 1),
+        *cell(3, "x = 5"),
+        changed(3, "x"),
+    ]
+    mark = "stale: uses `x` from In 1, changed by In 3\n"
+    _, _, stale_cell, stale_answer, _ = notebook_of(chosen(story)).cells
+    assert [output.get("text") for output in stale_cell.outputs] == [None, mark]
+    assert stale_answer.source.endswith("It is 4.\n\n*rests on In 2 (stale)*")
+    for ending in (".md", ".html"):
+        page = render(chosen(story), ending)
+        assert "changed by In 3" in page
+        assert "rests on In 2 (stale)" in page
+    again = [*story, *cell(4, "x", ("value", "5\n"))]
+    assert (
+        notebook_of(chosen(again)).cells[2].outputs[1].text == f"{mark[:-1]}; run again as In 4\n"
+    )
 
 
 def test_notebook_has_output_bundles() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.code_inputs import find_inputs
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, describe_doubt
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
@@ -412,23 +414,112 @@ def test_reused_number_of_a_question_leaves_earlier_cells_alone(story: Story) ->
     assert describe_doubt(answer.doubtful_cells) == "rests on In 4 (stale)"
 
 
-def told_lines(*past: Record) -> list[str]:
-    return StaleOutputs(past).tell().splitlines()
+def test_answer_names_cells_that_were_stale_when_it_arrived(story: Story) -> None:
+    story.fold(records.UserChat("What is x?", turn=1))
+    story.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
+    story.cell("x", turn=1)
+    story.cell("x = 5", {"x": "rebound"})
+    story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    answer = story.conversation.entries[-1]
+    assert isinstance(answer, AnswerText)
+    assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (stale)"
 
 
-def ran(number: int, code: str, changes: Mapping[str, ChangeKind] = NOTHING) -> list[Record]:
-    return [
-        records.UserReplIn(code, cell=number, party="you"),
-        records.Namespace(cell=number, changes=described(changes)),
+def test_answer_names_no_cell_that_a_later_step_for_it_made_stale(story: Story) -> None:
+    story.fold(records.UserChat("Clean x.", turn=1))
+    story.cell("print(x)", turn=1)
+    story.cell("x = 5", {"x": "rebound"}, turn=1)
+    story.cell("print(x + 1)", turn=1)
+    story.fold(records.AssistantChat("It is 5 now.", turn=1, step=3, party="demo"))
+    answer = story.conversation.entries[-1]
+    assert isinstance(answer, AnswerText)
+    assert list(answer.doubtful_cells) == []
+    story.cell("x = 6", {"x": "rebound"})
+    assert describe_doubt(answer.doubtful_cells) == "rests on In 5 (stale)"
+
+
+def told_lines(*past: Record, question: str = "") -> list[str]:
+    return StaleOutputs(past).tell(question).splitlines()
+
+
+def ran(
+    number: int,
+    code: str,
+    changes: Mapping[str, ChangeKind] = NOTHING,
+    turn: int | None = None,
+) -> list[Record]:
+    """Return the records of a cell. turn: the question for which the model ran it, if any."""
+    started: Record = records.UserReplIn(code, cell=number, party="you")
+    if turn is not None:
+        place = {"turn": turn, "step": 0, "block": 0}
+        started = made("assistant-repl-in", code, {"cell": number, "party": "demo", **place})
+    return [started, records.Namespace(cell=number, changes=described(changes))]
+
+
+def test_stale_cells_that_have_used_the_same_are_described_in_one_line() -> None:
+    users = [record for number in (2, 3, 5, 6, 7) for record in ran(number, f"x + {number}")]
+    changes = [*ran(4, "y = 1", {"y": "added"}), *ran(8, "x = 2", {"x": "rebound"})]
+    past = [*ran(1, "x = 1", {"x": "added"}), *users, *changes]
+    assert told_lines(*past) == ["In 2, 3 and 5 to 7 use `x` from In 1, changed by In 8"]
+
+
+def test_of_many_stale_cells_the_newest_and_those_asked_about_are_described() -> None:
+    names = [f"v{number}" for number in range(10)]
+    added: dict[str, ChangeKind] = dict.fromkeys(names, "added")
+    rebound: dict[str, ChangeKind] = dict.fromkeys(names, "rebound")
+    past = ran(1, "...", added)
+    for number, name in enumerate(names, 2):
+        past += ran(number, f"w{number} = {name}", {f"w{number}": "added"})
+    past += ran(12, "...", rebound)
+    told_cells = [line.split(" uses")[0] for line in told_lines(*past)]
+    assert told_cells == ["In 7", "In 8", "In 9", "In 10", "In 11", "and 5 more"]
+    for question in ("Does v1 hold?", "Does w3 hold?"):
+        told_cells = [line.split(" uses")[0] for line in told_lines(*past, question=question)]
+        assert told_cells == ["In 3", "In 8", "In 9", "In 10", "In 11", "and 5 more"]
+
+
+def test_model_is_not_told_what_its_own_next_step_has_changed() -> None:
+    first = ran(1, "x = 1", {"x": "added"})
+    steps = [*ran(2, "print(x)", turn=1), *ran(3, "x = 5", {"x": "rebound"}, turn=1)]
+    assert told_lines(*first, *steps) == []
+    later_step = ran(3, "x = 5", {"x": "rebound"}, turn=2)
+    assert told_lines(*first, *steps[:2], *later_step) == [
+        "In 2 uses `x` from In 1, changed by In 3"
     ]
 
 
-def test_of_many_stale_cells_the_newest_are_described_to_the_model() -> None:
-    users = [record for number in range(2, 10) for record in ran(number, f"x + {number}")]
-    past = [*ran(1, "x = 1", {"x": "added"}), *users, *ran(10, "x = 2", {"x": "rebound"})]
-    earlier, *lines = told_lines(*past)
-    assert earlier == "3 earlier cells"
-    assert [line.split(" uses")[0] for line in lines] == ["In 5", "In 6", "In 7", "In 8", "In 9"]
+def test_hidden_cell_is_described_once_it_is_shown_again() -> None:
+    past = [
+        *ran(1, "x = 1", {"x": "added"}),
+        *ran(2, "print(x)"),
+        *ran(3, "x = 5", {"x": "rebound"}),
+    ]
+    stale_outputs = StaleOutputs(past)
+    hidden = HiddenEntries()
+    hidden.fold(records.Hide("Hidden.", entry="cell 2", hidden=True))
+    assert stale_outputs.tell("", hidden) == ""
+    assert stale_outputs.tell("") == "In 2 uses `x` from In 1, changed by In 3"
+    assert stale_outputs.tell("") == ""
+
+
+def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "x = 1", {"x": "added"}),
+            *ran(2, "y = [x]; z = x", {"y": "added", "z": "added"}),
+            *ran(3, "y.append(2)", {"y": "changed"}),
+            *ran(4, "x = 5", {"x": "rebound"}),
+        ]
+    )
+    assert stale_outputs.marks() == dict.fromkeys(("y", "z"), "from In 2 (stale)")
+    [stale_cell] = stale_outputs.stale_cells()
+    assert (stale_cell.number, stale_cell.code) == (2, "y = [x]; z = x")
+    assert stale_cell.reason == "uses `x` from In 1, changed by In 4"
+    log = logging.Logger("test")
+    log.addHandler(stale_outputs)
+    for record in ran(5, "z = 0", {"z": "rebound"}):
+        records.emit(log, record)
+    assert stale_outputs.marks() == {"y": "from In 2 (stale)"}
 
 
 def test_model_is_not_told_about_undone_cells() -> None:

@@ -8,9 +8,8 @@ from itertools import chain, islice
 
 from rich.cells import cell_len
 
-from mahtab_tui.bus.entries import Cell
-from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.staleness import describe_stale
+from mahtab_tui.bus.entries import Cell, describe_staleness
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.values import CHANGE_SIGNS
 from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.rows.code import CodeRows, describe_change
@@ -75,9 +74,8 @@ class CellRows:
             self._parts.append([remark(offer, self._palette)])
         if cell.changes:
             self._parts += [blank, list(self._changes())]
-        has_result = len(cell.output) > 0 or len(cell.changes) > 0
-        if cell.stale_inputs and has_result and not cell.undone:
-            self._parts.append(self._stale_rows())
+        if staleness := describe_staleness(cell):
+            self._parts.append(self._note_rows(staleness))
 
         if cell.late_output is not None:
             if self._late_output is None:
@@ -150,11 +148,8 @@ class CellRows:
             spans = [(text.replace("\xa0", " "), style) for text, style in row.spans]
             yield row._replace(spans=spans)
 
-    def _stale_rows(self) -> list[Row]:
-        line = f"stale: {one_line(describe_stale(self._cell.stale_inputs))}"
-        if self._cell.rerun_number is not None:
-            line += f"; run again as In {self._cell.rerun_number}"
-        spans = [(CHANGES_INDENT + line, self._palette.muted)]
+    def _note_rows(self, note: str) -> list[Row]:
+        spans = [(CHANGES_INDENT + note, self._palette.muted)]
         return list(paragraph(spans, self._width, self._palette.hairline, indent=CHANGES_INDENT))
 
     def _header(self) -> Row:
