@@ -45,7 +45,7 @@ from mahtab_tui.knowledge.skills import (
     trust_texts,
 )
 from mahtab_tui.llm.choices import default_model
-from mahtab_tui.llm.claude_process import login_hint, login_status
+from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.llm.local_servers import ModelServer, find_servers
 from mahtab_tui.manual import TOPICS, page
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SearchedText

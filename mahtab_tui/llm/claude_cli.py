@@ -25,16 +25,9 @@ from mahtab_tui.llm.base import (
     message_text,
     no_response_error,
 )
-from mahtab_tui.llm.claude_process import (
-    REACTION_TIMEOUT_S,
-    ClaudeNotice,
-    ClaudeProcess,
-    ClaudeTurn,
-    Restart,
-    Thought,
-    environment,
-    login_hint,
-)
+from mahtab_tui.llm.claude_login import login_hint
+from mahtab_tui.llm.claude_process import REACTION_TIMEOUT_S, ClaudeProcess, environment
+from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeTurn, Restart, Thought
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2

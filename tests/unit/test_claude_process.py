@@ -13,14 +13,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from mahtab_tui.bus.entries import AnswerText
 from mahtab_tui.cli import admin as doctor
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_process import (
-    ClaudeNotice,
-    ClaudeTurn,
-    Restart,
-    has_gateway,
-    login_environment,
-    login_hint,
-)
+from mahtab_tui.llm.claude_login import has_gateway, login_environment, login_hint
+from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeTurn, Restart
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langsmith.utils import get_env_var
 
-from mahtab_tui.llm.claude_process import login_environment
+from mahtab_tui.llm.claude_login import login_environment
 from mahtab_tui.system import (
     disable_langsmith,
     existing_folder,
