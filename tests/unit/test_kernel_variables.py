@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.worker.cells.tracker import NamespaceTracker
 from mahtab_tui.worker.describing.description import describe_detail as describe
-from mahtab_tui.worker.values.variables import SUMMARY_CHARS, summary
+from mahtab_tui.worker.values.summaries import SUMMARY_CHARS, summary
 
 TABLE = """
 import matplotlib, numpy as np, pandas as pd

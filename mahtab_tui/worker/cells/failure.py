@@ -22,7 +22,7 @@ from ..values.objects import (
     name_of,
     own_dict,
 )
-from ..values.variables import one_line, summary, type_name
+from ..values.summaries import one_line, summary, type_name
 from .suggestions import nearest
 from .tracebacks import OUR_FOLDER, library_name
 

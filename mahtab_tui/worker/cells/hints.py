@@ -27,7 +27,8 @@ from ..values.objects import (
     own_dict,
     run_with_timeout,
 )
-from ..values.variables import looks_secret, one_line
+from ..values.secret_names import looks_secret
+from ..values.summaries import one_line
 from .failure import TRACEBACK_END_CHARS, Failure
 from .suggestions import did_you_mean, list_names, nearest
 

@@ -15,7 +15,8 @@ from ..values.objects import (
     is_own_type,
     name_of,
 )
-from ..values.variables import MAX_COLUMNS, one_line, safe_length
+from ..values.summaries import one_line, safe_length
+from ..values.variables import MAX_COLUMNS
 
 NAMED_PARTS = 3
 """Names to show of columns or keys that came, went or changed in one way."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import accumulate, islice
 
 from ..stdlib import late_import
-from ..values.variables import one_line
+from ..values.summaries import one_line
 
 _MAX_COMPARED_NAMES = 2_000
 _MAX_SUGGESTED_NAMES = 3

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..stdlib import own_module
 from ..values.objects import Classes, address_of
-from ..values.variables import HIDDEN, describe_variable, safe_length, summary
+from ..values.summaries import safe_length, summary
+from ..values.variables import HIDDEN_NAMES, describe_variable
 from .compiling import bound_names, can_change_objects, names_in
 from .parts import NO_PARTS, column_names, describe_parts, read_parts
 
@@ -114,7 +115,7 @@ class NamespaceTracker:
     def _has_too_many_new_names(self) -> bool:
         if self._max_new_names is None:
             return False
-        return len(self._namespace) > len(self._seen) + len(HIDDEN) + self._max_new_names
+        return len(self._namespace) > len(self._seen) + len(HIDDEN_NAMES) + self._max_new_names
 
     def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
         old_states = self._before
@@ -131,7 +132,7 @@ class NamespaceTracker:
         return [
             (name, value)
             for name, value in list(self._namespace.items())
-            if type(name) is str and name not in HIDDEN
+            if type(name) is str and name not in HIDDEN_NAMES
         ]
 
     def _shape(self, value: Any) -> object:

@@ -30,7 +30,8 @@ from ..values.objects import (
     is_module,
     own_dict,
 )
-from ..values.variables import masked_summary, one_line, summary, type_name, variable_kind
+from ..values.summaries import one_line, summary, type_name, variable_kind
+from ..values.variables import masked_summary
 from .instances import Instance, get_class
 from .point import CompletionPoint, point_at
 from .preceding_lines import NamesAtCursor, names_at

@@ -33,7 +33,8 @@ from ..values.objects import (
     parameter_names,
     unwrap,
 )
-from ..values.variables import masked_summary, module_version, one_line, type_name, variable_kind
+from ..values.summaries import module_version, one_line, type_name, variable_kind
+from ..values.variables import masked_summary
 
 MAX_DOC_LINE_CHARS = 100
 BUILT_IN = Classes(

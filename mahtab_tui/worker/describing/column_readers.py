@@ -13,7 +13,7 @@ from typing import Any
 
 from ..inspection.columns import is_safe_zone
 from ..values.objects import address_of, get_if_loaded
-from ..values.variables import type_name
+from ..values.summaries import type_name
 from .column_facts import ColumnFacts, moment_text, number_text, text_facts, with_counts
 
 TABLE_TIMEOUT_S = 0.05

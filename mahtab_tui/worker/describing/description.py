@@ -30,6 +30,7 @@ from ..values.objects import (
     run_with_timeout,
     unwrap,
 )
+from ..values.secret_names import HIDDEN_VALUE, is_hidden, looks_secret
 from ..values.short_values import (
     SEQUENCES,
     describe_type,
@@ -39,19 +40,16 @@ from ..values.short_values import (
     short_value,
     stored_fields,
 )
-from ..values.variables import (
-    HIDDEN_VALUE,
+from ..values.summaries import (
     PLAIN,
     format_count,
-    is_hidden,
-    looks_secret,
-    masked_summary,
     one_line,
     safe_length,
     summary,
     type_name,
     variable_kind,
 )
+from ..values.variables import masked_summary
 from .table_description import describe_table
 
 DESCRIPTION_TIMEOUT_S = 1.0

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from ..values.objects import run_with_timeout
-from ..values.variables import looks_secret, variable_kind
+from ..values.secret_names import looks_secret
+from ..values.summaries import variable_kind
 from .table_description import text_columns
 
 _TIMEOUT_S = 1.0

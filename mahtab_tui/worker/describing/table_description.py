@@ -20,6 +20,7 @@ from ..values.objects import (
     is_own_index,
     is_own_type,
 )
+from ..values.secret_names import HIDDEN_VALUE, looks_secret
 from ..values.short_values import (
     SEQUENCES,
     describe_type,
@@ -27,7 +28,7 @@ from ..values.short_values import (
     short_key,
     short_value,
 )
-from ..values.variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
+from ..values.summaries import one_line, safe_length, summary, type_name
 from .column_facts import (
     COMMONEST_VALUES,
     MAX_LISTED_VALUES,

@@ -20,7 +20,7 @@ from ..cells.executor import MAX_SENT_CHARS, Outcome, Report
 from ..link.control import Host
 from ..link.descriptors import is_readable
 from ..stdlib import late_import
-from ..values.variables import HIDDEN
+from ..values.variables import HIDDEN_NAMES
 from . import plain_pickle, trial
 from .fork_messages import (
     MAX_LOST_NAMES,
@@ -372,6 +372,6 @@ def _checked_name(name: Any) -> str:
     bound it."""
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError("not a name")
-    if name in HIDDEN or name.startswith("__"):
+    if name in HIDDEN_NAMES or name.startswith("__"):
         raise ValueError("a name of Python's own")
     return name

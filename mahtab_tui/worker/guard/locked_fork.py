@@ -19,7 +19,7 @@ from ..cells.executor import Executor, Outcome
 from ..link.descriptors import duplicate_high
 from ..magic.syntax import Reloading
 from ..values.objects import address_of, name_of
-from ..values.variables import HIDDEN
+from ..values.variables import HIDDEN_NAMES
 from . import database_errors, plain_pickle, read_only
 from .database_errors import DatabaseErrors
 from .fork_messages import (
@@ -176,7 +176,7 @@ class LockedFork:
         self._names_by_address = {
             address_of(value): name
             for name, value in reversed(self._before.items())
-            if type(name) is str and name not in HIDDEN
+            if type(name) is str and name not in HIDDEN_NAMES
         }
         # `_first_need` reads the cell's error here, not that of an earlier cell.
         sys.last_value = None
@@ -316,7 +316,7 @@ class LockedFork:
         return {
             name: self._executor.namespace[name]
             for name in self._rebound_names()
-            if name.isidentifier() and not name.startswith("__") and name not in HIDDEN
+            if name.isidentifier() and not name.startswith("__") and name not in HIDDEN_NAMES
         }
 
     def _changed_names(self, outcome: Outcome, new_values: dict[str, Any]) -> list[str]:

@@ -23,15 +23,10 @@ from ..values.objects import (
     mro_of,
     own_dict,
 )
+from ..values.secret_names import HIDDEN_VALUE
 from ..values.short_values import LABEL_CHARS, stored_attribute, summary_or_type
-from ..values.variables import (
-    HIDDEN_VALUE,
-    masked_summary,
-    one_line,
-    safe_length,
-    type_name,
-    variable_kind,
-)
+from ..values.summaries import one_line, safe_length, type_name, variable_kind
+from ..values.variables import masked_summary
 from .columns import InspectionError
 
 SLICEABLE = Classes(list, tuple, range)

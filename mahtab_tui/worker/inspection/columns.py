@@ -19,7 +19,7 @@ from ..values.objects import (
     is_one_of,
     run_with_timeout,
 )
-from ..values.variables import one_line, summary, type_name
+from ..values.summaries import one_line, summary, type_name
 
 USER_CODE_TIMEOUT_S = 2.0
 """For an object's own code, run at the user's request."""

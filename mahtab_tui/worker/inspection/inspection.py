@@ -21,7 +21,7 @@ from ..values.objects import (
     limited_repr,
     mro_of,
 )
-from ..values.variables import summary, type_name, variable_kind
+from ..values.summaries import summary, type_name, variable_kind
 from . import arrays, pictures, texts
 from .children import Child, count_children, describe_child, list_children
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited

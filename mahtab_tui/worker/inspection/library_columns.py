@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..values.objects import is_index, is_one_of, is_own_type
-from ..values.variables import type_name
+from ..values.summaries import type_name
 from .columns import (
     BOOLEANS,
     MAX_DISTINCT_VALUES,

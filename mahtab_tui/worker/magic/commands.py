@@ -16,7 +16,8 @@ from ..cells.compiling import compile_callable
 from ..cells.tracebacks import describe_safely
 from ..values.displays import MAX_TEXT_CHARS, Display, capture_displays, show
 from ..values.pretty import FloatFormat
-from ..values.variables import HIDDEN, describe_variable, looks_secret
+from ..values.secret_names import looks_secret
+from ..values.variables import HIDDEN_NAMES, describe_variable
 from . import aliases, folders, programs, reloading, scripts, session_commands, timing
 from .expansion import Names
 from .programs import split_words
@@ -156,7 +157,7 @@ def _list_variables(text: str, caller: MagicContext) -> list[dict[str, Any]]:
     variables = [
         describe_variable(name, value)
         for name, value in list(caller.namespace.items())
-        if type(name) is str and name not in HIDDEN and name[:1] != "_"
+        if type(name) is str and name not in HIDDEN_NAMES and name[:1] != "_"
     ]
     return [
         variable

@@ -13,7 +13,7 @@ from ..cells.suggestions import nearest
 from ..stdlib import late_import
 from ..tools import toolbox
 from ..values.pretty import pretty_repr
-from ..values.variables import HIDDEN
+from ..values.variables import HIDDEN_NAMES
 from .expansion import Names
 from .syntax import Macro, MagicContext, transform
 
@@ -179,7 +179,7 @@ def search_names(rest: str, caller: MagicContext) -> None:
     if dot:
         names = set(dir(Names(caller.namespace, {}).evaluate(path)))
     else:
-        names = {*caller.namespace, *builtins.__dict__} - HIDDEN
+        names = {*caller.namespace, *builtins.__dict__} - HIDDEN_NAMES
     matcher = re.compile(late_import("fnmatch").translate(last))
     matches = sorted(
         f"{path}{dot}{name}"
@@ -283,7 +283,7 @@ def _own_names(caller: MagicContext) -> list[str]:
     return [
         name
         for name in list(caller.namespace)
-        if type(name) is str and name not in HIDDEN and not name.startswith("__")
+        if type(name) is str and name not in HIDDEN_NAMES and not name.startswith("__")
     ]
 
 

@@ -20,7 +20,8 @@ from ..undo.checkpoint import (
     run_in_fork,
 )
 from ..values.objects import MISSING
-from ..values.variables import HIDDEN, describe_variable, is_hidden
+from ..values.secret_names import is_hidden
+from ..values.variables import HIDDEN_NAMES, describe_variable
 from .folder import (
     MAX_REASON_CHARS,
     FolderError,
@@ -239,7 +240,7 @@ class Writer:
         variables: dict[str, Any] = {}
         missing: dict[str, str] = {}
         for name, value in self._namespace.items():
-            if type(name) is str and name not in HIDDEN:
+            if type(name) is str and name not in HIDDEN_NAMES:
                 if is_hidden(name, value):
                     missing[name] = "its name looks like a secret's"
                 else:

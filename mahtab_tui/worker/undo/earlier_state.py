@@ -18,7 +18,7 @@ from ..values.objects import (
     is_subclass,
     name_of,
 )
-from ..values.variables import HIDDEN, describe_variable
+from ..values.variables import HIDDEN_NAMES, describe_variable
 from .checkpoint import dump_state, run_in_fork
 from .graph import Graph, Kinds
 from .library_parts import is_mapped
@@ -284,7 +284,7 @@ def _walk_names(graph: Graph, names: dict[str, Any], timeout_s: float) -> list[s
     walked_items = [
         (name, value)
         for name, value in names.items()
-        if name not in HIDDEN and address_of(type(value)) not in ATOMS
+        if name not in HIDDEN_NAMES and address_of(type(value)) not in ATOMS
     ]
     for index, (_, value) in enumerate(walked_items):
         if not graph.add((value,), deadline):

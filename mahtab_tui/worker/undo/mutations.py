@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Callable, NamedTuple
 
 from ..values.objects import ATOMS, address_of
-from ..values.variables import HIDDEN
+from ..values.variables import HIDDEN_NAMES
 from .graph import Graph, Kinds, Limits
 from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError
 from .side_state import SideState
@@ -131,7 +131,9 @@ class MutationDetector:
         return {
             name: value
             for name, value in list(self._namespace.items())
-            if type(name) is str and name not in HIDDEN and address_of(type(value)) not in ATOMS
+            if type(name) is str
+            and name not in HIDDEN_NAMES
+            and address_of(type(value)) not in ATOMS
         }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:

@@ -11,7 +11,7 @@ from ..values.objects import (
     address_of,
     run_with_timeout,
 )
-from ..values.variables import HIDDEN, describe_variable
+from ..values.variables import HIDDEN_NAMES, describe_variable
 from .actions import Action, Unrestored
 from .checkpoint import Checkpoint
 from .graph import Graph
@@ -112,7 +112,7 @@ class Plan:
         changes: list[dict[str, Any]] = []
         inside = set(self.inside)
         for name in dict.fromkeys((*namespace, *self.names)):
-            if type(name) is not str or name in HIDDEN:
+            if type(name) is not str or name in HIDDEN_NAMES:
                 continue
             current_value = namespace.get(name, MISSING)
             old_value = self.names.get(name, MISSING)

@@ -19,17 +19,8 @@ from .objects import (
     mro_of,
     own_dict,
 )
-from .variables import (
-    HIDDEN_VALUE,
-    SUMMARY_CHARS,
-    format_count,
-    is_hidden,
-    looks_secret,
-    one_line,
-    summary,
-    type_name,
-    variable_kind,
-)
+from .secret_names import HIDDEN_VALUE, is_hidden, looks_secret
+from .summaries import SUMMARY_CHARS, format_count, one_line, summary, type_name, variable_kind
 
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 """Containers that are described by a sample of their items."""
