@@ -14,8 +14,9 @@ from mahtab_tui.agent.tool_calls import join_chunks
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.answer_metadata import cut_note, is_cut
 from mahtab_tui.llm.answer_readers import AnswerListener
-from mahtab_tui.llm.base import ContextTooLong, cut_note, is_cut, make_encodable
+from mahtab_tui.llm.base import ContextTooLong, make_encodable
 from mahtab_tui.llm.calls import ModelCall, sent_texts
 from mahtab_tui.llm.pictures import MAX_PICTURES, EncodedPicture, count_pictures
 from mahtab_tui.llm.usage import context_window, estimate_message_tokens, estimated_tokens

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.llm.base import (
+from mahtab_tui.llm.answer_metadata import (
     REFUSED,
-    ModelError,
     has_restarted,
     is_refused,
-    make_encodable,
     message_reasoning,
     read_share,
 )
+from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.usage import reported_usage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_answers import (
     AnswerEnd,
     ChatAnswer,
@@ -20,6 +20,7 @@ from mahtab_tui.llm.chat_answers import (
     to_count,
 )
 from mahtab_tui.llm.event_streams import require_object
+from mahtab_tui.llm.failures import NOT_AN_ANSWER
 
 _MAX_TOKENS = 32_000
 """A limit that all models of Anthropic accept; a request must name one."""

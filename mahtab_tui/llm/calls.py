@@ -15,13 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.llm.answer_readers import AnswerListener, MessageReader, ignore
-from mahtab_tui.llm.base import (
-    LONGEST_PAUSE_S,
-    ModelBusy,
-    ModelError,
-    Stoppable,
-    explain_error,
-)
+from mahtab_tui.llm.base import ModelBusy, ModelError, Stoppable
+from mahtab_tui.llm.failures import LONGEST_PAUSE_S, explain_error
 from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.llm.pictures import count_pictures
 from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, worst_cost

@@ -11,18 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mahtab_tui.llm.answer_metadata import UNFINISHED
 from mahtab_tui.llm.anthropic_messages import AnthropicAnswer
-from mahtab_tui.llm.base import (
-    BROKE_OFF,
-    MAX_ANSWER_CHARS,
-    NOT_AN_ANSWER,
-    UNFINISHED,
-    ModelError,
-    ServiceError,
-    answer_too_long_error,
-    as_mapping,
-    explain_error,
-)
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError, ServiceError, as_mapping
 from mahtab_tui.llm.chat_answers import (
     ChatAnswer,
     ChatChunk,
@@ -32,6 +23,7 @@ from mahtab_tui.llm.chat_answers import (
     to_count,
 )
 from mahtab_tui.llm.completions import CompletionAnswer
+from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, answer_too_long_error, explain_error
 from mahtab_tui.llm.http_exchange import Exchange, HttpService, fetch_json
 from mahtab_tui.llm.ollama_chat import OllamaAnswer
 from mahtab_tui.system import start_thread

@@ -17,7 +17,8 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
-from mahtab_tui.llm.base import MAX_ANSWER_CHARS, read_share_metadata
+from mahtab_tui.llm.answer_metadata import read_share_metadata
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS
 from mahtab_tui.llm.chat_answers import AnswerEnd, ChatChunk, Dialect
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.services import OnNotice, Service

@@ -17,17 +17,12 @@ from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.record_xml import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.llm.base import (
-    MAX_ANSWER_CHARS,
-    RESTARTED,
-    ModelError,
-    answer_too_long_error,
-    message_text,
-    no_response_error,
-)
+from mahtab_tui.llm.answer_metadata import RESTARTED, message_text
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION_TIMEOUT_S, ClaudeProcess, environment
 from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeTurn, Restart, Thought
+from mahtab_tui.llm.failures import answer_too_long_error, no_response_error
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2

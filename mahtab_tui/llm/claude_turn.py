@@ -8,15 +8,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mahtab_tui.llm.base import (
-    BUSY_STATUSES,
-    REFUSED,
-    ModelBusy,
-    ModelError,
-    ServiceError,
-    as_mapping,
-    explain_error,
-)
+from mahtab_tui.llm.answer_metadata import REFUSED
+from mahtab_tui.llm.base import ModelBusy, ModelError, ServiceError, as_mapping
+from mahtab_tui.llm.failures import BUSY_STATUSES, explain_error
 
 _SYNTHETIC = "<synthetic>"
 """The model of messages that the CLI itself has written, such as errors."""

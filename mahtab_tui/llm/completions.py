@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
+from mahtab_tui.llm.base import ModelError, ServiceError
 from mahtab_tui.llm.chat_answers import (
     AnswerEnd,
     ChatAnswer,
@@ -27,6 +27,7 @@ from mahtab_tui.llm.event_streams import (
     read_lines,
     require_object,
 )
+from mahtab_tui.llm.failures import NOT_AN_ANSWER
 from mahtab_tui.llm.http_exchange import Exchange
 
 _THOUGHT_TEXTS = ("text", "summary", "data")

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
+from mahtab_tui.llm.base import ModelError, ServiceError
+from mahtab_tui.llm.failures import NOT_AN_ANSWER
 
 MAX_LINE_BYTES = 16_000_000
 """Of a line, or of an event."""

@@ -17,13 +17,9 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from mahtab_tui.llm.base import (
-    BROKE_OFF,
-    NOT_AN_ANSWER,
-    ModelError,
-    is_loopback,
-    no_response_error,
-)
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, no_response_error
+from mahtab_tui.llm.names import is_loopback
 from mahtab_tui.version import __version__
 
 _READ_BYTES = 65_536

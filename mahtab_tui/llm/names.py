@@ -57,3 +57,10 @@ def model_label(spec: str) -> str:
     if model and provider in PROVIDERS:
         return model.rpartition("/")[2]
     return provider
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host's name or address is that of this machine."""
+    return host in ("localhost", "::1", "0.0.0.0") or (
+        host.startswith("127.") and host.replace(".", "").isdecimal()
+    )

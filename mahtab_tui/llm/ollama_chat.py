@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_answers import (
     ChatAnswer,
     ChatChunk,
@@ -19,6 +19,7 @@ from mahtab_tui.llm.chat_answers import (
     to_count,
 )
 from mahtab_tui.llm.event_streams import parse_event, read_lines, require_object
+from mahtab_tui.llm.failures import NOT_AN_ANSWER
 from mahtab_tui.llm.http_exchange import Exchange
 
 

@@ -20,7 +20,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import PrivateAttr
 
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import ModelError, message_text
+from mahtab_tui.llm.answer_metadata import message_text
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay_file import Replay, ReplayLine, read_replay, split_tokens
 
 WHO = "Demo model (rules, no AI): "

@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import Usage
 from mahtab_tui.bus.usage import (
     UsageStats as UsageStats,  # where pickles of earlier versions find it
 )
-from mahtab_tui.llm.base import is_loopback
+from mahtab_tui.llm.names import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation

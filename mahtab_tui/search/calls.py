@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
-from mahtab_tui.llm.base import is_busy
+from mahtab_tui.llm.failures import is_busy
 from mahtab_tui.llm.ledger import Amount, Ledger, OverBudget
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation
 from mahtab_tui.search.estimates import Estimates, estimate_tokens

@@ -13,7 +13,7 @@ from sys import getsizeof
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal
-from mahtab_tui.llm.base import explain_error
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.ledger import Amount, Ledger, OverBudget
 from mahtab_tui.sandbox.base import (
     CallRefusedError,

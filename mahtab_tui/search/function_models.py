@@ -13,9 +13,10 @@ from typing import Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
+from mahtab_tui.llm.answer_metadata import is_cut
 from mahtab_tui.llm.answer_readers import OnWords
 from mahtab_tui.llm.async_calls import as_model_error, run_on_thread
-from mahtab_tui.llm.base import ModelError, is_cut, make_encodable
+from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, check_sampling
 from mahtab_tui.llm.usage import Tariff, with_cost
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation, PromptMessage

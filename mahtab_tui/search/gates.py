@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from mahtab_tui.llm.base import is_busy, retry_after
+from mahtab_tui.llm.failures import is_busy, retry_after
 
 T = TypeVar("T")
 

@@ -9,9 +9,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.llm.answer_metadata import is_cut
 from mahtab_tui.llm.answer_readers import MessageReader, OnWords
 from mahtab_tui.llm.async_calls import ThreadedCall, read_async
-from mahtab_tui.llm.base import Stoppable, is_cut
+from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import MakeLLM, get_llm
 from mahtab_tui.llm.sampling import Sampling, with_sampling

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
+from mahtab_tui.llm.answer_metadata import is_cut
 from mahtab_tui.llm.answer_readers import AnswerListener, AnswerReader, OnWords, WordPortions
 from mahtab_tui.llm.async_calls import run_on_thread
-from mahtab_tui.llm.base import ModelError, is_cut
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_answers import ChatChunk
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens

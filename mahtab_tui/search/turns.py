@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
-from mahtab_tui.llm.base import ContextTooLong, explain_error
+from mahtab_tui.llm.base import ContextTooLong
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.ledger import Amount, BudgetLeft, OverBudget
 from mahtab_tui.sandbox.base import (
     CallRefusedError,

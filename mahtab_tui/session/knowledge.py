@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import Usage, emit, warn
-from mahtab_tui.llm.base import ModelError, explain_error
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.ledger import Ledger, OverBudget
 from mahtab_tui.llm.usage import LOCAL, estimate_message_tokens, price
 from mahtab_tui.session.runtime import Runtime

@@ -13,7 +13,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.llm import chat_client, event_streams
-from mahtab_tui.llm.base import ModelError, Stoppable, cut_note, is_cut
+from mahtab_tui.llm.answer_metadata import cut_note, is_cut
+from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_answers import (
     AnswerEnd,
     ChatChunk,

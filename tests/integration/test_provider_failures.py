@@ -15,7 +15,8 @@ import pytest
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.llm import calls
-from mahtab_tui.llm.base import ServiceError, explain_error, retry_after
+from mahtab_tui.llm.base import ServiceError
+from mahtab_tui.llm.failures import explain_error, retry_after
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk, read
 from tests.integration.asking import PATIENCE, ask, get_key, refuse

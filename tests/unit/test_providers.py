@@ -12,9 +12,10 @@ import pytest
 
 from mahtab_tui.cli import admin as doctor
 from mahtab_tui.llm import local_servers, names, providers
-from mahtab_tui.llm.base import ModelError, explain_error
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.choices import availability_problem, chosen_model, default_model, offered_models
+from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.local_servers import find_server, find_servers, first_model, server_address
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, full_name
 from mahtab_tui.llm.providers import check_model, find_service, get_llm

@@ -13,16 +13,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
+from mahtab_tui.llm.answer_metadata import RESTARTED
 from mahtab_tui.llm.answer_readers import OnWords
-from mahtab_tui.llm.base import (
-    RESTARTED,
-    ContextTooLong,
-    ModelBusy,
-    ModelError,
-    is_busy,
-    retry_after,
-)
+from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from mahtab_tui.llm.failures import is_busy, retry_after
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
 from mahtab_tui.search import gates
