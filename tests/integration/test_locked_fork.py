@@ -478,6 +478,13 @@ def test_a_report_that_would_fill_the_kernels_memory_is_refused(cells: Cells) ->
     assert cells.value("'table' in globals()") == "False\n"
 
 
+def test_a_forged_reason_is_one_short_line(cells: Cells) -> None:
+    needs = cells.run(_forge({"needs": "wanted\n more" * 10_000}), "keep").needs
+    assert needs.startswith("wanted more")
+    assert len(needs) == 500
+    assert "\n" not in needs
+
+
 def test_only_names_are_reported_where_nothing_is_kept(cells: Cells) -> None:
     code = "import sched\nmodel = object()\nnumbers = list(range(30_000_000))\ndef load(): return 1"
     result = cells.run(code, "discard")
