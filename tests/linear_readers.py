@@ -62,7 +62,8 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.figures import find_figures
     from mahtab_tui.bus.html_table import read_table
     from mahtab_tui.bus.output import OutputBuffer
-    from mahtab_tui.bus.sanitize import plain, styled
+    from mahtab_tui.bus.sanitize import plain
+    from mahtab_tui.bus.sgr import styled
     from mahtab_tui.bus.terminal_screen import collapse
     from mahtab_tui.export.reading import read_notebook
     from mahtab_tui.export.writing import render_text

@@ -49,6 +49,7 @@ from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figure_sources import FigureSource
 from mahtab_tui.bus.figures import find_figures, near_misses
+from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import (
@@ -61,7 +62,6 @@ from mahtab_tui.bus.records import (
     Decision,
     Notice,
 )
-from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import make_encodable

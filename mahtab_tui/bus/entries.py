@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import PICTURES, AnswerFigure, ReplOut
-from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.staleness import StaleInput, describe_stale
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.bus.values import Change, TracebackFrame

@@ -11,7 +11,8 @@ from functools import lru_cache, reduce
 from itertools import groupby
 from operator import itemgetter
 
-from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
+from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain
 
 HEIGHT = 100
 """Lines of the screen. Programs see the height of a pane, which is less."""

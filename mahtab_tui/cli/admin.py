@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mahtab_tui.bus.sanitize import visible
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.cli.options import (
     Assignments,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mahtab_tui.bus import codec, records
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import (
     Decision,
@@ -28,7 +29,7 @@ from mahtab_tui.bus.records import (
     SearchRecord,
     get_record,
 )
-from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.values import Status
 from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, fail_on, warn
 from mahtab_tui.kernel.base import KernelError

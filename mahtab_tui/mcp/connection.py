@@ -12,9 +12,10 @@ from typing import IO, Any, TypeVar
 
 import anyio
 
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, Record, RecordHandler, UserReplOut
-from mahtab_tui.bus.sanitize import plain, visible
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import pieces
 from mahtab_tui.kernel.requests import checked

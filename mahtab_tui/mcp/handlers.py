@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import Field
 
 from mahtab_tui.bus.differences import changed_fields
+from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
 from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable
 from mahtab_tui.kernel.cells import INTERRUPT_GRACE_S, pictures, pieces

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Approval
-from mahtab_tui.bus.sanitize import visible
 from mahtab_tui.kernel.host import HostServer
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import Cancellation, ask_approval

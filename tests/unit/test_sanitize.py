@@ -18,8 +18,10 @@ from textual.strip import Strip
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.tool_calls import render_results
+from mahtab_tui.bus.hidden_characters import refusal, visible
 from mahtab_tui.bus.record_xml import escape_content
-from mahtab_tui.bus.sanitize import plain, refusal, styled, visible
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output, read_pen
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT

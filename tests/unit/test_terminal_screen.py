@@ -14,7 +14,8 @@ from rich.progress import Progress
 from tqdm import tqdm
 
 from mahtab_tui.bus import terminal_screen
-from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import MAX_BLANKS, MAX_LINE_COLUMNS, Screen, collapse, rewrites
 from mahtab_tui.kernel.cells import TerminalOutput
 

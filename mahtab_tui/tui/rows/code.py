@@ -15,7 +15,8 @@ from rich.style import Style
 from textual.content import Content
 
 from mahtab_tui.bus.differences import changed_fields
-from mahtab_tui.bus.sanitize import hidden_characters, one_line, plain
+from mahtab_tui.bus.hidden_characters import hidden_characters
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.values import CHANGE_SIGNS, Change, NotRestored, Variable
 from mahtab_tui.tui.rows.row import (
     MAX_CODE_LINES,

@@ -14,7 +14,7 @@ from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mahtab_tui.bus.sanitize import hidden_characters
+from mahtab_tui.bus.hidden_characters import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range

@@ -14,7 +14,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.bus.sanitize import one_line, visible
+from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.servers.schema import ToolSignature

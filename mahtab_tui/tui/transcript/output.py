@@ -13,7 +13,8 @@ from rich.text import Text
 
 from mahtab_tui.bus.html_table import read_table
 from mahtab_tui.bus.output import LINE_HEAD_CHARS, DisplayLine, OutputBuffer, OutputLine
-from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.tui.rows.code import PYTHON, highlight
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer

@@ -17,8 +17,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from mahtab_tui.bus.hidden_characters import symbols
 from mahtab_tui.bus.records import Approval
-from mahtab_tui.bus.sanitize import one_line, symbols
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.settings.approval_rules import READ_ONLY
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean, is_complete

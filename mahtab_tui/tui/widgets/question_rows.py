@@ -21,8 +21,9 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Queue, QueueItem, Record, Review, SearchFanOut, SearchFinal
-from mahtab_tui.bus.sanitize import one_line, plain, visible
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
