@@ -15,6 +15,7 @@ from mahtab_tui.bus.figure_tokens import UNIT_SCALES, FigureToken
 MAX_SOURCE_END_CHARS = 500_000
 """Characters that are read at each end of a source."""
 _MAX_ALL_SOURCES_CHARS = 8_000_000
+"""Characters of all sources; further ones are left out."""
 MAX_PARTS = 20
 """Numbers up to which each number of a source may be a part of a whole."""
 _MAX_ROWS = 60
@@ -54,8 +55,9 @@ class SourceFigures:
             self.text = f"{start}\n{end}"
 
     @cached_property
-    def folded(self) -> str:
-        return fold(self.text)
+    def normalized_text(self) -> str:
+        """The text without differences of case and white space."""
+        return normalize(self.text)
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -107,6 +109,7 @@ class SourceFigures:
 
     @cached_property
     def _rows(self) -> list[list[float]]:
+        """The numbers of each line of a short source."""
         return [
             [_source_values(*match)[0] for match in _SOURCE_NUMBER.findall(line)]
             for line in self._lines
@@ -118,6 +121,7 @@ class SourceFigures:
         return table_totals(self._rows)
 
     def has_number(self, middle: float, half: float, signed: bool) -> bool:
+        """Return whether one of its numbers is in a range (see `NumberRange`)."""
         return contains(self.numbers, middle, half, signed)
 
 
@@ -153,7 +157,13 @@ def contains(numbers: Sequence[float], middle: float, half: float, signed: bool)
 
 
 def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceFigures]:
-    """Return the newest cell first, then other sources, and the question last."""
+    """Return the figures of sources: of the newest cell first, then of other sources, and of the
+    question last. Sources that are too much altogether are left out.
+
+    Args:
+        sources: The sources in order, the newest last.
+        question: The user's words.
+    """
     newest_first = list(reversed(sources))
     newest_first.sort(key=lambda source: source.cell is None)
     remaining_chars = _MAX_ALL_SOURCES_CHARS
@@ -165,7 +175,7 @@ def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceF
             chosen.append(source)
 
     # Numbers that are written as words count, too.
-    words = fold(question[:MAX_SOURCE_END_CHARS]).split()
+    words = normalize(question[:MAX_SOURCE_END_CHARS]).split()
     digits = " ".join(_DIGITS_BY_WORD.get(word, "") for word in words)
     return [*chosen, SourceFigures(FigureSource(None, f"{question} {digits}", printed=False))]
 
@@ -173,7 +183,7 @@ def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceF
 def find_token(token: FigureToken, sources: Sequence[SourceFigures]) -> tuple[bool, int | None]:
     """Return whether a figure occurs in a source, and in which cell; None if not in a cell."""
     if token.ranges is None:
-        return _find_text(fold(token.quoted or token.text), sources)
+        return _find_text(normalize(token.quoted or token.text), sources)
     if not token.ranges:  # 0 or 1
         return True, None
 
@@ -187,7 +197,7 @@ def find_token(token: FigureToken, sources: Sequence[SourceFigures]) -> tuple[bo
 
 
 def _find_text(text: str, sources: Sequence[SourceFigures]) -> tuple[bool, int | None]:
-    """Return whether a folded text occurs in a source as whole words, and in which cell."""
+    """Return whether a normalized text occurs in a source as whole words, and in which cell."""
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = ""
     if text[-1].isdigit():
@@ -197,11 +207,11 @@ def _find_text(text: str, sources: Sequence[SourceFigures]) -> tuple[bool, int |
     pattern = re.compile(before + re.escape(text) + after)
     for source in sources:
         # Looking for the text alone is much faster.
-        if text in source.folded and pattern.search(source.folded):
+        if text in source.normalized_text and pattern.search(source.normalized_text):
             return True, source.cell
     return False, None
 
 
-def fold(text: str) -> str:
-    """Return a text for comparisons that ignore case and white space."""
+def normalize(text: str) -> str:
+    """Return a text for comparisons that ignore differences of case and white space."""
     return " ".join(text.casefold().split())

@@ -103,10 +103,13 @@ _UNITS_BY_SCALE = {
     1e12: "trillion",
 }
 UNIT_SCALES = {unit: scale for scale, units in _UNITS_BY_SCALE.items() for unit in units.split()}
+"""By unit: what a number with it is multiplied by."""
 _MAX_HEDGE_CHARS = 20
+"""Characters before a number in which a hedge is looked for."""
 _MAX_QUOTED_SPACES = 5
 """A quotation with more spaces is a sentence rather than a value."""
 _MAX_P_VALUE = 0.1
+"""A number up to this, with "<" before it, may stand for all numbers below."""
 _MAX_EXPONENT = 300
 """Powers of ten that a float can hold."""
 _ROUNDING_MARGIN = 1e-9
@@ -127,8 +130,10 @@ class FigureToken(NamedTuple):
     """A figure in an answer."""
 
     start: int
+    """Where it begins in the answer, in characters."""
     end: int
     text: str
+    """As it is written, with its unit or quotation marks."""
     ranges: list[NumberRange] | None = None
     """None for a date or a quoted value; empty for 0 and 1, which mean "none" and "one"."""
     quoted: str = ""
@@ -138,6 +143,7 @@ class FigureToken(NamedTuple):
 
     @property
     def is_percent(self) -> bool:
+        """Whether it is a percentage, or a number of percentage points."""
         return "%" in self.text or "per" in self.text
 
     @property
@@ -213,7 +219,8 @@ def number_ranges(match: re.Match[str], hedge: str) -> list[NumberRange]:
     """Return the numbers that are rounded to a figure: its last digit decides.
 
     Args:
-        match: of `ONLY_NUMBER`, or of a pattern that contains it.
+        match: Of `ONLY_NUMBER`, or of a pattern that contains it.
+        hedge: As in `FigureToken`.
     """
     if match[0] in ("0", "1"):
         return []

@@ -26,7 +26,7 @@ from mahtab_tui.bus.figure_sources import (
     FigureSource,
     contains,
     find_token,
-    fold,
+    normalize,
     read_sources,
 )
 from mahtab_tui.bus.figure_tokens import ONLY_NUMBER, FigureToken, number_ranges, scan_figures
@@ -66,7 +66,7 @@ def find_figures(
         question: What was asked. Its numbers are a source, too, even if written as words.
         code: The code that ran or was proposed. Names that it contains are not reported as missing.
     """
-    return _FigureLookup(answer, sources, question, fold(code)).figures()
+    return _FigureLookup(answer, sources, question, normalize(code)).figures()
 
 
 def near_misses(figures: Iterable[AnswerFigure]) -> list[AnswerFigure]:
@@ -98,10 +98,10 @@ class _FigureLookup:
     """Looks up the figures of one answer."""
 
     def __init__(
-        self, answer: str, sources: Sequence[FigureSource], question: str, folded_code: str
+        self, answer: str, sources: Sequence[FigureSource], question: str, normalized_code: str
     ) -> None:
         self._answer = answer
-        self._folded_code = folded_code
+        self._normalized_code = normalized_code
         self._sources = read_sources(sources, question)
         self._context = FigureContext(answer)
         self._stated: list[_StatedOperand] = []
@@ -147,7 +147,9 @@ class _FigureLookup:
     def _is_name(self, token: FigureToken) -> bool:
         """Return whether a quoted text is a name, or from the code, rather than a value."""
         quoted = token.quoted
-        return bool(quoted) and (quoted.isidentifier() or fold(quoted) in self._folded_code)
+        return bool(quoted) and (
+            quoted.isidentifier() or normalize(quoted) in self._normalized_code
+        )
 
     def _add_operand(self, token: FigureToken) -> None:
         """Note a number from which other figures of the answer may follow."""
