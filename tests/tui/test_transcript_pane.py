@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,10 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.rows.markdown import MarkdownRenderer
+from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.transcript.cell_rows import MAX_DISPLAY_CHARS
+from mahtab_tui.tui.transcript.output import MARKDOWN_COST
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
@@ -293,6 +298,20 @@ async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> Non
 # Texts that are read from their beginning, such as help, are shown from there.
 
 
+@pytest.fixture
+def drawing_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads on which Markdown is drawn."""
+    names: list[str] = []
+    draw = MarkdownRenderer.document
+
+    def note_and_draw(*args: Any) -> list[Row]:
+        names.append(threading.current_thread().name)
+        return draw(*args)
+
+    monkeypatch.setattr(MarkdownRenderer, "document", note_and_draw)
+    return names
+
+
 def reading(number: int, code: str, mime: str, *, text_after: str = "") -> list[Record]:
     """A cell that shows a long text, and prints something after it."""
     text = "".join(f"line {line}\n\n" for line in range(LINES))
@@ -315,6 +334,20 @@ async def test_long_text_is_shown_from_its_start_with_the_code_above(
         assert rows[3].endswith("df?")
         assert rows[5] == " ▌ line 0"
         assert rows[-1].endswith("↓ more")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_long_markdown_is_drawn_on_a_thread(count: int, drawing_threads: list[str]) -> None:
+    source = "- one of *many* words\n" * (MAX_DISPLAY_CHARS // MARKDOWN_COST // 10)
+    shown_data = {"mime": "text/markdown", "data": source}
+    texts = [f"text {number}" for number in range(count)]
+    started, output_record = cell(1, "show()", "".join(texts), kinds=[["display", 6]] * count)
+    displays = [record(tags.DISPLAY, text, cell=1, **shown_data) for text in texts]
+    app = PaneApp([started, *displays, output_record])
+    async with shown_app(app) as pilot:
+        await until(pilot, lambda: "• one of many words" in shown(app.pane)[-2])
+        await until(pilot, lambda: len(app.pane.viewport) > count * source.count("\n"))
+    assert drawing_threads == ["display"] * count
 
 
 async def test_keys_reach_the_end_of_the_text_and_the_next_cell_replaces_it() -> None:

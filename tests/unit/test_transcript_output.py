@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
 from itertools import pairwise
 from unittest.mock import Mock, create_autospec
@@ -31,7 +32,7 @@ from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
 from mahtab_tui.tui.pictures import HEADER_CHARS as PICTURE_HEAD
 from mahtab_tui.tui.pictures import draw_blocks, open_picture
 from mahtab_tui.tui.transcript import fold
-from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.transcript.output import MARKDOWN_COST, OutputRows
 from mahtab_tui.tui.transcript.picture_rows import (
     DEFAULT_SPACE,
     MAX_PICTURE_ROWS,
@@ -523,7 +524,7 @@ def test_many_tables_are_drawn_step_by_step() -> None:
     rows = OutputRows(output, 40, PALETTE)
     words = []
     for _ in range(3):
-        rows.update(max_display_chars=4 * 22)
+        rows.update(max_step_chars=4 * 22)
         words.append([rows[index].text.split()[0] for index in range(len(rows))])
     assert words == [
         ["table"] * 4 + ["text"] * 6,
@@ -531,6 +532,59 @@ def test_many_tables_are_drawn_step_by_step() -> None:
         ["table"] * 10,
     ]
     assert rows.is_complete
+
+
+def test_long_display_shows_its_text_until_it_is_drawn_elsewhere() -> None:
+    output = OutputBuffer()
+    output.show("a table", "text/html", "<table><tr><td>1" + " " * 100)
+    output.show("a text", "text/markdown", "some *words*")
+    rows = OutputRows(output, 40, PALETTE)
+
+    def drawn() -> list[str]:
+        rows.update(max_display_chars=9 * MARKDOWN_COST)
+        return [rows[index].text.split()[-1] for index in range(len(rows))]
+
+    assert drawn() == ["table", "text"]
+    first, second = rows.slow_displays
+    rows.show_display(first, rows.draw_display(first))
+    assert drawn() == ["1", "text"]
+    assert rows.slow_displays == [second]
+    assert not rows.is_complete
+    # A display that cannot be drawn keeps its text.
+    rows.show_display(second, None)
+    assert drawn() == ["1", "text"]
+    assert rows.is_complete
+    # What is drawn stays until it is drawn again.
+    assert isinstance(first, DisplayLine)
+    first.offset = 1
+    assert drawn() == ["1", "text"]
+    assert rows.slow_displays == [first]
+
+
+def test_drawing_markdown_leaves_no_garbage_to_collect() -> None:
+    output = OutputBuffer()
+    output.show("a text", "text/markdown", "- some *words*\n\n| a |\n|---|\n| 1 |\n" * 50)
+    rows = OutputRows(output, 40, PALETTE)
+    gc.collect()
+    gc.disable()
+    try:
+        rows.update()
+        assert gc.collect() < len(rows)
+    finally:
+        gc.enable()
+
+
+def test_rows_are_found_across_lines() -> None:
+    output = OutputBuffer()
+    output.feed("stdout", "first\n")
+    output.show("a text", "text/markdown", "word\n\n" * 1_000)
+    output.feed("stdout", "last\n")
+    rows = OutputRows(output, 40, PALETTE)
+    rows.update()
+    last_row = len(rows) - 1
+    assert last_row == 2_000
+    numbers = (0, 1, 2, last_row - 1, last_row)
+    assert [rows[number].text for number in numbers] == ["first", "word", "", "word", "last"]
 
 
 def test_rows_of_a_table_are_drawn_alike_in_any_order() -> None:

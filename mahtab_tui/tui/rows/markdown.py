@@ -213,7 +213,11 @@ class MarkdownRenderer:
         return [Row(lead), *rows] if lead else rows
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        rows = self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
+        tree = SyntaxTreeNode(_PARSER.parse(source))
+        rows = self._stack(tree, width)
+        # Without the cycles, it is freed at once. All threads wait for a collection of garbage.
+        for node in list(tree.walk()):
+            node.parent = None
         return [row._replace(bar=bar) for row in rows]
 
     def _paragraph(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:

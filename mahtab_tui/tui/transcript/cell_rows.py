@@ -18,8 +18,10 @@ from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES, OutputRows, remark
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
-MAX_DISPLAY_CHARS = 50_000
-"""Of tables and Markdown texts that are drawn in one frame."""
+MAX_FRAME_CHARS = 10_000
+"""Of tables that are drawn in one frame; of Markdown, fewer."""
+MAX_DISPLAY_CHARS = 30_000
+"""Of a table that is drawn in a frame, and not on a thread."""
 MAX_CHANGES = 12
 CHANGES_INDENT = "  "
 EXPLAIN_HINT = "Alt+X asks the model about this error"
@@ -66,8 +68,8 @@ class CellRows:
             self._parts.append([Row([note], self._bar, fill=self._palette.surface)])
 
         blank = [Row()]
+        self._output.update(MAX_FRAME_CHARS, MAX_DISPLAY_CHARS)
         if len(cell.output):
-            self._output.update(MAX_DISPLAY_CHARS)
             self._parts += [blank, self._output]
         if cell.offers_explanation and not cell.undone:
             offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
@@ -82,15 +84,23 @@ class CellRows:
                 self._late_output = OutputRows(
                     cell.late_output, self._width, self._palette, self._space
                 )
-            self._late_output.update(MAX_DISPLAY_CHARS)
+            self._late_output.update(MAX_FRAME_CHARS, MAX_DISPLAY_CHARS)
             self._parts += [blank, [remark("later", self._palette)], self._late_output]
         self._height = 1 + sum(len(part) for part in self._parts)
 
     @property
     def is_complete(self) -> bool:
         """Whether there is nothing left for a further `update`."""
-        outputs = (self._output, self._late_output)
-        return all(output is None or output.is_complete for output in outputs)
+        return all(output.is_complete for output in self._outputs)
+
+    @property
+    def slow_output(self) -> OutputRows | None:
+        """An output with displays that take too long to be drawn in a frame; None without one."""
+        return next((output for output in self._outputs if output.slow_displays), None)
+
+    @property
+    def _outputs(self) -> list[OutputRows]:
+        return [output for output in (self._output, self._late_output) if output is not None]
 
     def __len__(self) -> int:
         return self._height

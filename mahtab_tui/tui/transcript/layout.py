@@ -36,7 +36,7 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.cell_rows import CellRows
 from mahtab_tui.tui.transcript.fold import Activity, NotebookText
-from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES
+from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, OutputRows
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 from mahtab_tui.tui.transcript.words_rows import MAX_HEAD_CHARS, MAX_TAIL_CHARS, WordsRows
 
@@ -231,6 +231,13 @@ class EntryRows:
     def is_complete(self) -> bool:
         """Whether all of it is drawn; the rest is drawn when the entry is touched."""
         return not isinstance(self._rows, CellRows) or self._rows.is_complete
+
+    @property
+    def slow_output(self) -> OutputRows | None:
+        """See `CellRows.slow_output`."""
+        if not isinstance(self._rows, CellRows):
+            return None
+        return self._rows.slow_output
 
     def __len__(self) -> int:
         if self._entry.hidden:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -25,6 +26,8 @@ from mahtab_tui.tui.transcript.tables import grid_rows
 from mahtab_tui.tui.transcript.tracebacks import ERROR_LEAD, error_first, traceback_spans
 
 MAX_MARKDOWN_CHARS = 20_000
+MARKDOWN_COST = 10
+"""How much longer it takes to draw a character of Markdown than one of a table."""
 FOLD_ABOVE_LINES = 50
 """Of a longer printed text or value, the first and last lines are drawn."""
 FOLDED_HEAD_LINES = 20
@@ -72,6 +75,13 @@ def display_rows(
     return [row._replace(bar=palette.hairline) for row in rows]
 
 
+def _drawing_cost(display: DisplayLine) -> int:
+    """Return for how many characters of a table a display is about as much work."""
+    if display.mime == "text/markdown":
+        return MARKDOWN_COST * min(len(display.data), MAX_MARKDOWN_CHARS)
+    return len(display.data)
+
+
 def remark(text: str, palette: Palette) -> Row:
     """Return a row in which the program says something about the output."""
     return Row([(text, palette.muted)], palette.hairline)
@@ -92,8 +102,8 @@ _LedLine = tuple[OutputLine, str]
 class OutputRows:
     """The rows of an output that may still grow; a line is drawn again only if it changes.
 
-    Many tables or Markdown texts that come at once are drawn step by step, and show their plain
-    texts until then, so that keys are not held up."""
+    Many tables or Markdown texts that come at once are drawn step by step, and long ones on a
+    thread. They show their plain texts until then, so that keys are not held up."""
 
     def __init__(
         self,
@@ -107,28 +117,45 @@ class OutputRows:
         self._width = width
         self._palette = palette
         self._lines: dict[_LedLine, _DrawnLine] = {}
-        self._rows: list[tuple[_DrawnLine, int] | Row] = []
+        self._parts: list[_DrawnLine | Row] = []
+        self._ends: list[int] = []
+        """The number of rows up to the end of each part."""
         self._free_chars: float = math.inf
-        """Characters of tables and Markdown texts that may still be drawn in this step."""
+        """Characters of tables that may still be drawn in this step."""
+        self._max_display_chars: float = math.inf
+        self.slow_displays: list[DisplayLine] = []
+        """Displays that take too long for a step, to be drawn by `draw_display`."""
         self.is_complete = True
         """Whether there is nothing left for a further `update`."""
 
-    def update(self, max_display_chars: float = math.inf) -> None:
-        """Draw the lines that are new or have changed. max_display_chars: draw tables and Markdown
-        texts of about this many characters, and leave the others to a further call."""
-        self._free_chars = max_display_chars
+    def update(self, max_step_chars: float = math.inf, max_display_chars: float = math.inf) -> None:
+        """Draw the lines that are new or have changed.
+
+        Args:
+            max_step_chars: Draw tables of about this many characters, or fewer of Markdown, and
+                leave the others to a further call.
+            max_display_chars: Leave longer ones to `draw_display`.
+        """
+        self._free_chars = max_step_chars
+        self._max_display_chars = max_display_chars
+        self.slow_displays = []
         self.is_complete = True
         lines: dict[_LedLine, _DrawnLine] = {}
-        rows: list[tuple[_DrawnLine, int] | Row] = []
+        self._parts = []
+        self._ends = []
+        row_count = 0
         for line in self._visible_lines():
+            part: _DrawnLine | Row
             if isinstance(line, Row):
-                rows.append(line)
-                continue
-            drawn_line = self._draw(*line)
-            lines[line] = drawn_line
-            rows += [(drawn_line, index) for index in range(len(drawn_line))]
+                part = line
+                row_count += 1
+            else:
+                part = self._draw(*line)
+                lines[line] = part
+                row_count += len(part)
+            self._parts.append(part)
+            self._ends.append(row_count)
         self._lines = lines
-        self._rows = rows
 
     def _draw(self, line: OutputLine, lead: str) -> _DrawnLine:
         drawn_line = self._lines.get((line, lead))
@@ -137,12 +164,27 @@ class OutputRows:
         if not isinstance(line, DisplayLine):
             return LineRows(line, self._width, self._palette, lead)
         if line.mime.startswith("text/"):
-            if self._free_chars <= 0:
+            cost = _drawing_cost(line)
+            is_slow = cost > self._max_display_chars
+            if is_slow:
+                self.slow_displays.append(line)
+            if is_slow or self._free_chars <= 0:
                 self.is_complete = False
-                return DisplayRows(_UNDRAWN, self._text_rows(line))
-            self._free_chars -= len(line.data)
-        display = display_rows(line, self._width, self._palette, self._space)
-        return DisplayRows(line.state, display or self._text_rows(line))
+                return drawn_line or DisplayRows(_UNDRAWN, self._text_rows(line))
+            self._free_chars -= cost
+        return self.draw_display(line)
+
+    def draw_display(self, display: DisplayLine) -> DisplayRows:
+        """Draw a display. Any thread may call it."""
+        state = display.state
+        rows = display_rows(display, self._width, self._palette, self._space)
+        return DisplayRows(state, rows or self._text_rows(display))
+
+    def show_display(self, display: DisplayLine, rows: DisplayRows | None) -> None:
+        """Let the next `update` show a display as it was drawn. rows: None if it cannot be."""
+        if rows is None:
+            rows = DisplayRows(display.state, self._text_rows(display))
+        self._lines[display, ""] = rows
 
     def _visible_lines(self) -> Iterator[_LedLine | Row]:
         """Yield the lines to draw, with a remark in place of those that are folded."""
@@ -192,19 +234,20 @@ class OutputRows:
         return remark(f"… {amount} (Enter shows all)", self._palette)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, index: int) -> Row:
-        row = self._rows[index]
-        if isinstance(row, Row):
-            return row
-        drawn_line, line_row = row
-        return drawn_line[line_row]
+        number = bisect_right(self._ends, index)
+        part = self._parts[number]
+        if isinstance(part, Row):
+            return part
+        start = self._ends[number - 1] if number else 0
+        return part[index - start]
 
     @property
     def reading_start(self) -> int | None:
         """The first row of the help or error with which the output ends."""
-        row = len(self._rows)
+        row = len(self)
         for (line, lead), drawn_line in reversed(self._lines.items()):
             row -= len(drawn_line)
             if line.kind == "traceback":

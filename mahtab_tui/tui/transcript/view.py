@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,7 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.fold import output_text
+from mahtab_tui.tui.transcript.output import DisplayRows
 from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.viewport import EntryWindow, RowPosition, Viewport
 from mahtab_tui.tui.workers import Fetcher
@@ -265,8 +267,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._visited_count = 0
         """Number of entries when the view last had the focus."""
         self._drawn_hint = ""
+        self._fetcher = Fetcher(self)
         self._drawings = HalfBlockCache(
-            Fetcher(self), self._visible_pictures, self._redraw_picture, self._show_picture_text
+            self._fetcher, self._visible_pictures, self._redraw_picture, self._show_picture_text
         )
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -330,8 +333,23 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def _draw_more(self) -> None:
         self._waits_to_draw = False
         entry = self.viewport.unfinished_entry()
-        if entry is not None:
+        if entry is None:
+            return
+        output = self.viewport.slow_output(entry)
+        if output is None:
             self.redraw_entry(entry)
+            return
+
+        display = output.slow_displays[0]
+
+        def show(rows: DisplayRows | None) -> None:
+            self._waits_to_draw = False
+            output.show_display(display, rows)
+            self.redraw_entry(entry)
+
+        self._waits_to_draw = True
+        draw = partial(output.draw_display, display)
+        self._fetcher.ask("display", draw, show, lambda _: show(None))
 
     def _picture_space(self) -> PictureSpace:
         """Return what pictures may fill; a terminal with graphics draws figures as they are."""

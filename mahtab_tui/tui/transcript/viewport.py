@@ -16,6 +16,7 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
+from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
 if TYPE_CHECKING:
@@ -142,6 +143,12 @@ class EntryWindow:
         """Return whether an entry is drawn completely, if it is laid out."""
         rows = self._cached_rows.get(position)
         return rows is None or rows.is_complete
+
+    def slow_output(self, position: int) -> OutputRows | None:
+        """Return an output of an entry that takes too long to be drawn in a frame, if there is one
+        and the entry is laid out."""
+        rows = self._cached_rows.get(position)
+        return None if rows is None else rows.slow_output
 
     def row_number(self, position: RowPosition) -> int:
         return self._heights.rows_before(position.entry) + position.row
@@ -377,6 +384,13 @@ class Viewport:
             if self.window is not None and not self.window.is_complete(position):
                 return entry
         return None
+
+    def slow_output(self, entry: Entry) -> OutputRows | None:
+        """Return an output of an entry that takes too long to be drawn in a frame; None without
+        one."""
+        if self.window is None:
+            return None
+        return self.window.slow_output(self.transcript.positions[entry])
 
     def entry_at(self, y: int) -> Entry | None:
         if self.window is None or y < self.head:
