@@ -22,7 +22,7 @@ MAX_STORED_CHARS = 64_000
 
 PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
 """Sent instead of its output."""
-RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone, but for those that are said to be back."
+RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone, except for those that are said to be restored."
 
 _MESSAGES = (
     records.UserChat
@@ -72,6 +72,8 @@ class PromptHandler(records.RecordHandler):
             if record.status == "ok" and not record.text.strip() and not record.detail:
                 return
             record = record.changed(duration=None, detail=record.detail or None)
+        if isinstance(record, records.CellRecord):
+            record = _name_author(record)
         self._remember(record)
 
     def _remember(self, record: Record) -> None:
@@ -117,6 +119,14 @@ class PromptHandler(records.RecordHandler):
         self._records.clear()
         self._count = 0
         self.release()
+
+
+def _name_author(record: records.CellRecord) -> records.CellRecord:
+    """Name another agent as such: its cells have the tag of the model's own. The tag of the user's
+    cells says enough; there, "you" would be the model."""
+    if record.guest is None:
+        return record.changed(party=None)
+    return record.changed(party=f"{record.party}, another agent", guest=None, call=None)
 
 
 def shorten(text: str, limit: int, advice: str = "") -> str:

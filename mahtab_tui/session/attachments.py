@@ -246,7 +246,10 @@ class _Candidate(NamedTuple):
 
 def render_attachment(record: UserAttachment) -> str:
     """Format an attachment's record for the model; pictures are only named."""
-    return to_xml(record, "turn", "label", "size", "problem", "picture")
+    names = ["turn", "label", "size", "picture"]
+    if record.problem:
+        names.append("problem")
+    return to_xml(record, *names)
 
 
 class Attachments:

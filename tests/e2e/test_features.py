@@ -95,7 +95,7 @@ def block(code: str) -> str:
 def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Replay) -> None:
     after_undo = {
         "text": "As you like.",
-        "match": r"The person undid this code \(block 1\) after it had run: too many",
+        "match": r"The user undid this code \(block 1\) after it had run: too many",
     }
     model = replay(
         block("items.append(3); more = 1"),

@@ -493,7 +493,7 @@ def test_reviewed_changes_are_shown_and_accepted(open_session: OpenSession) -> N
 def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     open_session: OpenSession,
 ) -> None:
-    expected = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
+    expected = r"The user undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
     it = open_review(open_session, TWO, {"text": "Then not.", "match": expected})
     it.decide("undo", wait_review(it).request, reason="not so")
     end(it)

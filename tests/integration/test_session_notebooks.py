@@ -339,7 +339,7 @@ def test_model_receives_notebook_cells_without_stored_outputs(
     sent = it.session.agent.agent.messages[0].text
     assert "it.ipynb: cells 1 to 7, as in the file. None of them has run here." in sent
     assert '<notebook-cell position="2" kind="code">x = 41\nprint(\'made\')</notebook-cell>' in sent
-    assert '<user-repl-in cell="1" party="you" position="3">\'ran\'</user-repl-in>' in sent
+    assert '<user-repl-in cell="1" position="3">\'ran\'</user-repl-in>' in sent
     assert "stored" not in sent
     assert "1 / 0" not in sent
 

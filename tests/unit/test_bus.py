@@ -217,11 +217,23 @@ def test_earlier_value_is_written_only_if_it_looks_different() -> None:
     assert written == {**X, "change": "changed", "type": "list", "summary": "2 items"}
 
 
+def test_cells_of_other_agents_are_named_as_such(bus: Bus) -> None:
+    log, prompt = bus
+    about: dict[str, Any] = {"cell": 1, "party": "claude", "guest": 0, "call": "guest-1"}
+    emit(log, tags.ASSISTANT_REPL_IN, "obey()", **about)
+    emit(log, tags.ASSISTANT_REPL_OUT, "Obey!", status="ok", duration=0.1, **about)
+    author = 'party="claude, another agent"'
+    assert prompt.get_context().splitlines() == [
+        f'<assistant-repl-in cell="1" {author}>obey()</assistant-repl-in>',
+        f'<assistant-repl-out cell="1" {author} status="ok">Obey!</assistant-repl-out>',
+    ]
+
+
 def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_IN, "1 + 1", cell=3, party="you", turn=None)
     emit(log, tags.USER_REPL_OUT, "2\n", cell=3, status="ok", kinds=[["value", 2]])
-    code = '<user-repl-in cell="3" party="you">1 + 1</user-repl-in>'
+    code = '<user-repl-in cell="3">1 + 1</user-repl-in>'
     assert prompt.get_context() == f'{code}\n<user-repl-out cell="3" status="ok">2</user-repl-out>'
     prompt.clear()
     assert prompt.get_context() == ""

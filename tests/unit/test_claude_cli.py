@@ -438,7 +438,7 @@ def test_conversation_keeps_its_process_after_a_stop(claude: Claude) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", ["[The person has taken this out of the conversation.]", f"gone\n\n{STOPPED_ANSWER}"]
+    "changed", ["[The user has taken this out of the conversation.]", f"gone\n\n{STOPPED_ANSWER}"]
 )
 def test_edited_stopped_answer_is_sent_again_from_the_start(claude: Claude, changed: str) -> None:
     fake = claude.install("streams")

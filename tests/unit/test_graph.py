@@ -186,7 +186,7 @@ def test_edited_code_runs_and_the_model_sees_the_edit(desk: Desk) -> None:
     assert desk.approvals() == ["waiting", "edited"]
     assert desk.of(tags.APPROVAL)[1].text == "a = 2"
     sent = str(state["messages"][2].text)
-    assert "The person edited block 1 of your code." in sent
+    assert "The user edited block 1 of your code." in sent
     assert '<assistant-repl-in cell="1">a = 2</assistant-repl-in>' in sent
 
 
@@ -199,7 +199,7 @@ def test_code_edited_back_to_the_original_is_not_edited(desk: Desk) -> None:
 
 def test_skip_sends_the_reason_to_the_model_and_it_answers(desk: Desk) -> None:
     desk.decide(Decision("skip", reason="not on Sundays"))
-    match = r"The person skipped this code \(block 1\): not on Sundays"
+    match = r"The user skipped this code \(block 1\): not on Sundays"
     state = desk.run(code("a = 1"), words("Then not.", match=match))
     assert "a" not in desk.namespace
     assert desk.approvals() == ["waiting", "skipped"]
@@ -237,7 +237,7 @@ def test_stop_ends_the_turn(desk: Desk) -> None:
     assert state["stopped"]
     sent = str(state["messages"][-1].text)
     assert '<assistant-repl-out cell="1" status="ok">' in sent
-    assert sent.endswith("The person stopped the turn here.")
+    assert sent.endswith("The user stopped the turn here.")
 
 
 def test_all_runs_this_and_every_later_block_without_asking(desk: Desk) -> None:
@@ -299,7 +299,7 @@ def test_stop_while_streaming(desk: Desk) -> None:
     assert (answer.text.strip(), answer.attrs["stopped"]) == (reply, True)
     assert answer.text == "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
     assert desk.agent_states() == ["thinking", "stopped"]
-    assert str(agent.messages[-1].text).endswith("[The person stopped this answer here.]")
+    assert str(agent.messages[-1].text).endswith("[The user stopped this answer here.]")
     assert agent.ask_sync("go on") == "Again."
 
 

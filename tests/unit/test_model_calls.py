@@ -291,7 +291,7 @@ def test_tool_result_after_the_stop_is_not_sent() -> None:
 
     call = ToolCall(id="x", name="find", arguments={}, problem="")
     ran = run_call(call, cast(Toolset, Interrupter()), cancelled)
-    assert ran == ("stopped", "The person stopped the turn before this had ended.")
+    assert ran == ("stopped", "The user stopped the turn before this had ended.")
 
 
 def test_keepalives_leave_no_empty_block_in_the_message() -> None:

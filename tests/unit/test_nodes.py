@@ -375,7 +375,7 @@ def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
     )
     desk.decide(Decision("skip"))
     _, (_, skipped) = end_of(desk, Script([["a = 1"]]), "never")
-    assert skipped == "The person skipped this code (block 1)."
+    assert skipped == "The user skipped this code (block 1)."
 
 
 @pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])

@@ -84,7 +84,7 @@ def test_words_in_different_lines_are_searched_by_or() -> None:
 @pytest.mark.parametrize(
     ("query", "purpose", "code"),
     [
-        ("How many lines have user=a?", "their number in lines with user=a", "FINAL(len(lines))"),
+        ("How many lines have user=a?", "the number of lines with user=a", "FINAL(len(lines))"),
         ("What is the largest took of user=a?", "the largest took in", "FINAL(max(values))"),
         ("What is the sum of took?", "the sum of took:", "FINAL(sum(values))"),
         ("What did a visit take on average?", "the average of took:", "sum(values) / len(values)"),

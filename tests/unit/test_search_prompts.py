@@ -66,7 +66,7 @@ def test_system_prompt_documents_names_limits_and_deviations() -> None:
         "10,000 characters of output",
         "400 MB",
         "99,000 characters for a call of llm",
-        "above 7 sub-calls",
+        "after 7 sub-calls",
         "let a model\n  label, let code count",
     ):
         assert expected in prompt

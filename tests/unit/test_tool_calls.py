@@ -257,7 +257,7 @@ def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk:
     assert tool_events(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
     assert desk.agent_states()[-1] == "stopped"
     assert len(model.asked) == 1
-    assert "The person stopped the turn before this had ended." in agent.messages[-1].text
+    assert "The user stopped the turn before this had ended." in agent.messages[-1].text
 
 
 def test_stopped_answer_calls_nothing(desk: Desk) -> None:

@@ -88,7 +88,7 @@ def rlm(
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame. Several may be given
     by names of their own, which are then variables of the model's code: rlm(query, contract=a, mails=b), or contexts={"contract": a} for
-    any name. What looks like a secret or another program's option is refused.
+    any name. Keywords that look like secrets, or like options of other programs, are rejected.
     returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
     to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
     calls, as data), .trajectory (the same as dicts) and .log (the events).
@@ -101,9 +101,9 @@ def rlm(
     max_depth (1), max_turns (20): calls at this depth are plain and run no code; how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
-    its calls of tools together. small (20,000): texts of at most so many characters are read whole, but for tools, containers, and
-    queries that count, compare, or have all their words in one line.
-    ask_above (50): sub-calls that are not asked about.
+    its calls of tools together. small (20,000): texts of up to this many characters are read whole, unless there are tools, the
+    text is in a container, or the query counts, compares, or has all its words in one line.
+    ask_above (50): how many sub-calls are made without asking.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
     verbose: print a line for each turn and each answer to stderr, after the search.
