@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import (
     ApprovalRequest,
-    ConversationSummary,
     ExecutionResult,
     StoredMessage,
 )
@@ -25,13 +24,9 @@ from mahtab_tui.bus.records import (
     Approval,
     AssistantChat,
     Decision,
-    Hide,
     Notice,
     NotRestored,
-    Record,
-    Replace,
     Review,
-    Summary,
     UserAttachment,
     UserChat,
     emit,
@@ -43,7 +38,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.pictures import EncodedPicture, PictureError, scale_picture
+from mahtab_tui.llm.pictures import PictureError, scale_picture
 from mahtab_tui.llm.prompts import (
     COMPUTE,
     PACKAGES,
@@ -62,6 +57,7 @@ from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Permission, ask_approval
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
+from mahtab_tui.session.past_conversation import load_messages, load_pictures, load_summary
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.stale_outputs import StaleOutputs
@@ -148,7 +144,7 @@ class SessionAgent:
         self.cancelled = threading.Event()
         """Set when the running turn must end; the agent clears it."""
         self.hidden = prompt.hidden
-        self.pictures = dict(_pictures(runtime.past))
+        self.pictures = load_pictures(runtime.past)
         self._allowed_private: tuple[str, ...] = ()
         """The private variables of the next code, which the user was asked about."""
         self._reviewed = False
@@ -721,51 +717,3 @@ class SessionAgent:
     @property
     def folder(self) -> str:
         return self._runtime.kernel.info().local_folder
-
-
-def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
-    for record in past:
-        match record:
-            case UserAttachment(
-                picture=str(id),
-                mime=str(mime),
-                data=str(data),
-                width=int(width),
-                height=int(height),
-            ):
-                yield id, EncodedPicture(mime, data, width, height)
-
-
-def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
-    """Return the questions and answers of a resumed conversation, with their attachments."""
-    attachments: dict[int | None, list[str]] = {}
-    for record in past:
-        if isinstance(record, UserAttachment):
-            attachments.setdefault(record.turn, []).append(render_attachment(record))
-
-    messages: list[StoredMessage] = []
-    for record in past:
-        if isinstance(record, UserChat):
-            elements = attachments.get(record.turn, [])
-            context = render_context("", attachments="\n".join(elements))
-            messages.append(StoredMessage("user", record.text, record.turn, None, context))
-        elif isinstance(record, AssistantChat):
-            messages.append(StoredMessage("assistant", record.text, record.turn, record.step))
-    return messages
-
-
-def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
-    """Return the summary of a resumed conversation, unless the user has since hidden or replaced a
-    part of it."""
-    summary: ConversationSummary | None = None
-    later_entries: set[str] = set()
-    """Entries since the summary, which it does not cover."""
-    for record in past:
-        if isinstance(record, Summary) and record.text:
-            summary = ConversationSummary(record.turn, record.text)
-            later_entries = set()
-        elif isinstance(record, Hide | Replace) and record.entry not in later_entries:
-            summary = None
-        elif record.entry_name:
-            later_entries.add(record.entry_name)
-    return summary

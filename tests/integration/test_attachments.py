@@ -14,7 +14,6 @@ from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.prompts import join_variables
-from mahtab_tui.session.agent import load_messages
 from mahtab_tui.session.attachments import (
     MAX_ATTACHMENT_CHARS,
     MAX_TOTAL_CHARS,
@@ -23,6 +22,7 @@ from mahtab_tui.session.attachments import (
     MentionChip,
 )
 from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, VariableDescriptions
+from mahtab_tui.session.past_conversation import load_messages
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened, OpenSession

@@ -17,7 +17,7 @@ from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
-from mahtab_tui.session.agent import load_summary
+from mahtab_tui.session.past_conversation import load_summary
 from tests import tags
 from tests.agents import Desk, FakeModel, without_surroundings
 from tests.fake_claude import InstallClaude

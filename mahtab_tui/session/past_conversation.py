@@ -1,0 +1,70 @@
+"""What the agent gets of a resumed conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mahtab_tui.agent.host import ConversationSummary, StoredMessage
+from mahtab_tui.bus.records import (
+    AssistantChat,
+    Hide,
+    Record,
+    Replace,
+    Summary,
+    UserAttachment,
+    UserChat,
+)
+from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.llm.prompts import render_context
+from mahtab_tui.session.attachments import render_attachment
+
+
+def load_pictures(past: Sequence[Record]) -> dict[str, EncodedPicture]:
+    """Return the attached pictures of a resumed conversation, by their ids."""
+    pictures: dict[str, EncodedPicture] = {}
+    for record in past:
+        match record:
+            case UserAttachment(
+                picture=str(id),
+                mime=str(mime),
+                data=str(data),
+                width=int(width),
+                height=int(height),
+            ):
+                pictures[id] = EncodedPicture(mime, data, width, height)
+    return pictures
+
+
+def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
+    """Return the questions and answers of a resumed conversation, with their attachments."""
+    attachments: dict[int | None, list[str]] = {}
+    for record in past:
+        if isinstance(record, UserAttachment):
+            attachments.setdefault(record.turn, []).append(render_attachment(record))
+
+    messages: list[StoredMessage] = []
+    for record in past:
+        if isinstance(record, UserChat):
+            elements = attachments.get(record.turn, [])
+            context = render_context("", attachments="\n".join(elements))
+            messages.append(StoredMessage("user", record.text, record.turn, None, context))
+        elif isinstance(record, AssistantChat):
+            messages.append(StoredMessage("assistant", record.text, record.turn, record.step))
+    return messages
+
+
+def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
+    """Return the summary of a resumed conversation, unless the user has since hidden or replaced a
+    part of it."""
+    summary: ConversationSummary | None = None
+    later_entries: set[str] = set()
+    """Entries since the summary, which it does not cover."""
+    for record in past:
+        if isinstance(record, Summary) and record.text:
+            summary = ConversationSummary(record.turn, record.text)
+            later_entries = set()
+        elif isinstance(record, Hide | Replace) and record.entry not in later_entries:
+            summary = None
+        elif record.entry_name:
+            later_entries.add(record.entry_name)
+    return summary
