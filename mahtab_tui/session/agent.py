@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -12,14 +10,9 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import (
-    ApprovalRequest,
-    ExecutionResult,
-    StoredMessage,
-)
+from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult, StoredMessage
 from mahtab_tui.bus.prompt import PRIVATE_CELL, PromptHandler
 from mahtab_tui.bus.records import (
-    PICTURES,
     Agent,
     Approval,
     AssistantChat,
@@ -27,30 +20,17 @@ from mahtab_tui.bus.records import (
     Notice,
     NotRestored,
     Review,
-    UserAttachment,
     UserChat,
     emit,
     warn,
 )
-from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.pictures import PictureError, scale_picture
-from mahtab_tui.llm.prompts import (
-    COMPUTE,
-    PACKAGES,
-    PLANNING,
-    VALUES_KEY,
-    asks_about_files,
-    edited_note,
-    render_context,
-    render_surroundings,
-    undone_note,
-)
-from mahtab_tui.session.attachments import Attachments, render_attachment, render_folder
+from mahtab_tui.llm.prompts import edited_note, render_context, undone_note
+from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.cells import YOU, Cells, UndoControl, name_cells
 from mahtab_tui.session.descriptions import VariableDescriptions
 from mahtab_tui.session.inbox import Inbox
@@ -59,8 +39,10 @@ from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.past_conversation import load_messages, load_pictures, load_summary
 from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.question_context import QuestionContext
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.stale_outputs import StaleOutputs
+from mahtab_tui.session.step_pictures import StepPictures
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
@@ -72,24 +54,9 @@ if TYPE_CHECKING:
 
 JOIN_TIMEOUT_S = 2.0
 """Seconds that closing a session waits for its agent's thread."""
-MAX_RECENT_CELLS = 10
-"""Number of recent cells whose variables are described to the model."""
-MAX_LISTED_FILES = 40
-"""Entries of the working directory that are listed."""
-MAX_STEP_PICTURES = 2
-"""Number of figures that the model gets from a step."""
-MAX_STEP_PICTURE_PX = 768
-"""Pixels of their longer side."""
-MAX_SENT_DATA_CHARS = 50_000
-"""Characters of descriptions in which words of a question are searched."""
 
 _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
 """The state of a review's record, by the action that the user chose."""
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_COMMON_WORDS = frozenset(
-    "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
-)
-"""Words that say nothing about data."""
 
 
 class SessionAgent:
@@ -115,11 +82,9 @@ class SessionAgent:
         self.info = runtime.info
         self.approvals = runtime.approvals
         self._inbox = inbox
-        self._prompt = prompt
         self._private = private
         self._cells = cells
         self._undo = undo
-        self._attached = attachments
         self._knowledge = knowledge
         self._models = models
         self.stale_outputs = StaleOutputs(runtime.past)
@@ -145,6 +110,16 @@ class SessionAgent:
         """Set when the running turn must end; the agent clears it."""
         self.hidden = prompt.hidden
         self.pictures = load_pictures(runtime.past)
+        self._step_pictures = StepPictures(self.pictures)
+        self._context = QuestionContext(
+            runtime,
+            prompt=prompt,
+            cells=cells,
+            attachments=attachments,
+            descriptions=self._descriptions,
+            stale_outputs=self.stale_outputs,
+            pictures=self.pictures,
+        )
         self._allowed_private: tuple[str, ...] = ()
         """The private variables of the next code, which the user was asked about."""
         self._reviewed = False
@@ -161,21 +136,11 @@ class SessionAgent:
         self.last = max(past_turns, default=0)
         """The number of the newest turn."""
         self._turn_numbers = itertools.count(self.last + 1)
-        self._attachments: dict[int, str] = {}
-        """Attachments as XML, by the turn of a question that is not sent yet."""
         self._running_turns = 0
         self._waiting_cells = 0
         """Cells that have called `ask()`."""
         self._open_request: str | None = None
         """The id of the request that the user has not answered."""
-        self._packages: dict[str, str] = {}
-        """Versions of the kernel's packages, as of the newest question."""
-        self._picture_step = (0, 0)
-        """The turn and step that last drew figures."""
-        self._step_picture_count = 0
-        """Number of figures that the model gets from that step."""
-        self._sent_data = ""
-        """Descriptions of variables that the model got, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:
@@ -251,7 +216,7 @@ class SessionAgent:
             self._report("thinking", turn)
             try:
                 if attach:
-                    self._attach(prompt, turn)
+                    self._context.attach(prompt, turn, self._withdrawn.is_set)
                 agent = self.agent
             except Exception:
                 self._report("failed", turn)
@@ -415,8 +380,8 @@ class SessionAgent:
             printed = bool(result.output.strip())
             with suppress(KernelError):
                 variables = self._descriptions.for_changes(result.changes, printed=printed)
-            if not is_private:
-                pictures = self._drawn_pictures(request, result)
+            if not is_private and self._shows_pictures:
+                pictures = self._step_pictures.add(request.turn, request.step, result.displays)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -432,28 +397,11 @@ class SessionAgent:
             pictures=pictures,
         )
 
-    def _drawn_pictures(self, request: ApprovalRequest, result: CellResult) -> Sequence[str]:
-        """Return the ids of the newest figures of a cell for a model that can see, up to the limit
-        of the step."""
-        sees_pictures = self._agent is not None and self._agent.sees_pictures
-        if not (self._runtime.settings.return_pictures and sees_pictures):
-            return ()
-        step = (request.turn, request.step)
-        if step != self._picture_step:
-            self._picture_step = step
-            self._step_picture_count = 0
-
-        picture_ids: list[str] = []
-        figures = [display for display in result.displays if display.mime in PICTURES]
-        for display in figures[-MAX_STEP_PICTURES:]:
-            if self._step_picture_count == MAX_STEP_PICTURES:
-                break
-            with suppress(PictureError, ValueError):
-                picture = scale_picture(base64.b64decode(display.data), MAX_STEP_PICTURE_PX)
-                self.pictures[picture.id] = picture
-                picture_ids.append(picture.id)
-                self._step_picture_count += 1
-        return picture_ids
+    @property
+    def _shows_pictures(self) -> bool:
+        """Whether the model gets figures that its code draws."""
+        model_sees = self._agent is not None and self._agent.sees_pictures
+        return self._runtime.settings.return_pictures and model_sees
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None) -> CellResult:
         return self._cells.run(
@@ -516,8 +464,8 @@ class SessionAgent:
         for item in self._inbox.take_joining():
             question = make_encodable(self.secrets.mask(item.text))
             emit(self.log, UserChat(question, turn=turn))
-            self._attach(question, turn)
-            attachments = render_context("", self._attachments.pop(turn, ""))
+            self._context.attach(question, turn, self._withdrawn.is_set)
+            attachments = render_context("", self._context.take_attachments(turn))
             texts.append(f"{attachments}\n\n{question}".lstrip())
         return texts
 
@@ -637,82 +585,14 @@ class SessionAgent:
 
     # The question's context
 
-    def _attach(self, question: str, turn: int) -> None:
-        """Gather and log what a question mentions."""
-        elements: list[str] = []
-        attachments = self._attached.gather(question, self._withdrawn.is_set)
-        for attachment in attachments:
-            picture = attachment.picture
-            record = UserAttachment(
-                escape_for_model(attachment.text),
-                turn=turn,
-                picture=None if picture is None else picture.id,
-                label=attachment.label,
-                size=attachment.size,
-                problem=attachment.problem,
-            )
-            elements.append(render_attachment(record))
-            # The data of a picture is stored with its first record only.
-            if picture is not None and picture.id not in self.pictures:
-                self.pictures[picture.id] = picture
-                record = record.changed(**picture._asdict())
-            emit(self.log, record)
-        self._attachments[turn] = "\n".join(elements)
-
     def add_context(self, turn: int, question: str, conversation: str) -> StoredMessage:
-        """Return a question with what the model needs to know about the session. Waits.
-
-        Args:
-            turn: The question's turn.
-            question: The question.
-            conversation: The earlier conversation, whose descriptions of variables are not repeated.
-        """
-        attachments = self._attachments.pop(turn, "")
-        variables = self.describe_variables(question, conversation)
-        described = [text for name, text in variables.items() if name != VALUES_KEY]
-        sent_data = "\n".join([self._sent_data, *described]).casefold()
-        self._sent_data = sent_data[-MAX_SENT_DATA_CHARS:]
-        folder = self._look_around(question)
-        activity = self._prompt.get_context()
-        stale = self.stale_outputs.tell(question, self.hidden)
-        sections = render_context(activity, attachments, folder, stale)
-        self._prompt.clear()
-        if self.info.planning:
-            sections = f"{sections}\n\n{PLANNING}".lstrip()
-
-        # Words that may name data, in lower case and singular.
-        words = {word.casefold().rstrip("s") for word in _WORD.findall(question)}
-        about_data = VALUES_KEY in variables or any(
-            word in self._sent_data for word in words - _COMMON_WORDS
-        )
-        return StoredMessage(
-            "user",
-            question,
-            turn,
-            context=make_encodable(sections),
-            variables=variables,
-            instruction=COMPUTE if about_data and not self.info.planning else "",
-            private=frozenset(self.hidden.private),
-        )
+        return self._context.add_to(question, turn, conversation)
 
     def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
-        recent_cells = list(self._cells.finished)[-MAX_RECENT_CELLS:]
-        codes = [started.text for started, _ in recent_cells]
-        texts = self._descriptions.for_question(question, codes, conversation)
-        return {name: make_encodable(text) for name, text in texts.items()}
+        return self._context.describe_variables(question, conversation)
 
     def surroundings(self) -> str:
-        info = self._runtime.kernel.info()
-        return render_surroundings(info.cwd, info.python, info.host, self._packages)
-
-    def _look_around(self, question: str) -> str:
-        """Read the kernel's packages, and return the files in the working directory if the question
-        is about files. Waits."""
-        with suppress(KernelError):
-            self._packages = self._runtime.kernel.packages(PACKAGES)
-            if asks_about_files(question):
-                return render_folder(self._runtime.kernel.list_folder(MAX_LISTED_FILES))
-        return ""
+        return self._context.surroundings()
 
     @property
     def folder(self) -> str:
