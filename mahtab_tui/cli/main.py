@@ -39,7 +39,6 @@ from mahtab_tui.cli.options import (
     warn,
 )
 from mahtab_tui.system import Lazy
-from mahtab_tui.version import __version__
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -172,6 +171,8 @@ Load = Annotated[
 
 def _print_version(is_given: bool) -> None:
     if is_given:
+        from mahtab_tui.version import __version__
+
         typer.echo(f"mahtab-tui {__version__}")
         raise typer.Exit
 

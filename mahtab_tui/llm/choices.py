@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.local_servers import find_servers, first_model
 from mahtab_tui.llm.names import SERVICES, full_name
 from mahtab_tui.llm.providers import check_model
 from mahtab_tui.system import find_program, start_thread
@@ -26,7 +25,7 @@ def default_model() -> str:
     ``demo``. Waits for servers."""
     if find_program("claude"):
         return "claude"
-    return first_model() or "demo"
+    return _served_model()
 
 
 def chosen_model(settings: Settings) -> Future[str]:
@@ -36,8 +35,15 @@ def chosen_model(settings: Settings) -> Future[str]:
     if settings.model or find_program("claude"):
         model_name.set_result(full_name(settings.model or "claude", settings.provider))
     else:
-        start_thread("models", lambda: model_name.set_result(first_model() or "demo"))
+        start_thread("models", lambda: model_name.set_result(_served_model()))
     return model_name
+
+
+def _served_model() -> str:
+    """Return the first model of a server on this machine, or else ``demo``. Waits for servers."""
+    from mahtab_tui.llm.local_servers import first_model
+
+    return first_model() or "demo"
 
 
 class ModelChoice(NamedTuple):
@@ -95,6 +101,8 @@ def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
 
 def server_models() -> list[ModelChoice]:
     """List the models of the servers that answer; of a server without models, its provider."""
+    from mahtab_tui.llm.local_servers import find_servers
+
     return [
         ModelChoice(spec, f"at {server.address}")
         for server in find_servers(_MODEL_LIST_TIMEOUT_S)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
-from mahtab_tui.llm.local_servers import only_model, server_address
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, SERVICES, full_name, split_spec
 from mahtab_tui.system import find_program
 
@@ -124,6 +123,7 @@ def find_service(
     Raises:
         ModelError: The name is not valid, or there is no key or no model.
     """
+    from mahtab_tui.llm.local_servers import only_model
     from mahtab_tui.llm.services import Service
 
     spec = full_name(spec, options.get("provider"))
@@ -177,6 +177,8 @@ def pop_access(options: dict[str, Any]) -> dict[str, str]:
 def _find_address(provider: str) -> str:
     """Return where a provider's service is, as the environment says."""
     if provider in SERVERS:
+        from mahtab_tui.llm.local_servers import server_address
+
         return f"{server_address(provider)}/v1"
     for variable in _ADDRESS_VARIABLES.get(provider, ()):
         address = os.environ.get(variable)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.llm.choices import chosen_model, default_model
-from mahtab_tui.llm.local_servers import server_address
 from mahtab_tui.llm.names import SERVERS, full_name
 from mahtab_tui.llm.providers import check_model
 from mahtab_tui.settings.model import Settings
@@ -170,6 +169,8 @@ class Session:
 
         provider = self.model.partition(":")[0]
         if self.settings.model is None and provider in SERVERS:
+            from mahtab_tui.llm.local_servers import server_address
+
             server = server_address(provider)
             self.notice(
                 f"No model is set, so the one found at {server} answers: {self.model}."
