@@ -20,7 +20,8 @@ import typer
 
 from mahtab_tui.bus import codec, records
 from mahtab_tui.bus.hidden_characters import visible
-from mahtab_tui.bus.masking import MaskingFilter, Secrets
+from mahtab_tui.bus.masked_streams import MaskingFilter
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import (
     Decision,
     Notice,

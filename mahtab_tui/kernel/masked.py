@@ -9,7 +9,9 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
-from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_slice, mask_spans
+from mahtab_tui.bus.masked_streams import MaskedStream
+from mahtab_tui.bus.masking import MASK, Secrets, mask_slice, mask_spans
+from mahtab_tui.bus.secret_matching import SecretSpan
 from mahtab_tui.kernel.base import CellListener, Kernel, KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.operations import UNMASKED, Operation, Operations, T, UndoAnswer
@@ -139,7 +141,7 @@ class MaskedKernel(Kernel):
 
     def _masked_result(self, result: CellResult) -> CellResult:
         """Mask a result. A secret may be spread over several pieces of the output."""
-        if not self._secrets.forms.secrets:
+        if not self._secrets.matcher.secrets:
             return result
         pieces = _mask_pieces(result, self._secrets.spans(result.output))
         return replace(
@@ -234,11 +236,11 @@ class MaskedKernel(Kernel):
 
     def _mask(self, reply: T, unmasked_fields: frozenset[str] = frozenset()) -> T:
         """Mask the texts in a reply, except those in some fields."""
-        forms = self._secrets.forms
-        if not forms.secrets or UNMASKED in unmasked_fields:
+        matcher = self._secrets.matcher
+        if not matcher.secrets or UNMASKED in unmasked_fields:
             return reply
         # Cached, because types and names recur.
-        mask = cache(lambda text: mask_spans(text, forms.spans(text)))
+        mask = cache(lambda text: mask_spans(text, matcher.spans(text)))
         masked: T = _mask_texts(reply, unmasked_fields, mask)
         return masked
 
@@ -253,7 +255,7 @@ class MaskedKernel(Kernel):
         """Mask the beginnings of secrets before each ``…``."""
         pieces = text.split("…")
         for index, piece in enumerate(pieces[:-1]):
-            start, tolerated_chars = self._secrets.forms.find_partial(piece)
+            start, tolerated_chars = self._secrets.matcher.find_partial(piece)
             if len(piece) - start > tolerated_chars:
                 pieces[index] = piece[:start] + MASK
         return "…".join(pieces)

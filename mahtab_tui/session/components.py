@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.logger import setup_logging
-from mahtab_tui.bus.masking import MaskingFilter, Secrets
+from mahtab_tui.bus.masked_streams import MaskingFilter
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.ledger import SessionLedger

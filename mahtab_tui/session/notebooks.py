@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.entries import Cell, Entry
-from mahtab_tui.bus.masking import MASK, PrivateTexts, mask_spans
+from mahtab_tui.bus.masking import MASK, mask_spans
+from mahtab_tui.bus.private_texts import PrivateTexts
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Status

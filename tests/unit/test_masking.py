@@ -18,15 +18,10 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from mahtab_tui.bus.logger import BusLogger
-from mahtab_tui.bus.masking import (
-    MASK,
-    MIN_SUBSTRING_CHARS,
-    MaskedStream,
-    MaskingFilter,
-    Secrets,
-    mask_secret,
-)
+from mahtab_tui.bus.masked_streams import MaskedStream, MaskingFilter
+from mahtab_tui.bus.masking import MASK, Secrets, mask_secret
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.secret_forms import MIN_SUBSTRING_CHARS
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.guard import private_use as module
 from mahtab_tui.worker.guard.private_use import _contained, mentioned_names, private_use
