@@ -45,7 +45,9 @@ class StaleInput(NamedTuple):
             return f"{used}, {verb} by In {self.changed_by}"
         if self.now_made_by:
             return f"{used}, now that from In {self.now_made_by}"
-        return f"{used}, which is gone" if self.now_made_by is None else f"{used}, which is another"
+        if self.now_made_by is None:
+            return f"{used}, which is gone"
+        return f"{used}, which is now a different object"
 
 
 def describe_stale(inputs: Iterable[StaleInput], verb: str = "uses") -> str:
@@ -144,6 +146,8 @@ class Staleness:
     def __init__(self) -> None:
         self._makers: dict[str, int] = {}
         """By variable: the cell that has changed it last; 0 if none has."""
+        self._last_makers: dict[str, int] = {}
+        """By variable, also of earlier kernels: the cell that has changed it last."""
         self._first_makers: dict[tuple[str, int], int] = {}
         """By variable and a cell that has changed it: the cell that had made it anew, from which
         that and all changes between have come. Left out if that is the same cell."""
@@ -341,7 +345,7 @@ class Staleness:
             return
         if change.change == "changed" and name in self._makers:
             self._keep_definition(name, self._makers[name], cell)
-        self._makers[name] = cell
+        self._note_maker(name, cell)
 
     def _keep_definition(self, name: str, maker_before: int, cell: int) -> None:
         """Note that a variable has the same code after a cell has changed it in place."""
@@ -350,8 +354,23 @@ class Staleness:
             self._definitions.setdefault((name, cell), definition)
 
     def _restore(self, cell: int, changes: Iterable[Change]) -> set[int]:
-        """Note that variables are again as a cell had made them; 0 if none had."""
-        makers = {change.name: None if change.change in _GONE else cell for change in changes}
+        """Note that variables are again as a cell had made them, or are to be so soon.
+
+        Args:
+            cell: The cell; 0 if none had made them.
+            changes: The variables.
+
+        Returns:
+            The cells whose staleness has changed.
+        """
+        makers: dict[str, int | None] = {}
+        for change in changes:
+            if change.change in _GONE:
+                makers[change.name] = None
+            elif change.change == "restoring":
+                makers[change.name] = self._last_makers.get(change.name, cell)
+            else:
+                makers[change.name] = cell
         return self._set_makers(makers)
 
     def _restart(self, changes: Iterable[Change]) -> set[int]:
@@ -373,10 +392,15 @@ class Staleness:
             if maker is None:
                 self._makers.pop(name, None)
             else:
-                self._makers[name] = maker
+                self._note_maker(name, maker)
             if state_before is not None:
                 changed_cells |= self._review(name, state_before, None)
         return changed_cells
+
+    def _note_maker(self, name: str, maker: int) -> None:
+        self._makers[name] = maker
+        if maker:
+            self._last_makers[name] = maker
 
     def _state(self, name: str) -> _State:
         maker = self._makers.get(name)

@@ -375,6 +375,19 @@ def test_new_kernel_leaves_stale_what_did_not_come_back(story: Story) -> None:
     assert story.stale == {4: "uses `y` from In 3, which is gone"}
 
 
+def test_variables_that_are_being_restored_leave_nothing_stale_until_one_is_lost(
+    story: Story,
+) -> None:
+    story.cell("y = x", {"y": "added"})
+    story.cell("print(x, y)")
+    story.fold(records.Namespace(cell=0, fresh=True))
+    assert set(story.stale) == {2, 3, 4}
+    story.fold(records.Namespace(cell=0, changes=described({"x": "restoring", "y": "restoring"})))
+    assert story.stale == {}
+    story.fold(records.Namespace(cell=0, changes=described({"y": "absent"})))
+    assert story.stale == {4: "uses `y` from In 3, which is gone"}
+
+
 def test_answer_under_a_number_that_is_used_again_rests_on_its_own_cells(story: Story) -> None:
     for _ in range(2):
         story.fold(records.UserChat("What is x?", turn=1))
