@@ -279,3 +279,14 @@ async def test_replaced_text_is_freed(pilot: Pilot[None]) -> None:
     gc.collect()
     assert [document() for document in document_refs] == [None] * 5
     assert area.text == "y = 4"
+
+
+async def test_double_click_selects_a_word_and_a_third_click_the_line(
+    pilot: Pilot[None],
+) -> None:
+    area = app_of(pilot).area
+    put(pilot, "first_row = 1\nsecond = 2")
+    await pilot.click(area, offset=(3, 0), times=2)
+    assert area.selected_text == "first_row"
+    await pilot.click(area, offset=(2, 1), times=3)
+    assert area.selected_text == "second = 2"

@@ -164,6 +164,20 @@ async def test_selected_text_is_copied_without_bars_and_soft_line_breaks() -> No
         assert app.screen.get_selected_text() == f"one = 1\ntwo = 2\n\n{long}\nend"
 
 
+async def test_double_click_selects_a_word_and_a_third_click_the_whole_line() -> None:
+    long = "word " * 40
+    app = PaneApp(cell(1, "sales_2024 = df.total", f"{long}\nend\n"))
+    async with shown_app(app) as pilot:
+        await pilot.click(app.pane, offset=(6, 2), times=2)
+        assert app.screen.get_selected_text() == "sales_2024"
+        await pilot.click(app.pane, offset=(16, 2), times=2)
+        assert app.screen.get_selected_text() == "df"
+        await pilot.click(app.pane, offset=(18, 2), times=2)
+        assert app.screen.get_selected_text() == "."
+        await pilot.click(app.pane, offset=(3, 5), times=3)
+        assert app.screen.get_selected_text() == long.rstrip()
+
+
 async def test_selected_letters_are_visible() -> None:
     app = PaneApp(cell(1, "frame.describe()"))
     async with shown_app(app) as pilot:

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.document._document import EditResult, Location, Selection
 from textual.document._syntax_aware_document import SyntaxAwareDocument
-from textual.events import Key, Paste
+from textual.events import Click, Key, Paste
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.widgets import TextArea
@@ -23,6 +23,7 @@ from tree_sitter import Language, Query
 
 from mahtab_tui.tui.editor import line_editing
 from mahtab_tui.tui.editor.line_editing import INDENT
+from mahtab_tui.tui.rows.clicked_text import word_span
 from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC
 
@@ -181,6 +182,19 @@ class CodeArea(TextArea):
                 self.action_new_line()
         else:
             await run_own_binding(self, event)
+
+    def on_click(self, event: Click) -> None:
+        """Select the word under the mouse, or at the third click the line."""
+        if event.chain < 2:
+            return
+        row, column = self.get_target_document_location(event)
+        line = self.document.get_line(row)
+        if event.chain == 2:
+            start, end = word_span(line, column)
+        else:
+            start = 0
+            end = len(line)
+        self.selection = Selection((row, start), (row, end))
 
     def may_run(self) -> bool:
         from mahtab_tui.tui.editor.pasting import is_complete

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.style import Style
 from textual.events import Click
+from textual.geometry import Offset
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
@@ -19,6 +20,7 @@ from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question, ToolUse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures import HalfBlockCache, PicturePart, PictureWidget, SizedPicture
+from mahtab_tui.tui.rows.clicked_text import line_rows, word_span
 from mahtab_tui.tui.rows.markdown import FIGURE_KEY
 from mahtab_tui.tui.rows.row import (
     EDGE,
@@ -58,7 +60,8 @@ def number_to_position(number: int) -> RowPosition:
 
 
 def selected_text(window: EntryWindow, entry_count: int, selection: Selection) -> str:
-    """Return a selected text; lines that were wrapped are joined again."""
+    """Return a selected text, without blanks at the ends of lines; lines that were wrapped are
+    joined again."""
     start = RowPosition(0, 0)
     end = RowPosition(entry_count - 1, 1 << _ENTRY_SHIFT_BITS)
     if selection.start is not None:
@@ -83,7 +86,7 @@ def selected_text(window: EntryWindow, entry_count: int, selection: Selection) -
                 parts.append("\n")
             # -1 stands for the end of the row.
             parts.append(row.text[span_start:] if span_end == -1 else row.text[span_start:span_end])
-    return "".join(parts)
+    return "\n".join(line.rstrip() for line in "".join(parts).split("\n"))
 
 
 def can_be_marked(entry: Entry) -> bool:
@@ -555,10 +558,37 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        # Textual would select everything.
         if event.chain > 1:
+            # Textual would select everything.
             event.prevent_default()
+            self._select_at(event)
         elif event.button == RIGHT_BUTTON or self.text_selection:
             return
         elif FIGURE_KEY in event.style.meta:
             self.action_go_to_cell(event.style.meta[FIGURE_KEY])
+
+    def _select_at(self, event: Click) -> None:
+        """Select the word under the mouse, or at the third click the whole line."""
+        window = self.viewport.window
+        _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
+        if window is None or offset is None:
+            return
+        position = number_to_position(offset.y)
+        # Below the entries are the rows of what runs now.
+        if position.entry >= len(self.viewport.transcript.entries):
+            return
+
+        rows = window.rows(position.entry)
+        first_row = last_row = position.row
+        if event.chain == 2:
+            start, end = word_span(rows[position.row].text, offset.x)
+        else:
+            first_row, last_row = line_rows(rows, position.row)
+            start = 0
+            end = len(rows[last_row].text)
+        self.screen.selections = {
+            self: Selection(
+                Offset(start, position_to_number(RowPosition(position.entry, first_row))),
+                Offset(end, position_to_number(RowPosition(position.entry, last_row))),
+            )
+        }
