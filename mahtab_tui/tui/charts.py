@@ -456,19 +456,18 @@ class _PanelDrawing:
         panel = self._panel
         if not _has_space(self._area):
             return
+        self._area = self._needed_area()
         data_top = self._area.top + self._write_head()
         inner = _write_legend(
             self._canvas, panel.legend, replace(self._area, top=data_top), self._palette
         )
         self._area = replace(self._area, right=inner.right)
         left_width, right_width = self._side_widths()
-        has_x_axis = panel.has_axes and bool(panel.x)
-        foot_lines = 2 * has_x_axis + bool(panel.x_label)
         plot = _Area(
             self._area.left + left_width,
             inner.top,
             self._area.right - right_width,
-            self._area.bottom - foot_lines,
+            self._area.bottom - self._foot_lines(),
         )
         if not _has_space(plot):
             return
@@ -484,6 +483,57 @@ class _PanelDrawing:
         self._write_notes(plot)
         if panel.has_axes:
             self._draw_axes(plot)
+
+    def _needed_area(self) -> _Area:
+        """Return the part of the area that a colour scale, or a panel with fixed proportions, fills:
+        the scale at the left, a panel beside its scale or else in the middle."""
+        panel = self._panel
+        area = self._area
+        left_width, right_width = self._side_widths()
+        if panel.is_colour_scale:
+            data_width = COLOUR_SCALE_CELLS
+        elif panel.keeps_aspect:
+            head_lines = bool(panel.title or panel.y_label or panel.y2_label)
+            data_width = round((area.height - head_lines - self._foot_lines()) * self._aspect())
+        else:
+            return area
+
+        needed_width = max(
+            left_width + data_width + right_width,
+            cell_len(panel.title),
+            cell_len(panel.x_label),
+            cell_len(panel.y_label) + cell_len(panel.y2_label),
+        )
+        unused_width = max(0, area.width - needed_width)
+        if panel.is_colour_scale:
+            left = area.left
+        elif self._has_colour_scale():
+            left = area.left + unused_width
+        else:
+            left = area.left + unused_width // 2
+        return replace(area, left=left, right=left + area.width - unused_width)
+
+    def _has_colour_scale(self) -> bool:
+        """Return whether the nearest panel on the right is a colour scale."""
+        panel = self._panel
+        panels_beside = [
+            other
+            for other in self._chart.panels
+            if other.left >= panel.right and other.top < panel.bottom and other.bottom > panel.top
+        ]
+        nearest = min(panels_beside, key=lambda other: other.left, default=None)
+        return nearest is not None and nearest.is_colour_scale
+
+    def _aspect(self) -> float:
+        """Return the panel's width in cells for each row; a cell is twice as high as wide."""
+        panel = self._panel
+        return 2 * (panel.right - panel.left) / (panel.bottom - panel.top)
+
+    def _foot_lines(self) -> int:
+        """Return the lines of the horizontal axis with its label."""
+        panel = self._panel
+        has_x_axis = panel.has_axes and bool(panel.x)
+        return 2 * has_x_axis + bool(panel.x_label)
 
     def _write_head(self) -> int:
         """Write the title and the labels of the vertical axes; return their lines."""
@@ -527,10 +577,8 @@ class _PanelDrawing:
         return min(longest, max_width) + 1
 
     def _with_aspect(self, plot: _Area) -> _Area:
-        """Return the part of the area that has the panel's proportions; a cell is twice as high as
-        wide."""
-        panel = self._panel
-        aspect = 2 * (panel.right - panel.left) / (panel.bottom - panel.top)
+        """Return the part of the area that has the panel's proportions."""
+        aspect = self._aspect()
         width = min(plot.width, round(plot.height * aspect))
         height = min(plot.height, max(2, round(width / aspect)))
         return _Area(plot.left, plot.top, plot.left + max(2, width), plot.top + height)

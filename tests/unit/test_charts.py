@@ -105,10 +105,17 @@ def test_legend_without_space_says_how_many_entries_it_lacks() -> None:
     assert rows[2].split() == ["━━", "sales", "in", "2002", "…", "17", "more"]
 
 
+def figure_picture(figure: Figure) -> Image.Image:
+    """Return a picture with the description of a figure."""
+    FigureCanvasAgg(figure)
+    image = Image.new("RGB", (200, 100), "white")
+    image.info.update(chart_metadata(figure))
+    return image
+
+
 def plotted(anchor: tuple[float, float] | None, *, by_figure: bool = False) -> Image.Image:
     """Return a figure of two lines, with a legend that is anchored to the axes."""
     figure = Figure()
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     axes.plot([1, 2], label="rain")
     axes.plot([2, 1], label="sun")
@@ -116,9 +123,7 @@ def plotted(anchor: tuple[float, float] | None, *, by_figure: bool = False) -> I
         figure.legend(loc="center right", title="weather")
     else:
         axes.legend(title="weather", loc="upper left", bbox_to_anchor=anchor)
-    image = Image.new("RGB", (200, 100), "white")
-    image.info.update(chart_metadata(figure))
-    return image
+    return figure_picture(figure)
 
 
 @pytest.mark.parametrize("by_figure", [False, True])
@@ -137,7 +142,6 @@ def test_legend_inside_of_the_axes_stands_above_them() -> None:
 
 def test_legends_that_were_added_as_artists_are_not_lost() -> None:
     figure = Figure()
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     (line,) = axes.plot([1, 2])
     axes.add_artist(axes.legend([line], ["first"], loc="upper left"))
@@ -164,7 +168,6 @@ def test_words_with_characters_of_two_columns_are_drawn_whole() -> None:
 
 def test_gaps_between_bars_survive_in_cells() -> None:
     figure = Figure()
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     bars = axes.barh(list("abcdefghij"), range(10, 20))
     before = [bar.get_height() for bar in bars]
@@ -210,6 +213,29 @@ def test_scale_of_colours_is_narrow_and_labelled_on_the_right() -> None:
     heat = {**PANEL, "box": [20, 20, 150, 80], "keeps_aspect": True, "legend": []}
     rows = texts(described(heat, scale), 60, 16)
     assert any(row.rstrip().endswith("4.5") for row in rows)
+
+
+def test_heat_map_stands_beside_its_scale_and_the_words_above_them() -> None:
+    figure = Figure()
+    axes = figure.add_subplot(title="Heat")
+    figure.colorbar(axes.imshow([[1, 2], [3, 4]]), label="kelvin")
+    rows = texts(figure_picture(figure), 100, 20)
+    words = rows[0]
+    frame = next(row for row in rows if "└" in row)
+    map_start = frame.index("└")
+    map_end = len(frame[: frame.rindex("─") + 1])
+    assert map_start > 20
+    assert map_start < words.index("Heat") < map_end
+    assert 0 <= words.index("kelvin") - map_end <= 3
+
+
+def test_pie_is_in_the_middle_and_has_no_axis() -> None:
+    figure = Figure()
+    figure.add_subplot().pie([3, 2, 1], labels=["left", "down", "right"])
+    rows = texts(figure_picture(figure), 100, 20)
+    assert not any("│" in row for row in rows)
+    starts = [len(row) - len(row.lstrip()) for row in rows if row.strip()]
+    assert min(starts) > 20
 
 
 @pytest.mark.parametrize("size", [(1, 1), (8, 2), (30, 4), (200, 60)])

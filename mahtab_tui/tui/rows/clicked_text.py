@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Protocol
 
 from mahtab_tui.tui.rows.row import Row
+
+
+class Rows(Protocol):
+    """Rows that are laid out when they are needed."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Row: ...
 
 
 def word_span(text: str, offset: int) -> tuple[int, int]:
@@ -23,7 +31,7 @@ def word_span(text: str, offset: int) -> tuple[int, int]:
     return start, end
 
 
-def line_rows(rows: Sequence[Row], index: int) -> tuple[int, int]:
+def line_rows(rows: Rows, index: int) -> tuple[int, int]:
     """Return the first and the last row of the wrapped line to which a row belongs."""
     first_row = index
     while first_row and rows[first_row].soft:

@@ -286,7 +286,7 @@ def _empty_panel(axes: Any, box: Any, height: int) -> Panel:
     return {
         "box": [box.x0, height - box.y1, box.x1, height - box.y0],
         "keeps_aspect": axes.get_aspect() != "auto" or axes.name != "rectilinear",
-        "has_axes": axes.name == "rectilinear" and axes.axison,
+        "has_axes": _has_axis_lines(axes),
         "title": "",
         "x_label": "",
         "y_label": "",
@@ -299,6 +299,13 @@ def _empty_panel(axes: Any, box: Any, height: int) -> Panel:
         "notes": [],
         "grid": [_has_grid(axes, "xaxis"), _has_grid(axes, "yaxis")],
     }
+
+
+def _has_axis_lines(axes: Any) -> bool:
+    """Return whether axes have a frame or ticks; those of a pie chart have neither."""
+    if axes.name != "rectilinear" or not axes.axison:
+        return False
+    return bool(axes.get_frame_on() or len(axes.get_xticks()) or len(axes.get_yticks()))
 
 
 def _has_grid(axes: Any, name: str) -> bool:
