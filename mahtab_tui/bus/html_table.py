@@ -29,6 +29,8 @@ _HTML_TOKEN = re.compile(
 _SPAN_ATTRIBUTE = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.IGNORECASE)
 _LARGE_REFERENCE = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
 """No characters; `html.unescape` raises on very long ones."""
+_LONG_COUNT = re.compile(r"(?<!\d)[1-9]\d{3,14}(?= (?:rows|columns)\b)", re.ASCII)
+"""In a note of pandas below a table."""
 _NUMBER = re.compile(
     r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|"
 )
@@ -48,7 +50,7 @@ class HtmlTable(NamedTuple):
     """Lines of headings only."""
     body: list[list[TableCell]]
     notes: list[str]
-    """The texts around the table, such as `1000 rows × 5 columns`."""
+    """The texts around the table, such as `1,000 rows × 5 columns`."""
 
 
 def read_table(source: str) -> HtmlTable | None:
@@ -68,7 +70,7 @@ def read_table(source: str) -> HtmlTable | None:
     header_count = 0
     while header_count < len(lines) and all(cell.heading for cell in lines[header_count]):
         header_count += 1
-    notes = [note for note in reader.notes if note]
+    notes = [_LONG_COUNT.sub(_with_separators, note) for note in reader.notes if note]
     return HtmlTable(lines[:header_count], lines[header_count:], notes)
 
 
@@ -109,6 +111,10 @@ class _OpenTable:
     line_count: int = 0
     spanning_cells: dict[int, tuple[int, TableCell]] = field(default_factory=dict)
     """By column: the number of the last line that a cell above spans, and a blank cell for it."""
+
+
+def _with_separators(count: re.Match[str]) -> str:
+    return f"{int(count[0]):,}"
 
 
 class _TableReader:

@@ -62,6 +62,19 @@ def test_rich_values_have_their_format(cells: Cells) -> None:
     assert [kind for kind, _ in pieces(result)] == ["display", "stdout", "display", "stdout"]
 
 
+def test_styled_table_of_any_length_is_a_table(cells: Cells) -> None:
+    (styled,) = show(
+        cells,
+        "import pandas as pd\nframe = pd.DataFrame({'name': ['a'] * 5_000, 'price': 1.5})\n"
+        "frame.style.format(precision=2).highlight_max()",
+    )
+    assert styled.mime == "text/html"
+    assert styled.data.count(">1.50<") == 60
+    lines = styled.text.split("\n")
+    assert lines[0].endswith("  name  price")
+    assert lines[60].endswith("59     a   1.50")
+
+
 def test_rich_output_is_coloured_text(cells: Cells) -> None:
     output = cells.text(
         "from rich.table import Table\ntable = Table('head')\ntable.add_row('[red]cell')\ntable"

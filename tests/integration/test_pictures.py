@@ -226,7 +226,7 @@ def test_chips_show_dimensions_and_size_without_drawing(cells: Cells, project: P
         MentionChip("@a.png", f"1,234 × 56 px, {len(data)} B", picture=True),
         MentionChip("$im", "Image, 64 × 48 px", picture=True),
         MentionChip("$plot", "Plot, drawn when sent", picture=True),
-        MentionChip("$pixels", "ndarray uint8 (20, 30, 3), 30 × 20 px", picture=True),
+        MentionChip("$pixels", "ndarray 20 × 30 × 3 uint8, 30 × 20 px", picture=True),
         MentionChip("$x", "int 3"),
     ]
     with pytest.raises(KernelError):

@@ -250,6 +250,14 @@ def test_cells_span_only_lines_of_their_table(html: str, lines: list[list[str]])
     assert [[cell.text for cell in line] for line in table(html).body] == lines
 
 
+def test_long_counts_below_a_table_have_separators() -> None:
+    parsed_table = table(
+        "<table><tr><td>1234567</td></tr></table><p>1234567 rows × 1200 columns</p>"
+    )
+    assert parsed_table.notes == ["1,234,567 rows × 1,200 columns"]
+    assert parsed_table.body[0][0].text == "1234567"
+
+
 @given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;#[]?", max_size=300))
 def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
     for given_html in (html, f"<table><tr><td>{html}</td>{html}"):

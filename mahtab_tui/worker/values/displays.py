@@ -35,6 +35,8 @@ _MAX_KEPT_TABLE_BYTES = 5_000_000
 """Size up to which a table is kept alive so that it can be opened."""
 _MAX_TABLE_COLUMNS = 200
 _MAX_STYLED_ROWS = 60
+_CELL_MARK = "\x1f"
+"""Between the cells of a styled table, which contain no control characters."""
 _MAX_NOTE_CHARS = 60
 """Characters around a small table, such as its number of rows."""
 
@@ -321,9 +323,21 @@ def _styled_text(value: Any) -> str:
     if not _is_a(value, "pandas.io.formats.style", "Styler"):
         return ""
     try:
-        return str(value.to_string(delimiter="  ", max_rows=_MAX_STYLED_ROWS)).rstrip("\n")
+        text = str(value.to_string(delimiter=_CELL_MARK, max_rows=_MAX_STYLED_ROWS))
     except Exception:  # raised by jinja2, which is not installed, or by a format of the user's
         return ""
+    return _align(text.rstrip("\n"))
+
+
+def _align(text: str) -> str:
+    """Write the cells of a table, which have marks between them, below each other."""
+    lines = [line.split(_CELL_MARK) for line in text.split("\n")]
+    widths: dict[int, int] = {}
+    for line in lines:
+        for column, cell in enumerate(line):
+            widths[column] = max(widths.get(column, 0), len(cell))
+    aligned = ("  ".join(cell.rjust(widths[n]) for n, cell in enumerate(line)) for line in lines)
+    return "\n".join(aligned)
 
 
 def _figure_words(figure: Any) -> str:
@@ -337,7 +351,8 @@ def _figure_words(figure: Any) -> str:
 
 def _rich_form(value: object) -> tuple[str, str]:
     """Return the type and data of the first rich representation; empty texts if there is none."""
-    for find_form in (_from_figure, _from_image, _from_frame, _from_bundle, _from_methods):
+    finders = (_from_figure, _from_image, _from_frame, _from_styler, _from_bundle, _from_methods)
+    for find_form in finders:
         try:
             form = find_form(value)
         except Exception:  # raised by the object's code; other representations are tried
@@ -402,6 +417,13 @@ def _from_frame(value: Any) -> tuple[str, str] | None:
         options += ["display.show_dimensions", True]
     with pandas.option_context(*options) if options else nullcontext():
         return _from_methods(value)
+
+
+def _from_styler(value: Any) -> tuple[str, str] | None:
+    """Return a styled table of pandas, as far as the screen can show it."""
+    if not _is_a(value, "pandas.io.formats.style", "Styler"):
+        return None
+    return _encode("text/html", value.to_html(max_rows=_MAX_STYLED_ROWS))
 
 
 def _from_methods(value: Any) -> tuple[str, str] | None:

@@ -227,12 +227,13 @@ def _summarize_time(value: Any) -> str:
 
 
 def _summarize_table(value: Any) -> str:
+    """Format the shape of a table or array; empty if it has no dimensions."""
     lengths = [f"{length:,}" if type(length) is int else str(length) for length in value.shape]
     return " × ".join(lengths)
 
 
 def _summarize_series(value: Any) -> str:
-    return one_line(f"{value.dtype} ({len(value)},)")
+    return one_line(f"{len(value):,} {value.dtype}")
 
 
 def _summarize_pandas(value: Any) -> str:
@@ -250,12 +251,11 @@ def _summarize_pandas_column(value: Any) -> str:
 
 
 def _summarize_array(value: Any) -> str:
-    return one_line(f"{value.dtype} {value.shape}")
+    return one_line(f"{_summarize_table(value)} {value.dtype}".lstrip())
 
 
 def _summarize_tensor(value: Any) -> str:
-    shape = ", ".join(map(str, tuple(value.shape)))
-    return one_line(f"{value.dtype} ({shape}) {value.device}")
+    return one_line(f"{_summarize_table(value)} {value.dtype} {value.device}".lstrip())
 
 
 # By name, because these modules are not imported here.
