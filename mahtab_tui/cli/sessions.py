@@ -68,7 +68,7 @@ def list_detached_kernels() -> Iterator[str]:
     waiting: list[DetachedKernel | KernelNote] = [*local_detached_kernels()]
     waiting += reversed(remote_detached_kernels())
     if waiting:
-        yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
+        yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one, --idle all idle ones):"
     for kernel in waiting:
         folder = foreign_folder(kernel.session)
         yield f"  {one_line(kernel.session)}  {describe_kernel(kernel)}{folder}"
@@ -296,9 +296,33 @@ def search(
 
 
 @sessions_app.command()
-def stop(session: SessionId) -> None:
-    """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not
-    stopped."""
+def stop(
+    session: Annotated[
+        str, typer.Argument(metavar="[ID]", help="The beginning of the session's ID")
+    ] = "",
+    idle: Annotated[
+        bool, typer.Option("--idle", help="Stop all kernels of this machine that run no cell")
+    ] = False,
+) -> None:
+    """Stop a session's kernel in the background, or all idle ones; saved variables stay. Exit codes:
+    0 stopped, 1 not stopped."""
+    if bool(session) == idle:
+        raise typer.BadParameter("Give the ID of a session, or --idle.")
+    if idle:
+        _stop_idle()
+    else:
+        _stop_session(session)
+
+
+def _stop_idle() -> None:
+    kernels = [kernel for kernel in local_detached_kernels() if not kernel.cell]
+    if not kernels:
+        fail("No idle kernel is in the background.", 1)
+    for kernel in kernels:
+        _stop_local(kernel)
+
+
+def _stop_session(session: str) -> None:
     kernels: list[DetachedKernel | KernelNote] = [*detached_kernels(), *noted_kernels()]
     matches = [kernel for kernel in kernels if kernel.session.startswith(session)]
     if len({kernel.session for kernel in matches}) != 1:

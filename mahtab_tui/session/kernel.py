@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
@@ -646,15 +646,24 @@ def stop_detached_kernel(session: str) -> str:
     return "Its kernel has ended."
 
 
-def describe_detached_kernels() -> Iterator[str]:
-    """Yield a sentence for each kernel without a screen."""
+def describe_detached_kernels() -> str:
+    """Return a sentence about the kernels without a screen; empty if there are none."""
     local_kernels = [kernel for kernel in local_detached_kernels() if kernel.has_run]
     kernels: list[DetachedKernel | KernelNote] = [*local_kernels, *remote_detached_kernels()]
-    for kernel in kernels:
-        id = kernel.session
-        activity = f"{describe_kernel(kernel)}{foreign_folder(id)}"
+    if not kernels:
+        return ""
+    if len(kernels) == 1:
+        id = kernels[0].session
+        activity = f"{describe_kernel(kernels[0])}{foreign_folder(id)}"
         commands = f"Resume: mahtab-tui --resume {id}. Stop: mahtab-tui sessions stop {id}"
-        yield f"Session {id} has a kernel in the background, {activity}. {commands}"
+        return f"Session {id} has a kernel in the background, {activity}. {commands}"
+
+    busy_count = sum(bool(kernel.cell) for kernel in local_kernels)
+    busy_note = f", {busy_count:,} of them busy" if busy_count else ""
+    return (
+        f"{len(kernels):,} kernels are in the background{busy_note}. /sessions lists them;"
+        " mahtab-tui sessions stop --idle stops those that run no cell"
+    )
 
 
 def describe_kernel(kernel: DetachedKernel | KernelNote) -> str:

@@ -305,7 +305,8 @@ def _report_leftovers(session: Session) -> None:
         remove_leftovers()
         stop_surplus_kernels()
         if not session.no_trace:
-            for sentence in describe_detached_kernels():
+            sentence = describe_detached_kernels()
+            if sentence:
                 session.notice(sentence, "warning")
     except StoreError as error:
         session.notice(str(error), "warning")

@@ -335,6 +335,24 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(start: Start, home
     again.wait("The kernel ended in cell 1 while no screen was open")
 
 
+def test_screen_mentions_several_kernels_in_one_sentence_and_one_command_stops_them(
+    start: Start, home: Path
+) -> None:
+    for number in range(2):
+        screen = start().idle()
+        screen.enter(f"n = {number}", r"\+ n int")
+        screen.kill(signal.SIGTERM)
+    kernels = detached_kernels(home)
+    assert len(kernels) == 2
+    other_terminal = start(size=(120, 35))
+    other_terminal.wait(r"2\s+kernels\s+are\s+in\s+the\s+background")
+    assert "has a kernel in the background" not in other_terminal.text
+    assert "Give the ID" in sessions("stop", code=2)
+    assert sessions("stop", "--idle").count("Stopped the kernel of session") == 2
+    wait_for(lambda: not any(map(alive, kernels)))
+    assert "No idle kernel" in sessions("stop", "--idle", code=1)
+
+
 def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
     screen = start().idle()
     screen.enter(SLEEP, "begun")

@@ -275,7 +275,7 @@ def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()
     stop_surplus_kernels()
-    (sentence,) = describe_detached_kernels()
+    sentence = describe_detached_kernels()
     assert f"Session {SESSION} has a kernel in the background, running cell 1 for " in sentence
     assert f"Stop: mahtab-tui sessions stop {SESSION}" in sentence
     summary = summarize_detached_kernels()[SESSION]
