@@ -146,7 +146,7 @@ class Navigation:
         self._app.push_screen(screen)
 
     def _open_frames(self, request: OpenFrames) -> None:
-        from mahtab_tui.tui.screens.output import FramesScreen
+        from mahtab_tui.tui.screens.frames import FramesScreen
 
         cell = request.cell
         assert cell.number is not None  # only a cell that ran has frames

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.inspector.export import export_code
-from mahtab_tui.tui.screens.output import variables_path
+from mahtab_tui.tui.screens.frames import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import interpreters, running
 

@@ -24,12 +24,8 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens.dialog import ActionMenu
-from mahtab_tui.tui.screens.output import (
-    FramesScreen,
-    PagerScreen,
-    PicturesScreen,
-    write_new_file,
-)
+from mahtab_tui.tui.screens.frames import FramesScreen
+from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen, write_new_file
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_screen

@@ -15,7 +15,7 @@ import pytest
 
 from mahtab_tui.bus.values import TracebackFrame
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.screens.output import frame_cell, read_code
+from mahtab_tui.tui.screens.frames import frame_cell, read_code
 from mahtab_tui.worker.cells.compiling import cache_source
 from mahtab_tui.worker.cells.hints import MAX_HINT_CHARS, hint_for
 from mahtab_tui.worker.cells.tracebacks import (
