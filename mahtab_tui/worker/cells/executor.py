@@ -47,16 +47,22 @@ _PLAIN = frozenset(
 )
 
 Piece = tuple[str, str]
+"""The kind of an output ("stdout", "value" or "traceback"), and its text."""
 
 
-class Compiled(NamedTuple):
+class CompiledCell(NamedTuple):
+    """The code of a cell."""
+
     tree: ast.Module
     body: CodeType
-    last: CodeType | None
+    last_expression: CodeType | None
+    """Its value is shown; None if the cell does not end with an expression, or hides its value."""
 
     @property
-    def codes(self) -> Sequence[CodeType]:
-        return [self.body] if self.last is None else [self.body, self.last]
+    def code_objects(self) -> Sequence[CodeType]:
+        if self.last_expression is None:
+            return [self.body]
+        return [self.body, self.last_expression]
 
 
 class Outcome(NamedTuple):
@@ -72,11 +78,16 @@ class Outcome(NamedTuple):
     """Frames of the traceback, the last piece."""
 
 
-class Report(NamedTuple):
+class ForkReport(NamedTuple):
+    """What a cell has done in a fork that is gone."""
+
     outcome: Outcome
     values: dict[str, Any]
+    """The variables that it has made or bound."""
     deleted: list[str]
+    """Names of variables that it has deleted."""
     fork_only: list[str]
+    """Names of variables whose new values could not be copied."""
     needs: str
     """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
     lost_settings: Sequence[str] = ()
@@ -84,28 +95,37 @@ class Report(NamedTuple):
 
 
 class Environment(Protocol):
+    """What surrounds a cell: its streams, and the process that it runs in."""
+
     def enter(self) -> Any:
         """Redirect the streams; returns those before, for `leave`."""
 
-    def leave(self, streams_before: Any, nested: bool) -> None: ...
+    def leave(self, streams_before: Any, nested: bool) -> None:
+        """Restore the streams. nested: whether an outer cell goes on."""
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process if it is a child process forked by the cell."""
 
 
 class _RunningCell:
+    """A cell that runs, perhaps around nested ones."""
+
     def __init__(self) -> None:
-        self.compiled: Compiled | None = None
+        self.compiled: CompiledCell | None = None
+        """None before its code is compiled."""
         self.executed_tree: ast.Module | None = None
         """The part of its code that has run, if it failed."""
         self.changes: list[dict[str, Any]] = []
+        """What it had changed when a nested cell began."""
 
     @property
     def tree(self) -> ast.Module | None:
         """The statements that may have bound names; None if it was not compiled."""
         if self.executed_tree is not None:
             return self.executed_tree
-        return None if self.compiled is None else self.compiled.tree
+        if self.compiled is not None:
+            return self.compiled.tree
+        return None
 
 
 class Executor:
@@ -135,7 +155,7 @@ class Executor:
         self._fork_names: set[str] = set()
         """Names that only locked forks have made or bound: other read-only code may bind them."""
         self.depth = 0
-        """The number of these cells, which needs no builtin function."""
+        """How many of these cells run. It is counted, because a cell may replace `len`."""
 
     def run(self, cell: int, source: str, refusal: str | None = None) -> Outcome:
         """Run one cell, or refuse it with a sentence. Never raises."""
@@ -161,10 +181,26 @@ class Executor:
         return failed_outcome(f"RuntimeError: {refusal}\n")
 
     def run_in_fork(
-        self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
+        self,
+        cell: int,
+        source: str,
+        run: Callable[[], ForkReport],
+        refusal: str | None,
+        *,
+        keep: bool,
     ) -> tuple[Outcome, str]:
-        """Run one cell in a fork by `run`; also returns why it needs more. keep: copy its
-        results into the namespace. Never raises."""
+        """Run one cell in a fork. Never raises.
+
+        Args:
+            cell: The number of the cell.
+            source: Its code.
+            run: Runs it in the fork.
+            refusal: Why it may not run, as a sentence; None if it may.
+            keep: Whether to copy its results into the namespace.
+
+        Returns:
+            How it has ended, and why it needs more than the lock allows; empty if it does not.
+        """
         if refused := self._refuse(refusal):
             return refused, ""
         outer_depth = self.depth
@@ -174,7 +210,7 @@ class Executor:
             return self._abandon_cells(outer_depth, error), ""
 
     def _run_in_fork(
-        self, cell: int, source: str, run: Callable[[], Report], *, keep: bool
+        self, cell: int, source: str, run: Callable[[], ForkReport], *, keep: bool
     ) -> tuple[Outcome, str]:
         self._begin()
         try:
@@ -196,7 +232,7 @@ class Executor:
             pieces.append(("stdout", note))
         return report.outcome._replace(pieces=pieces, changes=self._end()), report.needs
 
-    def _keep_results(self, cell: int, source: str, report: Report) -> None:
+    def _keep_results(self, cell: int, source: str, report: ForkReport) -> None:
         if self.undo is not None and self.depth == 1:
             self.undo.begin(cell)
         cache_source(source, cell_filename(cell))
@@ -207,7 +243,7 @@ class Executor:
         for name in report.deleted:
             self.namespace.pop(name, None)
 
-    def _replaced_name(self, report: Report) -> str:
+    def _replaced_name(self, report: ForkReport) -> str:
         """Return what read-only code would do to a name of the user's, as a clause; empty if it only
         binds new names and those of other read-only code."""
         for name in report.deleted:
@@ -235,13 +271,13 @@ class Executor:
         except BaseException as error:
             self._environment.leave_child(error)
             with self._interrupts.allowed():
-                status, traceback = self._report(error, pieces)
+                status, traceback = self._describe_end(error, pieces)
             if traceback is not None:
                 pieces.append(("traceback", traceback.text))
                 frames = traceback.frames
-                if (
-                    len(traceback.text) > MAX_SENT_CHARS
-                ):  # in a shortened text, the rows are different
+                is_shortened = len(traceback.text) > MAX_SENT_CHARS
+                if is_shortened:
+                    # The rows of its text are different.
                     frames = [frame._replace(row=0) for frame in frames]
         finally:
             self._environment.leave(streams_before, nested=self.depth > 1)
@@ -255,7 +291,9 @@ class Executor:
         return Outcome(status, shortened, changes, frames)
 
     def _run(self, cell: int, source: str, pieces: list[Piece]) -> None:
-        undo = self.undo if self.depth == 1 else None
+        undo = None
+        if self.depth == 1:
+            undo = self.undo
         if undo is not None:
             undo.begin(cell)
         reloader = syntax.Reloading.reloader
@@ -265,10 +303,11 @@ class Executor:
         source = syntax.dedent(source.replace("\r\n", "\n").replace("\r", "\n"))
         cache_source(source, filename)
         self._history.add_source(cell, source)
-        compiled = self._cells[-1].compiled = self._compile(source, filename)
+        compiled = self._compile(source, filename)
+        self._cells[-1].compiled = compiled
         self._track_reachable(self.state_recorder or undo)
         value = self._evaluate(compiled)
-        if compiled.last is None:
+        if compiled.last_expression is None:
             return
         if sys.displayhook is not sys.__displayhook__:
             sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
@@ -276,7 +315,7 @@ class Executor:
         if text := self._represent(cell, value):
             pieces.append(("value", text))
 
-    def _compile(self, source: str, filename: str) -> Compiled:
+    def _compile(self, source: str, filename: str) -> CompiledCell:
         flags = self._flags
         try:
             plain = syntax.transform(syntax.add_percent_sign(source, self.namespace))
@@ -286,25 +325,25 @@ class Executor:
             self._flags |= body.co_flags & FUTURES
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise NotCompiledError from error
-        return Compiled(tree, body, last_expression)
+        return CompiledCell(tree, body, last_expression)
 
-    def _evaluate(self, compiled: Compiled) -> Any:
+    def _evaluate(self, compiled: CompiledCell) -> Any:
         if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
-        if compiled.last is None:
+        if compiled.last_expression is None:
             return None
-        value = eval(compiled.last, self.namespace)
-        if compiled.last.co_flags & CO_COROUTINE:
+        value = eval(compiled.last_expression, self.namespace)
+        if compiled.last_expression.co_flags & CO_COROUTINE:
             return self.loop.run(value)
         return value
 
-    async def _evaluate_in_task(self, compiled: Compiled) -> Any:
+    async def _evaluate_in_task(self, compiled: CompiledCell) -> Any:
         await eval(compiled.body, self.namespace)
-        if compiled.last is None:
+        if compiled.last_expression is None:
             return None
-        value = eval(compiled.last, self.namespace)
-        if compiled.last.co_flags & CO_COROUTINE:
+        value = eval(compiled.last_expression, self.namespace)
+        if compiled.last_expression.co_flags & CO_COROUTINE:
             return await value
         return value
 
@@ -312,9 +351,8 @@ class Executor:
         """Return the line that shows a value, and set `_` and `Out`."""
         if value is None:
             return ""
-        if "matplotlib.pyplot" in sys.modules and own_module("values.displays").is_below_figure(
-            value
-        ):
+        has_pyplot = "matplotlib.pyplot" in sys.modules
+        if has_pyplot and own_module("values.displays").is_below_figure(value):
             text = ""
         elif type(value) in _PLAIN and text_form(value) is None:
             text = _pretty_repr(value) + "\n"
@@ -328,7 +366,9 @@ class Executor:
         self._history.add_result(cell, value)
         return text
 
-    def _report(self, error: BaseException, pieces: list[Piece]) -> tuple[str, Traceback | None]:
+    def _describe_end(
+        self, error: BaseException, pieces: list[Piece]
+    ) -> tuple[str, Traceback | None]:
         """Return the status with which the code ended, and its traceback, if any."""
         if isinstance(error, SystemExit):
             if not isinstance(error, CellExit):
@@ -344,15 +384,18 @@ class Executor:
         cell = self._cells[-1]
         if cell.compiled is not None:
             cell.executed_tree = executed_part(
-                cell.compiled.tree, cell.compiled.codes, error.__traceback__
+                cell.compiled.tree, cell.compiled.code_objects, error.__traceback__
             )
         described = describe_safely(error)
         if isinstance(error, KeyboardInterrupt):
             return "interrupted", described
         hint = own_module("cells.hints").hint_for(error, described.text)
-        return "error", described.with_last_line(hint) if hint else described
+        if hint:
+            described = described.with_last_line(hint)
+        return "error", described
 
     def _begin(self) -> None:
+        """Note that a cell begins, and what the one around it has changed so far."""
         if self._cells:
             self._note_changes()
         self._cells.append(_RunningCell())
@@ -363,11 +406,16 @@ class Executor:
         cell.changes += self.tracker.changes(cell.tree)
 
     def _track_reachable(self, undo: UndoHistory | StateRecorder | None = None) -> None:
-        if self._cells and (code := self._cells[-1].compiled) is not None:
+        """Note the objects that the innermost cell may change, before it goes on."""
+        if not self._cells:
+            return
+        code = self._cells[-1].compiled
+        if code is not None:
             with self._interrupts.shielded():
-                self.tracker.before_cell(code.tree, code.codes, undo)
+                self.tracker.before_cell(code.tree, code.code_objects, undo)
 
     def _end(self) -> list[dict[str, Any]]:
+        """Note that the innermost cell ends, and return its changes."""
         self._note_changes()
         changes = self._cells.pop().changes
         self.depth -= 1
@@ -394,6 +442,7 @@ def interrupted_outcome(changes: list[dict[str, Any]]) -> Outcome:
 
 
 def _hides_value(source: str, last_statement: ast.stmt) -> bool:
+    """Return whether a semicolon follows the last statement, as in IPython."""
     line = last_statement.end_lineno or 0
     column = last_statement.end_col_offset or 0
     code_after = source.split("\n")[line - 1].encode()[column:]

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from ..cells.executor import Outcome, Report
+from ..cells.executor import ForkReport, Outcome
 from ..magic.syntax import parse_python
 from ..sandbox.server import MODULES
 
@@ -37,11 +37,11 @@ _TOOL_MODULES = frozenset("tests test testing conftest f2py tool setup distutils
 """Names of modules within packages that are tools or tests."""
 
 
-def stopped(needs: str) -> Report:
+def stopped(needs: str) -> ForkReport:
     """Return the report of a cell that must run outside a fork. needs: the reason, as a clause such
     as "wanted to read a file"."""
     outcome = Outcome("interrupted", [], [], [])
-    return Report(outcome, {}, [], [], needs)
+    return ForkReport(outcome, {}, [], [], needs)
 
 
 def encode_message(message: dict[str, Any], data_size: int = 0) -> bytes:

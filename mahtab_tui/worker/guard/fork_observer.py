@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from ..cells.capture import shorten
-from ..cells.executor import MAX_SENT_CHARS, Outcome, Report
+from ..cells.executor import MAX_SENT_CHARS, ForkReport, Outcome
 from ..link.control import Host
 from ..link.descriptors import is_readable
 from ..stdlib import late_import
@@ -107,7 +107,7 @@ class ForkObserver:
         self._refusal = ""
         """The first action that the system refused to the code, as a clause."""
 
-    def follow(self) -> Report:
+    def follow(self) -> ForkReport:
         """Wait for the report, and show what the code prints meanwhile. If the system refused an
         action, and the fork does not say what the code wanted, the report names this action."""
         try:
@@ -119,7 +119,7 @@ class ForkObserver:
             return stopped(f"wanted to {self._refusal}")
         return report
 
-    def _follow(self) -> Report:
+    def _follow(self) -> ForkReport:
         """Handle what the fork does until there is a report, or its time is over."""
         self._poll.register(self._output, select.POLLIN)
         self._poll.register(self._channel, select.POLLIN)
@@ -145,7 +145,7 @@ class ForkObserver:
                     " do not run in a fork"
                 )
 
-    def _handle_events(self, events: dict[int, int]) -> Report | None:
+    def _handle_events(self, events: dict[int, int]) -> ForkReport | None:
         """Handle what the system reports about descriptors; return the report, if it is complete."""
         if self._output in events and not self._pass_output():
             self._poll.unregister(self._output)
@@ -165,7 +165,7 @@ class ForkObserver:
             return time.clock_gettime(self._clock)
         return default
 
-    def _receive(self) -> Report | None:
+    def _receive(self) -> ForkReport | None:
         """Read what the fork sends; return the report, if it is complete."""
         piece = b""
         descriptors: list[int] = []
@@ -218,7 +218,7 @@ class ForkObserver:
             return "wrote to memory that it shares with a file, or crashed"
         return f"ended its process (signal {info.si_status})"
 
-    def _read_messages(self) -> Report | None:
+    def _read_messages(self) -> ForkReport | None:
         """Handle the messages that are complete; return the report, if it is among them. May raise
         anything."""
         while len(self._data) >= MESSAGE_HEAD.size:
@@ -240,7 +240,7 @@ class ForkObserver:
                 return report
         return None
 
-    def _handle_message(self, message: dict[str, Any], data: bytes) -> Report | None:
+    def _handle_message(self, message: dict[str, Any], data: bytes) -> ForkReport | None:
         """Handle a message; return the report, if it is one. May raise anything."""
         operation = message["op"]
         if operation == "display":
@@ -262,7 +262,7 @@ class ForkObserver:
         Host.call("display", args)
         self._channel.send(b".")
 
-    def _read_report(self, message: dict[str, Any], data: bytes) -> Report:
+    def _read_report(self, message: dict[str, Any], data: bytes) -> ForkReport:
         """Return the report, made of checked values; that of a stopped cell if there are too many.
         May raise anything."""
         if needs := to_clause(message["needs"]):
@@ -289,7 +289,7 @@ class ForkObserver:
         labels = message["settings"][:MAX_LABELS]
         settings = [to_clause(label)[:_MAX_LABEL_CHARS] for label in labels]
         outcome = _read_outcome(message, data)
-        return Report(outcome, values, deleted, lost_names, "", settings)
+        return ForkReport(outcome, values, deleted, lost_names, "", settings)
 
     def _import_modules(self, names: list[Any]) -> None:
         """Import the modules that the fork has loaded, if the code itself imports them: the fork may

@@ -11,7 +11,7 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from ..cells.executor import Executor, Report
+from ..cells.executor import Executor, ForkReport
 from ..undo.checkpoint import fork_uninterrupted
 from . import read_only
 from .fork_messages import MAX_LOST_NAMES, stopped
@@ -35,7 +35,7 @@ def run_locked(
     source: str,
     *,
     keep: bool,
-) -> Report:
+) -> ForkReport:
     """Run a cell in a locked fork, on the main thread. Nothing of it remains after
     `KeyboardInterrupt`. keep: report its new values, too."""
     if obstacle := read_only.missing():
@@ -81,7 +81,7 @@ def run_locked(
                 os.waitpid(pid, 0)
 
 
-def describe_locked_run(report: Report, namespace: dict[str, Any]) -> str:
+def describe_locked_run(report: ForkReport, namespace: dict[str, Any]) -> str:
     """Name what stays in the fork, in a line; empty if nothing does."""
     lost_names = report.fork_only
     existing_names = [name for name in lost_names if name in namespace]
