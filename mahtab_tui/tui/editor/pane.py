@@ -134,7 +134,7 @@ class EditorPane(Widget):
 
     def clear(self) -> None:
         self._area.clear()
-        self._inputs.reset()
+        self._inputs.forget_drafts()
 
     def focus(self, scroll_visible: bool = True) -> EditorPane:
         self._area.focus(scroll_visible)

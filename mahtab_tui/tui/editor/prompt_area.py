@@ -1,4 +1,4 @@
-"""The code area as a prompt with modes, history and collapsed pastes."""
+"""The text of the editor: a code area with two modes, the earlier inputs, and large pastes."""
 
 from __future__ import annotations
 
@@ -22,25 +22,40 @@ if TYPE_CHECKING:
     from mahtab_tui.store.input_history import History, HistoryEntry
 
 CLOSE_TIMEOUT_S = 1.0
+"""To wait for the inputs that are still to be written."""
+
+
+class HistoryCursor(NamedTuple):
+    """Which input the editor shows."""
+
+    position: int = 0
+    """Among the inputs of a mode, from 1; 0 is the draft."""
+    draft: str = ""
+    """What was typed before the first step."""
 
 
 class InputHistory:
-    """Earlier inputs, newest first, with a cursor for each mode."""
+    """Earlier inputs, with a cursor for each mode. Main thread only, except for its own thread, which
+    reads and writes the stored ones."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._stored_entries: list[HistoryEntry] = []
+        """Those of earlier sessions; empty until they are read."""
         self._session_inputs: list[tuple[str, Mode]] = []
+        """Text and mode of each input, the newest first."""
+        self._cursors: dict[Mode, HistoryCursor] = {}
         self._write_queue: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
+        """None ends the thread."""
         self._thread = threading.Thread(
             target=self._read_and_write, name="input-history", daemon=True
         )
-        self.reset()
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
+        """Write what is still to be written."""
         self._write_queue.put(None)
         self._thread.join(CLOSE_TIMEOUT_S)
 
@@ -51,30 +66,42 @@ class InputHistory:
         return list(dict.fromkeys(inputs))
 
     def step(self, step: int, mode: Mode, current_text: str) -> str | None:
-        """Return an older (1) or newer (-1) input that starts with the draft; None at the end."""
+        """Go to another input that starts with the draft.
+
+        Args:
+            step: 1 for an older input, -1 for a newer one, or for the draft after the newest.
+            mode: Whose inputs.
+            current_text: What the editor has in it: the draft, before the first step.
+
+        Returns:
+            The text to show; None if there is no such input.
+        """
         inputs = self.for_mode(mode)
-        index, draft = self._cursors.get(mode, (0, ""))
-        if index == 0:
+        position, draft = self._cursors.get(mode, HistoryCursor())
+        if position == 0:
             draft = current_text
-        index += step
-        while 0 < index <= len(inputs):
-            text = inputs[index - 1]
+        position += step
+        while 0 < position <= len(inputs):
+            text = inputs[position - 1]
             if text.startswith(draft) and text != draft:
                 break
-            index += step
-        if not 0 <= index <= len(inputs):
+            position += step
+        if not 0 <= position <= len(inputs):
             return None
-        self._cursors[mode] = (index, draft)
-        return inputs[index - 1] if index else draft
+        self._cursors[mode] = HistoryCursor(position, draft)
+        if position == 0:
+            return draft
+        return inputs[position - 1]
 
     def add(self, text: str, mode: Mode) -> None:
+        """Add an input, and forget the drafts."""
         self._session_inputs.insert(0, (text, mode))
         self._write_queue.put((text, mode))
-        self.reset()
+        self.forget_drafts()
 
-    def reset(self) -> None:
-        self._cursors: dict[Mode, tuple[int, str]] = {}
-        """Index in the history, where 0 is the draft, and the draft."""
+    def forget_drafts(self) -> None:
+        """Start again at the newest input, with what the editor has in it then."""
+        self._cursors.clear()
 
     def _read_and_write(self) -> None:
         self._stored_entries = [*self._history.entries("python"), *self._history.entries("ask")]
@@ -98,13 +125,17 @@ class Pastes:
         self._texts: dict[str, str] = {}
 
     def collapse(self, text: str) -> str:
+        """Return the words for a pasted text; a small one unchanged."""
         from mahtab_tui.session.attachments import is_large
 
         if not is_large(text):
             return text
-        lines = text.count("\n") + 1
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        line_count = text.count("\n") + 1
+        size = f"{len(text):,} characters"
+        if line_count > 1:
+            size = f"{line_count:,} lines"
         word = f"[Pasted {size}]"
+        # Another text may have the same size.
         number = 1
         while self._texts.get(word, text) != text:
             number += 1
@@ -113,6 +144,7 @@ class Pastes:
         return word
 
     def expand(self, text: str) -> str:
+        """Return a text with the pasted texts instead of their words."""
         if not self._texts:
             return text
         # In one pass, because a pasted text may contain the word of another one.
@@ -137,6 +169,8 @@ class PromptArea(CodeArea):
 
     @dataclass
     class ModeChanged(Message):
+        """Posted when the mode has changed."""
+
         mode: Mode
 
     class LeaveRequested(Message):
@@ -146,7 +180,10 @@ class PromptArea(CodeArea):
         """Posted on Enter in an empty text."""
 
     draft: Draft | None = None
+    """Comes back after the next input is submitted."""
     _recalled: tuple[str, Selection] | None = None
+    """The input that was recalled last, with its selection. While both are unchanged, the Up key goes on
+    to an older one."""
 
     def __init__(
         self,
@@ -164,7 +201,8 @@ class PromptArea(CodeArea):
         return "python" if self.python else "ask"
 
     async def on_key(self, event: Key) -> None:
-        if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
+        is_at_start = self.cursor_location == (0, 0) and self.selection.is_empty
+        if event.character == "`" and is_at_start:
             self._change_mode("ask" if self.python else "python")
         elif not self.completer.handle_key(event):
             return
@@ -242,16 +280,21 @@ class PromptArea(CodeArea):
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
     def may_run(self) -> bool:
-        if self._recalled != (self.text, self.selection):
+        """Return whether Enter runs the code. A recalled input needs no empty line at its end."""
+        if not self._is_recalled:
             return super().may_run()
         from mahtab_tui.tui.editor.pasting import is_complete
 
         return is_complete(self.whole_text + "\n")
 
+    @property
+    def _is_recalled(self) -> bool:
+        """Whether the text and the selection are still those of the recalled input."""
+        return self._recalled == (self.text, self.selection)
+
     def action_cursor_up(self, select: bool = False) -> None:
         in_first_line = self.navigator.is_first_wrapped_line(self.cursor_location)
-        is_recalled = self._recalled == (self.text, self.selection)
-        if not select and (is_recalled or in_first_line):
+        if not select and (self._is_recalled or in_first_line):
             self._step_history(1)
         else:
             super().action_cursor_up(select)
@@ -264,8 +307,8 @@ class PromptArea(CodeArea):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the page keys scroll the transcript if the whole text is visible."""
-        fits = self.wrapped_document.height <= self.size.height
-        if fits and action in ("cursor_page_up", "cursor_page_down"):
+        is_whole_text_visible = self.wrapped_document.height <= self.size.height
+        if is_whole_text_visible and action in ("cursor_page_up", "cursor_page_down"):
             return False
         return super().check_action(action, parameters)
 
@@ -282,6 +325,7 @@ class PromptArea(CodeArea):
             self._replace_text(text)
 
     def action_delete_left(self) -> None:
+        """Delete a character, the whole word of a paste, or in an empty text the mode for questions."""
         row, column = self.cursor_location
         word = self._pastes.word_at_end(self.document.get_line(row)[:column])
         if not self.text:
