@@ -312,10 +312,12 @@ def _encode_columns(record: Record) -> tuple[float, str, str, str | bytes]:
 def _as_json(attributes: Mapping[str, Any]) -> str:
     """Return the fields of a record as JSON. Long lists are written in parts, because Python's other
     threads, such as the one that reads keys, wait while a value is written."""
+    if not any(map(_is_long_list, attributes.values())):
+        return json.dumps(attributes, default=str)
     members: list[str] = []
     for name, value in attributes.items():
         text = ""
-        if isinstance(value, list) and len(value) > LIST_PART_ITEMS:
+        if _is_long_list(value):
             starts = range(0, len(value), LIST_PART_ITEMS)
             parts = (json.dumps(value[i : i + LIST_PART_ITEMS], default=str) for i in starts)
             text = f"[{', '.join(part[1:-1] for part in parts)}]"
@@ -323,6 +325,10 @@ def _as_json(attributes: Mapping[str, Any]) -> str:
             text = json.dumps(value, default=str)
         members.append(f"{json.dumps(name)}: {text}")
     return f"{{{', '.join(members)}}}"
+
+
+def _is_long_list(value: object) -> bool:
+    return isinstance(value, list) and len(value) > LIST_PART_ITEMS
 
 
 def _unfinished_streams(
