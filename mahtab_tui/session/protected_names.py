@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 
 from mahtab_tui.settings.approval_rules import mode_letter
@@ -64,16 +65,16 @@ def _candidate_texts(tree: ast.AST) -> Iterator[str]:
 def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
     """Yield texts that are not only compared, each with the call that gets it or a path made of it:
     `read_text` for both texts of ``(Path("a") / "b").read_text()``."""
-    calls: dict[ast.AST, ast.Call | None] = {}
-    for parent in ast.walk(tree):  # parents come before their children
-        call = calls.get(parent)
+    pending_nodes: deque[tuple[ast.AST, ast.Call | None]] = deque([(tree, None)])
+    while pending_nodes:
+        parent, call = pending_nodes.popleft()
         if isinstance(parent, ast.stmt):
             call = None
         elif isinstance(parent, ast.Call) and _function_name(parent) not in _PATH_FUNCTIONS:
             call = parent
 
         for child in ast.iter_child_nodes(parent):
-            calls[child] = call
+            pending_nodes.append((child, call))
             if isinstance(child, ast.Constant) and not isinstance(parent, ast.Compare):
                 if isinstance(child.value, str):
                     yield child.value, call
