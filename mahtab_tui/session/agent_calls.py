@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, InvalidStateError, wait
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -348,7 +348,7 @@ class _AgentCell:
 
         try:
             with self.call.stoppable(stop):
-                wait([self._evaluation])
+                self._evaluation.exception()  # waits; `concurrent.futures.wait` costs more
         except AgentCallRefused:
             stop()
             raise

@@ -39,6 +39,11 @@ AuthorKind = Literal["user", "assistant", "agent"]
 CellGroup = tuple[int, str, int | None]
 """What the records of one cell's changes share: cell, party and an agent's colour."""
 
+_CELL_FIELDS = tuple(
+    field.name for field in fields(records.CellRecord) if field.name not in ("text", "time")
+)
+"""What the records of a cell's code and output share."""
+
 
 def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
     """Return the cells whose end is not in the records, oldest first."""
@@ -54,8 +59,7 @@ def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
 
 def output_attrs(started: ReplIn) -> dict[str, Any]:
     """Return the fields that the records of a cell's output and code share."""
-    names = {field.name for field in fields(records.CellRecord)} - {"text", "time"}
-    values = {name: getattr(started, name) for name in names}
+    values = {name: getattr(started, name) for name in _CELL_FIELDS}
     return {name: value for name, value in values.items() if value is not None}
 
 
