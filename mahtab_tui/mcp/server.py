@@ -189,6 +189,6 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    # The SDK's spans for OpenTelemetry, which nobody collects here.
+    # Without the SDK's span for each message: only questions and model calls are traced.
     server.middleware.clear()
     return server
