@@ -13,19 +13,16 @@ from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage,
 from mahtab_tui.agent.model_calls import call_model, pictures_to_send
 from mahtab_tui.agent.tool_calls import call_message, calls_as_text
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.prompt import PRIVATE_CELL, shorten
-from mahtab_tui.bus.records import (
-    Agent,
-    Notice,
-    Summary,
+from mahtab_tui.bus.entry_names import (
     answer_entry,
     cell_entry,
-    emit,
-    number_entry,
     question_entry,
     tool_entry,
+    unrun_cell_entry,
 )
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.prompt import PRIVATE_CELL, shorten
+from mahtab_tui.bus.records import Agent, Notice, Summary, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens, input_limit
@@ -373,7 +370,7 @@ def _entry_of_element(element_attributes: str) -> str:
     attribute, number = entry_id.groups()
     if attribute == "call":
         return tool_entry(number)
-    return cell_entry(int(number)) if attribute == "cell" else number_entry(int(number))
+    return cell_entry(int(number)) if attribute == "cell" else unrun_cell_entry(int(number))
 
 
 def _hide_private_attachments(context: str, hidden: HiddenEntries) -> str:

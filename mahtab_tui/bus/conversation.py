@@ -26,11 +26,12 @@ from mahtab_tui.bus.entries import (
     Question,
     ToolUse,
 )
+from mahtab_tui.bus.entry_names import code_entry
 from mahtab_tui.bus.notes import NOTE_READERS
 from mahtab_tui.bus.output import DisplayedValue
 from mahtab_tui.bus.plan_progress import PlanProgress
 from mahtab_tui.bus.plans import requested_steps
-from mahtab_tui.bus.records import Record, code_entry
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.stale_results import StaleResults
 
 MAX_CORRECTED_CHARS = 200_000

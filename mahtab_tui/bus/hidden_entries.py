@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Record, cell_entry, code_entry
+from mahtab_tui.bus.entry_names import cell_entry, code_entry
+from mahtab_tui.bus.records import Record
 
 
 class HiddenEntries:

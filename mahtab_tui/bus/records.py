@@ -11,14 +11,19 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
+from mahtab_tui.bus.entry_names import (
+    answer_entry,
+    cell_entry,
+    question_entry,
+    tool_entry,
+    unrun_cell_entry,
+)
 from mahtab_tui.bus.marks import FLAG, NULL, Data, Flag, Name, Word
 from mahtab_tui.bus.values import Change, NotRestored, StoredChange, TracebackFrame
 
 INDEXED_INPUT_CHARS = 100_000
 INDEXED_OUTPUT_CHARS = 4_000
 """Characters of an input and an output to index."""
-
-_UNRUN_CELL_PREFIX = "place "
 
 KINDS: dict[tuple[str, str], type[Record]] = {}
 """The classes of records by tag and event."""
@@ -103,51 +108,6 @@ class Record:
             if value != record_field.default:
                 arguments.append(f"{record_field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(arguments)})"
-
-
-# The names of the entries of a conversation; empty if one is unknown.
-
-
-def cell_entry(cell: int) -> str:
-    """Return the name of the entry of a cell that ran."""
-    return f"cell {cell}"
-
-
-def _join_entry(kind: str, *numbers: object) -> str:
-    """Return an entry's name; empty if one of the numbers is unknown."""
-    if None in numbers:
-        return ""
-    return f"{kind} {'.'.join(map(str, numbers))}"
-
-
-def question_entry(turn: int | None) -> str:
-    return _join_entry("question", turn)
-
-
-def answer_entry(turn: int | None, step: int | None) -> str:
-    return _join_entry("answer", turn, step)
-
-
-def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    return _join_entry("code", turn, step, block)
-
-
-def tool_entry(call: str | None) -> str:
-    return _join_entry("tool", call)
-
-
-def number_entry(number: int) -> str:
-    """Return the name of the entry of a notebook's cell that has not run. number: its place in the
-    notebook, from 1."""
-    return f"{_UNRUN_CELL_PREFIX}{number}"
-
-
-def number_of_entry(entry: str) -> int | None:
-    """Return which cell of the notebook an entry of `number_entry` is; None for other entries."""
-    number = entry.removeprefix(_UNRUN_CELL_PREFIX)
-    if number == entry or not number.isdecimal():
-        return None
-    return int(number)
 
 
 def encode(record: Record) -> dict[str, Any]:
@@ -359,7 +319,7 @@ class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=INDEXED_
 
     @property
     def entry_name(self) -> str:
-        return number_entry(self.position)
+        return unrun_cell_entry(self.position)
 
 
 class NotebookOutput(Record, tag="notebook-output", indexed=INDEXED_OUTPUT_CHARS):

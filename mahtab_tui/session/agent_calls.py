@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_characters import refusal
-from mahtab_tui.bus.records import cell_entry
 from mahtab_tui.bus.values import Status, Variable
 from mahtab_tui.kernel.base import RESET, KernelError
 from mahtab_tui.kernel.cells import BoundedCell, describe_restoration

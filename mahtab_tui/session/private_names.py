@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.prompt import PRIVATE_CELL
-from mahtab_tui.bus.records import Notice, Private, cell_entry, emit
+from mahtab_tui.bus.records import Notice, Private, emit
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import CellResult, PrivateUse

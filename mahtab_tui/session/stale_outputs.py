@@ -6,15 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.records import (
-    Namespace,
-    Record,
-    RecordHandler,
-    ReplIn,
-    Undo,
-    cell_entry,
-)
+from mahtab_tui.bus.records import Namespace, Record, RecordHandler, ReplIn, Undo
 from mahtab_tui.bus.staleness import StaleInput, Staleness, describe_maker, describe_stale
 
 _MAX_LINES = 5

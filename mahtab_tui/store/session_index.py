@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import StoreError, records
+from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.records import KINDS, Record, cell_entry
+from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
 from mahtab_tui.store.session_file import is_read_only, opened

@@ -276,9 +276,9 @@ class MahtabApp(TerminalApp[int]):
             self.command_context.quit_flow.leave()
             return
 
-        from mahtab_tui.bus.records import number_of_entry
+        from mahtab_tui.bus.entry_names import unrun_cell_position
 
-        notebook_cell = number_of_entry(replaces)
+        notebook_cell = unrun_cell_position(replaces)
         slash = parse_slash(text)
         # In Python mode, any other text after a slash gets Python's own error.
         if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):

@@ -13,8 +13,9 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.code_inputs import find_inputs
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, describe_doubt
+from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.records import Record, cell_entry
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.session.stale_outputs import StaleOutputs

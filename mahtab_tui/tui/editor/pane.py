@@ -203,9 +203,9 @@ class EditorPane(Widget):
         if self.offer and not self.mentions:
             return Content.styled(self.offer, "$moon")
         if self.replaced_entry:
-            from mahtab_tui.bus.records import number_of_entry
+            from mahtab_tui.bus.entry_names import unrun_cell_position
 
-            is_notebook_cell = number_of_entry(self.replaced_entry) is not None
+            is_notebook_cell = unrun_cell_position(self.replaced_entry) is not None
             return Content(_CELL_HINT if is_notebook_cell else _REPLACING_HINT)
         if self.mentions:
             return self._mentions_line()

@@ -12,6 +12,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.answer_pieces import AnswerStep, answer_author, answer_step
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
+from mahtab_tui.bus.entry_names import unrun_cell_position
 from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, DisplayedValue, OutputBuffer
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record
@@ -277,7 +278,7 @@ class Transcript(Conversation):
         return changed
 
     def append(self, entry: Entry) -> None:
-        is_unrun_cell = records.number_of_entry(entry.key) is not None
+        is_unrun_cell = unrun_cell_position(entry.key) is not None
         if not isinstance(entry, Note) and not is_unrun_cell:
             self.opened = None
         previous = self.entries[-1] if self.entries else None
@@ -549,7 +550,7 @@ class Transcript(Conversation):
 
     def _notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:
-            is_unrun_cell = records.number_of_entry(entry.key) is not None
+            is_unrun_cell = unrun_cell_position(entry.key) is not None
             if is_unrun_cell and not entry.removed:
                 entry.removed = "replaced"
                 self.touch(entry)

@@ -8,8 +8,8 @@ from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.entries import Cell, Entry, Question
+from mahtab_tui.bus.entry_names import unrun_cell_entry
 from mahtab_tui.bus.output import DisplayLine
-from mahtab_tui.bus.records import number_entry
 from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
@@ -92,7 +92,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
         match self._marked_entry_for("entry-edit"):
             case Cell(cell_number=int(number), code=code):
                 # Enter changes the notebook's cell.
-                self.post_message(ReplaceInput("python", code.strip("\n"), number_entry(number)))
+                self.post_message(
+                    ReplaceInput("python", code.strip("\n"), unrun_cell_entry(number))
+                )
             case Cell(code=code):
                 self.post_message(EditInput("python", code.strip("\n")))
             case Question(text=text):
