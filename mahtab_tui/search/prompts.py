@@ -369,7 +369,8 @@ def _example_of_printing(query_lines: QueryLines) -> str:
     pattern = "|".join(re.escape(word).replace(r"\-", "-") for word in words)
     search = f"grep({'(?i)' + pattern!r}, context_lines=1, max_matches={_MAX_PRINTED_LINES})"
     code = f"for hit in {search}:\n    print(hit.line, hit)"
-    return _PRINT.format(what=" or ".join(words), code=code)
+    what = words[0] if len(words) == 1 else f"any of the words {', '.join(words)}"
+    return _PRINT.format(what=what, code=code)
 
 
 def _choose_aggregate(query: str) -> _Aggregate | None:
@@ -408,15 +409,28 @@ def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -
             tests.append(f"{word!r} in line")
         else:
             tests.append(f're.search(r"\\b{re.escape(word)}\\b", line)')
-    condition = f" if {' and '.join(tests)}" if tests else ""
-    code = f"import re\nlines = [line for line in {_JOINED[text.kind]}.splitlines(){condition}]"
+    lines = f"{_JOINED[text.kind]}.splitlines()"
+    if tests:
+        lines = f"[line for line in {lines} if {' and '.join(tests)}]"
+    code = f"import re\nlines = {lines}"
     if aggregate is _COUNT:
         return _compute(_COUNT.name, words, f"{code}\nFINAL(len(lines))")
-    value = rf're.search(r"\b{key}=(\w+)", line)[1]'
-    if is_of_numbers:
-        value = rf'int(re.search(r"\b{key}=(\d+)", line)[1])'
-    code += f"\nvalues = [{value} for line in lines]\nFINAL({aggregate.code})"
+    values = _values_code(key, text.text, is_of_numbers=is_of_numbers)
+    code += f"\nvalues = {values}\nFINAL({aggregate.code})"
     return _compute(aggregate.name.format(key=key), words, code)
+
+
+def _values_code(key: str, text: str, *, is_of_numbers: bool) -> str:
+    """Return the code that reads the values of a key from lines; some lines may have none."""
+    value = "value"
+    pattern = r"\w+"
+    if is_of_numbers and re.search(rf"\b{key}=-?\d+\.\d", text):
+        value = "float(value)"
+        pattern = r"-?\d+(?:\.\d+)?"
+    elif is_of_numbers:
+        value = "int(value)"
+        pattern = r"-?\d+"
+    return rf'[{value} for line in lines for value in re.findall(r"\b{key}=({pattern})", line)]'
 
 
 def _compute(result: str, words: Sequence[str], code: str) -> str:

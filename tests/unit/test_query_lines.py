@@ -114,8 +114,27 @@ def test_example_is_of_the_question_and_computes_its_answer(
     assert answers == [expected[query]]
 
 
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("What is the sum of cost?", 9.25),
+        ("How many different owners are there?", 2),
+        ("What is the largest weight?", 3),
+    ],
+)
+def test_example_reads_decimals_and_passes_over_lines_without_a_value(
+    query: str, answer: float
+) -> None:
+    lines = [f"owner={'ab'[n % 2]} cost={n}.5 weight={-n} " for n in range(2, 4)]
+    text = "\n".join([*lines, "A remark.", "owner=a cost=3.25 weight=3", "x " * 1_500])
+    block = message_for(query, text).partition("```python\n")[2].partition("```")[0]
+    answers: list[object] = []
+    exec(block, {"context": text, "FINAL": answers.append})
+    assert answers == [answer]
+
+
 def test_example_does_not_compute_where_the_text_has_no_such_value() -> None:
-    assert "Example, for lines with Bela or Ana:" in message_for(
+    assert "Example, for lines with any of the words Bela, Ana:" in message_for(
         "What is the total of Ana and Bela?", PLACES
     )
 
