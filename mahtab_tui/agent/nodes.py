@@ -310,11 +310,11 @@ class Nodes:
             results.append(self._run(state, decision))
             stopped = self._session.cancelled.is_set()
         block = state["block"] + 1
-        undone = bool(results) and results[-1].get("undone", False)
-        if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
+        obstacle = "" if stopped else _obstacle(results[-1], decision)
+        if obstacle:
             # The later blocks rely on this one.
             for later_block in range(block, block_count):
-                note = prompts.not_run_note(later_block, undone=undone)
+                note = prompts.not_run_note(later_block, obstacle)
                 results.append(_skip_result(state, later_block, note))
             block = block_count
 
@@ -595,6 +595,15 @@ def make_request(state: AgentState) -> ApprovalRequest:
     block = state["block"]
     codes = state["code_blocks"]
     return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(codes), codes[block])
+
+
+def _obstacle(result: ExecutionResult, decision: Decision) -> str:
+    """Return what happened to a block so that those after it do not run; empty if they do."""
+    if result.get("undone", False):
+        return "was undone"
+    if decision.action == "refuse":
+        return "was refused"
+    return "failed" if result["is_error"] else ""
 
 
 def _skip_result(

@@ -83,10 +83,10 @@ NAME_VALUE = "Your answer names nothing that the output shows. Say what was foun
 CODE_NOT_RUN = "[The code in this answer did not run.]"
 ADDED_WORDS = "The user adds: {words}"
 
-STALE = "Outputs above that may not hold any more, because a variable is different now:\n{cells}"
+STALE = "Outputs that may not hold any more, because a variable is different now:\n{cells}"
 
 PLANNING = (
-    "The user wants a plan now; nothing may change yet. You may run code that only reads: files, programs, connections and threads are refused."
+    "The user wants a plan now; nothing may change yet. You may run code that only reads: writing files, starting programs and connections are refused."
     " What a block does to variables is taken back after it, so each block must work by itself."
     " End your last answer with the plan: a short numbered list of steps, without code."
 )
@@ -283,8 +283,8 @@ def undone_note(block: int, reason: str) -> str:
     return f"The user undid this code (block {block + 1}) after it had run{ending}\nThe variables are as they were before it ran."
 
 
-def not_run_note(block: int, *, undone: bool = False) -> str:
-    event = "was undone" if undone else "failed"
+def not_run_note(block: int, event: str) -> str:
+    """Say that a block was not run. event: what happened to the one before it, such as "failed"."""
     return f"Block {block + 1} of your code was not run, because the one before it {event}."
 
 

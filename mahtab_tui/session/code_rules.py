@@ -105,7 +105,7 @@ class CodeRules:
         if planning:
             reason = permission.reason or self.lock_obstacle() or run_in_fork("discard")
             if reason:
-                return Permission("deny", f"{_PLAN_NOTE} This code may not run in it: {reason}.")
+                return Permission("deny", f"{_PLAN_NOTE} This code may not run yet: {reason}.")
             return Permission("allow")
         if permission.action == "lock":
             needs = run_in_fork("keep")

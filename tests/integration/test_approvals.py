@@ -440,7 +440,7 @@ def test_plan_code_needing_more_is_refused_with_the_reason(open_session: OpenSes
     it = open_session(code(WRITE), PROPOSED, undo_steps=0)
     plan(it)
     refused = it.store.wait(tags.APPROVAL, state="refused")
-    assert refused.reason.endswith("This code may not run in it: wanted to write x.")
+    assert refused.reason.endswith("This code may not run yet: wanted to write x.")
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
     assert not Path("x").exists()
 

@@ -277,7 +277,7 @@ def test_blocks_after_refused_code_do_not_run(desk: Desk) -> None:
     assert {"first", "third"} & set(desk.namespace) == {"first"}
     sent = last_text(state, "human")
     assert "Block 2 of your code was not run. Line 1 contains" in sent
-    assert "Block 3 of your code was not run, because the one before it failed." in sent
+    assert "Block 3 of your code was not run, because the one before it was refused." in sent
 
 
 def test_replacement_written_by_the_user_runs_unchanged(desk: Desk) -> None:
