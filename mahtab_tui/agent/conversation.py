@@ -10,7 +10,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage, ToolCall
-from mahtab_tui.agent.model_calls import call_model, pictures_to_send
+from mahtab_tui.agent.message_pictures import pictures_to_send
+from mahtab_tui.agent.model_calls import call_model
 from mahtab_tui.agent.tool_calls import call_message, calls_as_text
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.entry_names import (

@@ -1,127 +1,52 @@
-"""Calls a model and reads its answer."""
+"""Calls a model for the agent, within the session's budget."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
 from mahtab_tui.agent.host import ModelHost, ToolCall
 from mahtab_tui.agent.tool_calls import join_chunks
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
-from mahtab_tui.llm import prompts
 from mahtab_tui.llm.answer_metadata import cut_note, is_cut
 from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import ContextTooLong, make_encodable
 from mahtab_tui.llm.calls import ModelCall, sent_texts
-from mahtab_tui.llm.pictures import MAX_PICTURES, EncodedPicture, count_pictures
+from mahtab_tui.llm.pictures import count_pictures
 from mahtab_tui.llm.usage import context_window, estimate_message_tokens, estimated_tokens
-
-_ATTRIBUTES = r'(?: [\w-]+="[^"]*")*'
-_ATTACHED = re.compile(
-    rf'(<user-attachment{_ATTRIBUTES}? picture="(\w+)"{_ATTRIBUTES}>)(.*?</user-attachment>)',
-    re.DOTALL,
-)
-"""Start tag, id of the picture, and what follows. Output and files are escaped, so they cannot
-imitate a picture."""
-_DRAWN = re.compile(rf'<assistant-repl-out{_ATTRIBUTES}? pictures="([\w ]+)"{_ATTRIBUTES}>')
-"""The figures that a cell drew."""
-
-
-def attached_picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return the pictures that the user attached, in order."""
-    texts = (str(message.text) for message in messages if message.type == "human")
-    return list(dict.fromkeys(match[2] for text in texts for match in _ATTACHED.finditer(text)))
-
-
-def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return the pictures that the user attached and that cells drew, in order."""
-    ids: list[str] = []
-    for message in messages:
-        if message.type == "human":
-            text = str(message.text)
-            matches = [*_ATTACHED.finditer(text), *_DRAWN.finditer(text)]
-            matches.sort(key=lambda match: match.start())
-            for match in matches:
-                ids += [match[2]] if match.re is _ATTACHED else match[1].split()
-    return list(dict.fromkeys(ids))
-
-
-def pictures_to_send(
-    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], max_tokens: int
-) -> dict[str, EncodedPicture]:
-    """Choose the newest pictures that fit into `max_tokens`."""
-    sent: dict[str, EncodedPicture] = {}
-    remaining_tokens = max_tokens
-    for name in reversed(picture_ids(messages)):
-        picture = pictures.get(name)
-        if picture is None:
-            continue
-        remaining_tokens -= picture.tokens
-        if len(sent) == MAX_PICTURES or remaining_tokens < 0:
-            break
-        sent[name] = picture
-    return sent
-
-
-def with_pictures(
-    messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
-) -> list[AnyMessage]:
-    """Add each picture to the first message that names it; note where one is not sent."""
-    result: list[AnyMessage] = []
-    pictures_to_add = dict(sent)
-    for message in messages:
-        names = picture_ids([message])
-        if not names:
-            result.append(message)
-            continue
-        text = _note_missing_pictures(str(message.text), sent)
-        # Content blocks of LangChain, which all providers accept.
-        blocks: list[str | dict[str, str]] = [{"type": "text", "text": text}]
-        for name in names:
-            if picture := pictures_to_add.pop(name, None):
-                blocks += [
-                    {"type": "text", "text": prompts.PICTURE.format(name=name)},
-                    {"type": "image", "base64": picture.data, "mime_type": picture.mime},
-                ]
-        result.append(HumanMessage(blocks if len(blocks) > 1 else text))
-    return result
-
-
-def _note_missing_pictures(text: str, sent: Collection[str]) -> str:
-    """Add a note to each attached picture of a message that is not sent."""
-
-    def with_note(attachment: re.Match[str]) -> str:
-        start_tag, name, content = attachment.groups()
-        if name in sent:
-            return attachment[0]
-        return f"{start_tag}{prompts.NOT_SHOWN}{content}"
-
-    return _ATTACHED.sub(with_note, text)
 
 
 class ModelAnswer(NamedTuple):
+    """What came of a call of a model."""
+
     text: str
+    """The words that were received, without tags of ours that the model has copied."""
     stopped: bool
+    """Whether the user stopped it."""
     cut: bool
     """Whether it reached the token limit, or the service did not say that it is complete."""
     failure: str
+    """Why the model could not answer, as a sentence; empty if it could."""
     usage: Usage | None
+    """None if the call was not made, or its usage is unknown."""
     too_long: bool = False
     """Whether the messages exceed the context window."""
     message: AIMessage | None = None
     """The message to send back to the provider if the model calls tools."""
     calls: Sequence[ToolCall] = ()
+    """The tools that the model calls."""
     thought: str = ""
+    """The model's thinking."""
     cut_note: str = ""
     """A sentence for the user if it is cut off, or may be."""
 
     @property
     def ended(self) -> bool:
+        """Whether it is complete."""
         return not (self.stopped or self.cut or self.failure)
 
 
@@ -139,14 +64,14 @@ def call_model(
     too much is not made and counts as failed.
 
     Args:
-        host: the session.
-        llm: the model.
-        messages: the conversation, whose secrets are masked before anything is sent.
-        turn: number of the question.
-        source: what the call is for.
-        on_pause: gets a sentence before a busy service is asked again.
-        listener: called while the answer comes.
-        options: for the model, such as the tools that it may call.
+        host: The session.
+        llm: The model.
+        messages: The conversation, whose secrets are masked before anything is sent.
+        turn: Number of the question.
+        source: What the call is for.
+        on_pause: Gets a sentence before a busy service is asked again.
+        listener: Called while the answer comes.
+        options: For the model, such as the tools that it may call.
     """
     call = ModelCall(
         llm,

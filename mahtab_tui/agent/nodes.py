@@ -17,13 +17,8 @@ from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
-from mahtab_tui.agent.model_calls import (
-    ModelAnswer,
-    attached_picture_ids,
-    call_model,
-    pictures_to_send,
-    with_pictures,
-)
+from mahtab_tui.agent.message_pictures import attached_picture_ids, pictures_to_send, with_pictures
+from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.state import (
     AgentState,
     ReflectionMode,
