@@ -29,7 +29,7 @@ from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model, PromptMessage
 from mahtab_tui.search.gates import Gate
 from mahtab_tui.search.limits import SearchDeadline, SearchLimits
-from mahtab_tui.search.logs import SessionLog
+from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.nodes import (
     FanOutPlace,
     LiveNode,
@@ -269,7 +269,7 @@ class Engine:
     consent: Consent
     tools: SearchTools | None = None
     by_code: bool = False
-    log: SessionLog | None = None
+    log: SearchLog | None = None
 
     def __post_init__(self, session_ledger: Ledger) -> None:
         concurrency = self.limits.concurrency or max(

@@ -25,7 +25,7 @@ _EVENT_CHARS = 200
 _SPAN_CHARS = 10
 
 
-class SessionLog:
+class SearchLog:
     """The events of one search, without streamed pieces, compressed from time to time."""
 
     def __init__(self) -> None:
@@ -34,6 +34,7 @@ class SessionLog:
         self._events: list[Record] = []
         """Events that have not been compressed."""
         self.chars = 0
+        """Estimated characters of all events."""
 
     def add(self, event: Record) -> None:
         """Add an event; above a limit, end the log with a notice. Any thread may call it."""
@@ -52,6 +53,8 @@ class SessionLog:
                 self._pack()
 
     def packed(self) -> bytes:
+        """Return all events in compressed form, which `unpack_events` reads. Any thread may call
+        it."""
         with self._lock:
             self._pack()
             return b"".join(self._packed_blocks)
@@ -95,6 +98,7 @@ class LogFile:
             raise
 
     def write(self, record: Record) -> None:
+        """Write an event; if that fails, close the file and set `problem`."""
         if isinstance(record, SearchChatStream):
             return
         with self._lock:
@@ -107,6 +111,7 @@ class LogFile:
                 self._close()
 
     def close(self) -> None:
+        """Close the file; later events are not written."""
         with self._lock:
             self._close()
 

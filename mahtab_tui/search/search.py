@@ -25,7 +25,7 @@ from mahtab_tui.search.chosen_models import ChosenModels, GetOptions, ModelSpec
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.logs import SessionLog
+from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.nodes import EndState, NodeOutcome
 from mahtab_tui.search.requests import SearchTools, ToolRunner
 from mahtab_tui.search.tree import Emit, Events
@@ -63,7 +63,7 @@ class SearchAnswer(NamedTuple):
     """Places of the text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial, or how the text was searched."""
-    log: SessionLog | None = None
+    log: SearchLog | None = None
 
     def as_result(self, *, raw: bool = False) -> Result:
         """Return the answer as code gets it. raw: whether control characters stay in its text."""
@@ -194,7 +194,7 @@ class Search:
 
         tree_id = tree or uuid.uuid4().hex[:8]
         search_limits = limits or SearchLimits()
-        log = SessionLog()
+        log = SearchLog()
 
         async def run_search() -> SearchAnswer:
             root_model, part_model = self._models.get_both(

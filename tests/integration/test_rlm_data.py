@@ -28,7 +28,7 @@ from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun
 from mahtab_tui.search import api, logs
 from mahtab_tui.search import requests as search_tools
 from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.logs import SessionLog
+from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.rlm.answers import Answer
 from mahtab_tui.worker.rlm.contexts import ContextError
@@ -171,7 +171,7 @@ def test_failed_search_carries_its_tree() -> None:
 
 def test_log_uses_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def packed(story: Story) -> list[dict[str, Any]]:
-        log = SessionLog()
+        log = SearchLog()
         for event in story:
             log.add(event)
         return unpack_events(log.packed())
