@@ -23,7 +23,6 @@ from tree_sitter import Language, Query
 
 from mahtab_tui.tui.editor import line_editing
 from mahtab_tui.tui.editor.line_editing import INDENT
-from mahtab_tui.tui.rows.clicked_text import word_span
 from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC
 
@@ -187,6 +186,8 @@ class CodeArea(TextArea):
         """Select the word under the mouse, or at the third click the line."""
         if event.chain < 2:
             return
+        from mahtab_tui.tui.rows.clicked_text import word_span
+
         row, column = self.get_target_document_location(event)
         line = self.document.get_line(row)
         if event.chain == 2:
