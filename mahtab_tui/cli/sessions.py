@@ -32,14 +32,14 @@ from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
 from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.session.kernel import (
-    ReattachedKernel,
+from mahtab_tui.session.background_kernels import (
     add_recovered_output,
     describe_kernel,
     foreign_folder,
     local_detached_kernels,
     remote_detached_kernels,
 )
+from mahtab_tui.session.kernel import ReattachedKernel
 from mahtab_tui.session.running_sessions import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import (

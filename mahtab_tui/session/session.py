@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.attachments import Attachments
     from mahtab_tui.session.broadcast import Broadcast
+    from mahtab_tui.session.cell_thread import CellThread
     from mahtab_tui.session.cells import Cells, UndoControl
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.inbox import Entries, Inbox
     from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
     from mahtab_tui.session.joined_agents import JoinedAgents
-    from mahtab_tui.session.kernel import CellThread, KernelControl, SessionKernelHost
+    from mahtab_tui.session.kernel_control import KernelControl
+    from mahtab_tui.session.kernel_host import SessionKernelHost
     from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.models import Models
@@ -394,7 +396,7 @@ class Session:
 
     @cached_property
     def kernel_control(self) -> KernelControl:
-        from mahtab_tui.session.kernel import KernelControl
+        from mahtab_tui.session.kernel_control import KernelControl
 
         components = self._lazy_components.get()
         return KernelControl(

@@ -298,7 +298,10 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
 
 
 def _report_leftovers(session: Session) -> None:
-    from mahtab_tui.session.kernel import describe_detached_kernels, stop_surplus_kernels
+    from mahtab_tui.session.background_kernels import (
+        describe_detached_kernels,
+        stop_surplus_kernels,
+    )
     from mahtab_tui.session.running_sessions import remove_leftovers
 
     try:

@@ -21,13 +21,13 @@ from mahtab_tui.kernel.detached import attach, detached_kernels, recovered_outpu
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import KernelState, SaveTarget
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
-from mahtab_tui.session.kernel import (
-    LocalDetachable,
+from mahtab_tui.session.background_kernels import (
     describe_detached_kernels,
     stop_detached_kernel,
     stop_surplus_kernels,
     summarize_detached_kernels,
 )
+from mahtab_tui.session.kernel import LocalDetachable
 from mahtab_tui.store.resume import save_target
 from mahtab_tui.worker.link import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
@@ -270,7 +270,7 @@ def test_detached_cell_outlasts_the_time_limit(on_purpose: bool) -> None:
 
 
 def test_excess_idle_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.kernel.MAX_IDLE_KERNELS", 0)
+    monkeypatch.setattr("mahtab_tui.session.background_kernels.MAX_IDLE_KERNELS", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()

@@ -1,0 +1,148 @@
+"""The thread that starts a session's kernel and runs the queued cells."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus.records import Notice, ReplIn, emit, warn
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session.cells import Cells, last_changes, unfinished_cells
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.system import start_thread
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.kernel_host import SessionKernelHost
+    from mahtab_tui.session.loading import DataFile
+
+JOIN_TIMEOUT_S = 2.0
+"""Seconds that closing a session waits for its cell thread."""
+
+
+class CellThread:
+    """Starts the kernel, loads files, and then runs the queued cells one by one."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cells: Cells,
+        namespace_store: NamespaceStore,
+        inbox: Inbox,
+        host: SessionKernelHost,
+        ready: Future[bool],
+        files: Sequence[DataFile],
+    ) -> None:
+        """
+        Args:
+            runtime: What the session works with.
+            cells: Runs the cells.
+            namespace_store: Restores the saved variables.
+            inbox: The queue of cells.
+            host: What the kernel reports to.
+            ready: Gets whether the kernel's Python has pandas.
+            files: Loaded into variables once the kernel has started.
+        """
+        self._runtime = runtime
+        self._cells = cells
+        self._namespace_store = namespace_store
+        self._inbox = inbox
+        self._host = host
+        self._ready = ready
+        self._files = files
+        self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for the thread. Close the inbox first."""
+        if self._thread.is_alive():
+            self._thread.join(JOIN_TIMEOUT_S)
+
+    def load(self, file: DataFile) -> bool:
+        """Run a cell that loads a file; returns whether it succeeded."""
+        from mahtab_tui.session.loading import make_loading_cell
+
+        has_pandas = self._runtime.kernel.can_import("pandas")
+        loading_cell = make_loading_cell(
+            file, Path(self._runtime.kernel.info().cwd), pandas=has_pandas
+        )
+        # Import it from the environment first: opening a file must not run modules next to it.
+        if loading_cell.module:
+            self._runtime.kernel.import_module(loading_cell.module)
+        result = self._cells.run(loading_cell.code)
+
+        is_loaded = result.status is Status.OK
+        note = loading_cell.note
+        if not is_loaded:
+            note = (
+                f"{one_line(file.path.name)} could not be loaded: the cell above shows why."
+                f" There is no variable {file.name}."
+            )
+        if note:
+            warn(self._runtime.log, note)
+        return is_loaded
+
+    def _attach(self) -> None:
+        """Continue with the cells and variables of a kernel that was reattached."""
+        cells = unfinished_cells(self._runtime.past)
+        start_thread("list-variables", self._announce_variables)
+        # The later cells run inside the first one.
+        for cell in cells[1:]:
+            start_thread("resume-cell", self._resume_cell, cell, True)
+        if cells:
+            self._resume_cell(cells[0], False)
+
+    def _announce_variables(self) -> None:
+        try:
+            self._namespace_store.resume(*self._runtime.kernel.saved_before())
+            self._cells.announce_restored(last_changes(self._runtime.past))
+            self._ready.set_result(self._runtime.kernel.can_import("pandas"))
+        except KernelError as error:
+            warn(self._runtime.log, str(error))
+
+    def _resume_cell(self, cell: ReplIn, nested: bool) -> None:
+        try:
+            self._cells.resume_cell(cell, nested)
+        except KernelError as error:
+            self._report(str(error))
+
+    def _start_kernel(self) -> None:
+        try:
+            self._runtime.kernel.start(self._host)
+            if self._runtime.kernel.was_reattached:
+                self._attach()
+            else:
+                # The startup code or another program may have made variables.
+                variables = self._runtime.kernel.variables()
+                if variables:
+                    self._cells.announce_existing(variables)
+                self._namespace_store.start_restore()
+                self._ready.set_result(self._runtime.kernel.can_import("pandas"))
+            for file in self._files:
+                self.load(file)
+        except KernelError as error:
+            self._report(str(error))
+            if not self._ready.done():
+                self._ready.set_exception(error)
+
+    def _run(self) -> None:
+        self._start_kernel()
+        while (item := self._inbox.next_item("python")) is not None:
+            try:
+                if item.work is not None:
+                    item.work()
+                else:
+                    self._cells.run(item.text)
+            except Exception as error:  # the thread's outermost frame
+                self._report(f"The cell could not be run: {type(error).__name__}: {error}")
+
+    def _report(self, problem: str) -> None:
+        emit(self._runtime.log, Notice(problem, level="error"))
