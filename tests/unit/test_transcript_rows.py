@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.color import Color
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.bus.entries import AnswerText, Cell, Note, Question, ToolUse
+from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
@@ -514,6 +515,21 @@ def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:
     rows = tool_rows(use("{}", "a\n\tb\n" + "x" * 30 + "\n"), 20, PALETTE)
     assert [row.text for row in rows[1:]] == ["  a", "      b", "  " + "x" * 18, "x" * 12]
     assert [row.soft for row in rows[1:]] == [False, False, False, True]
+
+
+@dataclass(kw_only=True, eq=False)
+class Postcard(Entry):
+    """A kind of entry that the transcript does not know."""
+
+    words: str
+
+    @property
+    def plain_text(self) -> str:
+        return self.words
+
+
+def test_height_of_another_kind_of_entry_is_that_of_its_text() -> None:
+    assert estimate_rows(Postcard(words="a\nb\nc", gap=False), 40) == 3
 
 
 @pytest.mark.parametrize("text", ["a", "a\nb\nc"])

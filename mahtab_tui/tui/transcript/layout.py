@@ -305,8 +305,9 @@ def estimate_rows(entry: Entry, width: int) -> int:
     if isinstance(entry, AnswerText):
         text = entry.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]
         rows += any(not figure.found for figure in entry.figures) + bool(entry.doubtful_cells)
-    else:
-        assert isinstance(entry, ToolUse | Question | Note)
+    elif isinstance(entry, ToolUse):
         text = shorten_text(entry.text)
-        rows += isinstance(entry, ToolUse)
+        rows += 1
+    else:
+        text = shorten_text(entry.plain_text)
     return rows + text.count("\n") + len(text) // width
