@@ -62,7 +62,7 @@ _AGENT_SETTINGS = _MODEL_SETTINGS.union(
 )
 """Settings that require reconfiguring the agent."""
 _IMMEDIATE_SETTINGS = _AGENT_SETTINGS.union(
-    "model approval approval_rules reload sub_model".split()
+    "model approval approval_rules reload return_pictures sub_model".split()
 )
 """Settings that take effect at once, as do those that start with ``rlm_``."""
 

@@ -322,6 +322,16 @@ def test_figures_of_a_step_go_back_scaled_and_in_words(
     assert images(service.asked[-1]) == []
 
 
+def test_the_setting_for_figures_takes_effect_at_once(
+    service: Service, open_picture_session: OpenSession
+) -> None:
+    service.replies = [OPENAI.reply(PLOTS), OPENAI.reply("I read.")]
+    it = open_picture_session(OPENAI, approval="auto")
+    assert it.session.change_setting("return_pictures", False)
+    it.ask_and_wait("plot it")
+    assert images(service.asked[1]) == []
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("reason", ["a setting", "a model that cannot see"])
 def test_figures_go_back_in_words_only(
