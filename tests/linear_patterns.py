@@ -41,10 +41,10 @@ NOT_HOSTILE = {
 """They read pages of the manual, or elements that the program itself writes, whose text is escaped,
 so that each beginning has its end."""
 SHORT = {
-    "mahtab_tui.bus.answers._OPENING_FENCE",
-    "mahtab_tui.bus.answers._PARTIAL_OPENING",
-    "mahtab_tui.bus.answers._CLOSING_FENCE",
-    "mahtab_tui.bus.answers._PARTIAL_CLOSING",
+    "mahtab_tui.bus.fences._OPENING_FENCE",
+    "mahtab_tui.bus.fences._PARTIAL_OPENING",
+    "mahtab_tui.bus.fences._CLOSING_FENCE",
+    "mahtab_tui.bus.fences._PARTIAL_CLOSING",
     "mahtab_tui.bus.html_table._NUMBER",
 }
 """They get only short lines and cells (`MAX_FENCE_CHARS`, `MAX_NUMBER_CHARS`)."""

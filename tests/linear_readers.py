@@ -55,7 +55,7 @@ PIECES = {
 
 
 def make_readers() -> dict[str, Callable[[str], object]]:
-    from mahtab_tui.bus.answers import AnswerSplitter
+    from mahtab_tui.bus.answer_splitter import AnswerSplitter
     from mahtab_tui.bus.code_inputs import find_inputs
     from mahtab_tui.bus.empty_answers import names_no_value
     from mahtab_tui.bus.figure_sources import FigureSource

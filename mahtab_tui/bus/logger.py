@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
+from mahtab_tui.bus.answer_splitter import AnswerPiece, AnswerSplitter
 from mahtab_tui.bus.partial_records import PartialRecord, StoredStream, stream_key
 from mahtab_tui.bus.records import (
     AssistantChatStream,

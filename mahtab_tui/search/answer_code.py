@@ -8,7 +8,8 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mahtab_tui.bus.answers import fences, parse_response
+from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.fences import fences
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 
 _MAX_BARE_CODE_CHARS = 100_000

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.answers import AnswerSplitter, in_docstring, parse_response
+from mahtab_tui.bus.answer_splitter import AnswerSplitter
+from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.fences import in_docstring
 from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
 from tests import tags
 
