@@ -26,7 +26,8 @@ from mahtab_tui.bus.records import (
 WRITE_INTERVAL_S = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 WRITE_DELAY_S = 0.01
-"""Seconds until records are written for which nobody waits."""
+"""Seconds until records are written for which nobody waits, unless pieces of a stream wait already,
+with which they are written."""
 MAX_QUEUED_CHARS = 32_000_000
 """Characters of records that wait in memory while the store fails."""
 
