@@ -85,8 +85,8 @@ class StaleResults:
         return answers
 
     def _doubt_answer(self, turn: int) -> None:
-        """Update the cells on which an answer rests in vain. What a later step for the same question
-        has changed does not count, because the answer was written after it."""
+        """Update which cells of an answer no longer hold. What a later step for the same question has
+        changed does not count, because the answer was written after it."""
         cells = self._cells_of_turn.get(turn, [])
         numbers = {cell.number for cell in cells}
         doubtful_cells: list[Cell] = []

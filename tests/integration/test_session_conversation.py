@@ -398,3 +398,22 @@ def test_model_is_told_once_which_outputs_no_longer_hold(
     assert "largest: int = 10  [the user's, from In 4 (stale)]" in question
     assert "In 4 uses `prices` from In 3, changed by In 5" in question
     assert "In 2 uses" not in question, "it has run again as In 4"
+
+
+def test_table_of_a_stale_cell_is_marked_without_being_described_again(
+    open_session: OpenSession, sent_messages: Sent
+) -> None:
+    pytest.importorskip("pandas")
+    it = open_session("One.", "Two.", "Three.")
+    it.run("import pandas as pd\nprices = pd.DataFrame({'a': [1, 2]})", "doubled = prices * 2")
+    it.ask_and_wait("What is in doubled?")
+    assert "doubled.head(" in sent_messages[0][-1][1]
+    it.run("prices.loc[0, 'a'] = 5")
+    for number in (1, 2):
+        it.ask_and_wait("What is in doubled now?")
+        question = sent_messages[number][-1][1]
+        assert (
+            "doubled: DataFrame, 2 rows x 1 column: a int64  [the user's, from In 2 (stale)]"
+            in question
+        )
+        assert "doubled.head(" not in question
