@@ -55,9 +55,9 @@ COMMANDS = {
     "watch": "mahtab_tui.cli.main:watch",
     "help": "mahtab_tui.cli.main:help_",
     "doctor": "mahtab_tui.cli.main:doctor",
-    "mcp": "mahtab_tui.cli.admin:mcp_app",
-    "skills": "mahtab_tui.cli.admin:skills_app",
-    "config": "mahtab_tui.cli.admin:config_app",
+    "mcp": "mahtab_tui.cli.mcp:mcp_app",
+    "skills": "mahtab_tui.cli.skills:skills_app",
+    "config": "mahtab_tui.cli.config:config_app",
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
@@ -580,7 +580,7 @@ def help_(
     ] = None,
 ) -> None:
     """Show a page of the manual: keys, models, search, agents and more."""
-    from mahtab_tui.cli.admin import overview, show_page
+    from mahtab_tui.cli.manual import overview, show_page
     from mahtab_tui.manual import TopicNotFound, page
 
     with fail_on(TopicNotFound):
@@ -589,7 +589,7 @@ def help_(
 
 def doctor() -> None:
     """Check this machine, and show what to do about anything missing."""
-    from mahtab_tui.cli.admin import report
+    from mahtab_tui.cli.doctor import report
 
     ensure_folder()
     for line in report():

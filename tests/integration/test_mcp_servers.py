@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.records import Approval, Decision
-from mahtab_tui.cli.admin import report
+from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui import worker
-from mahtab_tui.cli import admin as doctor
+from mahtab_tui.cli import doctor
 from mahtab_tui.sandbox import process
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes

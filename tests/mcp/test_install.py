@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.admin import ClientName, configuration_file, install, server_command
+from mahtab_tui.cli.mcp import ClientName, configuration_file, install, server_command
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
 from tests.warm import run_program

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.bus.entries import AnswerText
-from mahtab_tui.cli import admin as doctor
+from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_login import has_gateway, login_environment, login_hint
 from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeTurn, Restart

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
-from mahtab_tui.cli import admin as doctor
+from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
 from mahtab_tui.settings.model import Settings

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from mahtab_tui.cli import admin as doctor
+from mahtab_tui.cli import doctor
 from mahtab_tui.llm import local_servers, names, providers
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from mahtab_tui.cli.admin import report
+from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions

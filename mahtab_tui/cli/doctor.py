@@ -1,0 +1,153 @@
+"""``mahtab-tui doctor``: what the program needs, and what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.llm.claude_login import login_hint, login_status
+from mahtab_tui.llm.local_servers import ModelServer, find_servers
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SearchedText
+from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
+from mahtab_tui.settings.model import (
+    Settings,
+    SettingsError,
+    config_files,
+    home_folder,
+    load_settings,
+)
+from mahtab_tui.settings.sources import McpServer
+from mahtab_tui.system import find_program
+from mahtab_tui.version import __version__
+
+REPORT_NAME_WIDTH = 12
+"""In columns."""
+DISCOVERY_TIMEOUT_S = 1.0
+MIN_FREE_BYTES = 10 * 2**20
+"""`doctor` warns of a disk with less free space."""
+
+
+def report() -> Iterator[str]:
+    """Yield what `doctor` prints: the state of each thing that the program needs."""
+    version = f"{__version__}, Python {platform.python_version()}, {sys.executable}"
+    yield _format_line("mahtab-tui", version)
+
+    settings: Settings | None = None
+    config_problem = ""
+    try:
+        settings = load_settings()
+        yield _format_line("kernel", find_interpreter(settings.python))
+    except SettingsError as error:
+        config_problem = str(error)
+    except KernelError as error:
+        yield _format_line("kernel", "none", str(error))
+
+    yield _check_sandbox()
+    yield _check_claude(use_api_key=settings is not None and settings.claude_api_key)
+    yield _list_model_servers(find_servers(DISCOVERY_TIMEOUT_S))
+
+    files = ", ".join(str(path) for path in config_files(Path.cwd()) if path.is_file())
+    if settings is not None:
+        config_problem = " ".join(settings.untrusted)
+    yield _format_line("config", files or "no file; defaults are used", config_problem)
+
+    if settings is not None:
+        yield from _check_mcp_servers(settings.mcp)
+    yield _check_home()
+
+
+def _format_line(name: str, status: str, advice: str = "") -> str:
+    """Return a line of the report; with advice, a second one and a mark before the first."""
+    if not advice:
+        return f"✓ {name:<{REPORT_NAME_WIDTH}}{status}"
+    return f"! {name:<{REPORT_NAME_WIDTH}}{status}\n  {'':<{REPORT_NAME_WIDTH}}{advice}"
+
+
+def _check_sandbox() -> str:
+    """Try the search sandbox, because a system may have everything required and still forbid it."""
+    try:
+        name, unsupported = asyncio.run(_try_sandbox())
+    except SandboxError as error:
+        return _format_line("sandbox", "none: `rlm` cannot run", str(error))
+    if not unsupported:
+        return _format_line("sandbox", name)
+    advice = f"It supports only part of Python. Linux gets a process with full Python instead; here {find_missing_support()}."
+    return _format_line("sandbox", name, advice)
+
+
+async def _try_sandbox() -> tuple[str, str]:
+    """Run code in a sandbox; return its name, and what it does not support. Raises
+    `SandboxError`."""
+    sandboxes = open_sandboxes()
+    try:
+        sandbox = await sandboxes.start(SearchedText.root("text"), _RefusingHost())
+        result = await sandbox.run("print(len(context))", seconds=20)
+    finally:
+        await sandboxes.close()
+    if result.output != "4\n":
+        raise SandboxError(f"It cannot run code: {result.output.strip()[:200]}")
+    return sandboxes.name, sandboxes.unsupported_features
+
+
+class _RefusingHost:
+    """Answers no call of a sandbox."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        raise CallRefusedError("nobody answers here")
+
+    def send(self, name: str, args: dict[str, Any]) -> None: ...
+
+
+def _check_claude(*, use_api_key: bool) -> str:
+    executable = find_program("claude")
+    if executable is None:
+        advice = "To use Claude, install Claude Code and run `claude` once to log in."
+        return _format_line("claude", "not on the PATH", advice)
+
+    hint = login_hint(use_api_key=use_api_key)
+    if login_status(executable, use_api_key=use_api_key).get("loggedIn"):
+        return _format_line("claude", f"{executable}, logged in. {hint}".rstrip(". "))
+    return _format_line("claude", executable, f"Run `claude`, then /login in it. {hint}".rstrip())
+
+
+def _list_model_servers(servers: Sequence[ModelServer]) -> str:
+    if not servers:
+        nothing = "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
+        return _format_line("models", nothing)
+    descriptions: list[str] = []
+    for server in servers:
+        models = ", ".join(server.specs[:5]) or f"{server.provider}: no model"
+        descriptions.append(f"{models} at {server.address}")
+    return _format_line("models", "; ".join(descriptions))
+
+
+def _check_mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
+    for name, server in servers.items():
+        advice = ""
+        try:
+            command = server.expanded().command
+            if command is not None and find_program(command) is None:
+                advice = f"There is no program {visible(command)}."
+        except LookupError as error:
+            advice = error.args[0]
+        yield _format_line("mcp", f"{visible(name)}: {visible(str(server))}", advice)
+
+
+def _check_home() -> str:
+    home = home_folder()
+    existing_folder = home if home.exists() else home.parent
+    advice = ""
+    if not os.access(existing_folder, os.W_OK):
+        advice = "This folder cannot be written to. Sessions and history will not be saved."
+    elif shutil.disk_usage(existing_folder).free < MIN_FREE_BYTES:
+        advice = "The disk is full. Sessions and history may not be saved."
+    return _format_line("home", str(home), advice)
