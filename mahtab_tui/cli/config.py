@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +12,17 @@ import typer
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.cli.options import Assignments, checked_settings, echo, fail, fail_on, warn
 from mahtab_tui.cli.skills import configured_folders
-from mahtab_tui.knowledge.instructions import find_instructions
+from mahtab_tui.knowledge.instructions import Instructions, find_instructions
 from mahtab_tui.knowledge.skills import SkillsLoader, skill_texts, trust_texts
 from mahtab_tui.llm.choices import default_model
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
-from mahtab_tui.settings.sources import MASK, all_untrusted_settings, project_folder
+from mahtab_tui.settings.sources import (
+    MASK,
+    UntrustedSettings,
+    all_untrusted_settings,
+    project_folder,
+)
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 
 MAX_VALUE_WIDTH = 40
@@ -127,16 +133,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         echo("Nothing here needs trusting.")
         return
 
-    # Show everything that is about to be trusted.
-    for source in untrusted_settings:
-        for key, value in source.values.items():
-            echo(f"{source.path}: {key} = {_visible_value(key, value)}")
-    for file in instructions:
-        for part in file.parts:
-            text = escape_for_model(part.text)
-            echo(f"{file.path}: instructions for the model, from {part.name}:\n{text}")
-    for path, text in skills.items():
-        echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
+    _show_what_is_trusted(untrusted_settings, instructions, skills)
     if not yes:
         typer.confirm(f"Trust these {kind_names}?", abort=True)
 
@@ -145,6 +142,23 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         values.allow({file.path: file.value for file in instructions})
         trust_texts(skills)
     echo("Trusted. Anything that changes must be trusted again.")
+
+
+def _show_what_is_trusted(
+    settings: Sequence[UntrustedSettings],
+    instructions: Sequence[Instructions],
+    skills: Mapping[Path, str],
+) -> None:
+    """Print everything that is about to be trusted, whole. skills: their texts by file."""
+    for source in settings:
+        for key, value in source.values.items():
+            echo(f"{source.path}: {key} = {_visible_value(key, value)}")
+    for file in instructions:
+        for part in file.parts:
+            text = escape_for_model(part.text)
+            echo(f"{file.path}: instructions for the model, from {part.name}:\n{text}")
+    for path, text in skills.items():
+        echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
 
 
 def _visible_value(key: str, value: object) -> str:
