@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter
 
+from mahtab_tui.agent.answer_figures import look_up_figures
 from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
 from mahtab_tui.agent.message_pictures import attached_picture_ids, pictures_to_send, with_pictures
@@ -42,8 +42,7 @@ from mahtab_tui.agent.tool_calls import (
 )
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
-from mahtab_tui.bus.figure_sources import FigureSource
-from mahtab_tui.bus.figures import find_figures, near_misses
+from mahtab_tui.bus.figures import near_misses
 from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import to_xml
@@ -74,16 +73,6 @@ _MAX_JUDGEMENT_CHARS = 20_000
 """Characters at the end of an answer to search for the judgement."""
 _RETRY_TEMPERATURE = 0.7
 """For a reply that repeated the one before."""
-_CELL_NUMBER = re.compile(r' cell="([0-9]+)"')
-_SOURCE_TAG = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
-"""Start of a record that figures may come from."""
-_NOT_RESULTS = re.compile(
-    r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
-)
-"""Example rows of a table, and versions of modules."""
-_CHALLENGE_WORDS = prompts.CORRECT_FIGURES.removeprefix("{figures}")
-_CHALLENGE_LINE = re.compile(f"^.*{re.escape(_CHALLENGE_WORDS)}.*$", re.MULTILINE)
-"""A request to correct figures, which names the wrong ones."""
 _PICTURE_ERRORS = ("image", "vision", "multimodal")
 _TOOL_ERRORS = ("tool", "function call")
 """Words of the error of a service that rejects pictures and tools."""
@@ -431,7 +420,7 @@ class Nodes:
             "tool_calls": calls,
             "step": step,
             "current_response": text,
-            "figures": () if calls or answer.failure else _figures(state, text, messages),
+            "figures": () if calls or answer.failure else look_up_figures(state, text, messages),
             "ended": answer.ended,
             "stopped": answer.stopped,
             "failure": answer.failure,
@@ -635,58 +624,8 @@ def normalize_code(code: str) -> str:
         return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
-def _figures(
-    state: AgentState, answer: str, messages: Sequence[AnyMessage]
-) -> tuple[AnswerFigure, ...]:
-    """Look up an answer's figures in all that was printed, attached, run and said in the
-    conversation. The figures of a plan are proposals, so they are not looked up."""
-    if _is_plan(messages, state["original_prompt"]):
-        return ()
-    parsed = parse_response(answer)
-    codes = list(parsed.code_blocks)
-    sources: list[FigureSource] = []
-    for message in messages:
-        text = str(message.text)
-        if message.type != "ai":
-            sources += _message_sources(text)
-            continue
-        earlier_answer = parse_response(text)
-        codes += earlier_answer.code_blocks
-        # An earlier answer of this turn may have the same wrong figure.
-        if not (message.id or "").startswith(f"{state['turn']}."):
-            sources.append(FigureSource(None, earlier_answer.chat, printed=False))
-    codes += [result["code"] for result in state["execution_results"]]
-    code = "\n".join(codes)
-    sources.append(FigureSource(None, code, printed=False))
-    return find_figures(parsed.prose, sources, state["original_prompt"], code=code)
-
-
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
     return [figure for figure in figures if not figure.found]
-
-
-def _is_plan(messages: Sequence[AnyMessage], question: str) -> bool:
-    """Return whether the newest message with the question asks for a plan."""
-    for message in reversed(messages):
-        text = str(message.text)
-        if message.type == "human" and question in text:
-            return prompts.PLANNING in text
-    return False
-
-
-def _message_sources(text: str) -> Iterator[FigureSource]:
-    """Return the outputs and attachments of a message, and its other text: the user's words and
-    code, descriptions of variables, and notes on what was skipped and undone."""
-    other_texts: list[str] = []
-    end = 0
-    for record in _source_records(text):
-        cell = _CELL_NUMBER.search(record.tag)
-        yield FigureSource(int(cell[1]) if cell else None, record.content)
-        other_texts.append(text[end : record.start])
-        end = record.end
-    other_texts.append(text[end:])
-    words = _CHALLENGE_LINE.sub("", "\n".join(other_texts))
-    yield FigureSource(None, _NOT_RESULTS.sub("", words), printed=False)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
@@ -711,35 +650,6 @@ def _stored_text(answer: ModelAnswer) -> str:
         mark = prompts.FAILED_ANSWER
     marked_text = "\n\n".join(filter(str.strip, (text, mark)))
     return marked_text or prompts.EMPTY_ANSWER
-
-
-class _SourceRecord(NamedTuple):
-    """A record in a message, in which figures may occur."""
-
-    tag: str
-    content: str
-    start: int
-    """Where its start tag begins in the message."""
-    end: int
-    """Where its content ends."""
-
-
-def _source_records(text: str) -> Iterator[_SourceRecord]:
-    """Yield the outputs, tool results and attachments of a message, in order."""
-    position = 0
-    unclosed_names = set[str]()
-    while opening := _SOURCE_TAG.search(text, position):
-        name = opening[1]
-        start = opening.start()
-        position = opening.end()
-        # Looking again for an end tag that does not exist would take long.
-        end = -1 if name in unclosed_names else text.find(f"</{name}>", position)
-        if end < 0:
-            unclosed_names.add(name)
-            continue
-        tag, _, content = text[start:end].partition(">")
-        position = end
-        yield _SourceRecord(tag, content, start, end)
 
 
 def _names_any(failure: str, words: Sequence[str]) -> bool:
