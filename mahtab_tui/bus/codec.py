@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import cache, partial
 from typing import Annotated, Any
 
 from mahtab_tui.bus import records
@@ -48,10 +48,8 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
     if kind is None:
         return None
-    values: dict[str, Any] = {}
-    for name, hint in records.hints(kind).items():
-        if name in attrs and name not in ("text", "time"):
-            values[name] = _read_field(hint, name, attrs[name])
+    fields = {name: value for name, value in attrs.items() if name not in ("text", "time")}
+    values = _read_fields(_field_readers(kind), fields)
     try:
         return typing.cast(Record, kind(text, time=time, **values))
     except TypeError as missing:
@@ -62,17 +60,10 @@ def from_json(value: object) -> Record | None:
     """Decode a JSON object; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
-    tag = _read(str, value.get("tag"))
-    text = _read(str, value.get("text"))
-    time = _read(float, value.get("time"))
+    tag = _reader(str)(value.get("tag"))
+    text = _reader(str)(value.get("text"))
+    time = _reader(float)(value.get("time"))
     return decode(tag, text, value.get("attrs"), float(time))
-
-
-def _read_field(hint: Any, name: str, value: object) -> Any:
-    try:
-        return _read(hint, value)
-    except InvalidRecord as error:
-        raise InvalidRecord(f"{name}: {error}") from None
 
 
 def _is_integer(value: object) -> bool:
@@ -94,61 +85,102 @@ _PLAIN_TYPES: dict[Any, tuple[Callable[[object], bool], str]] = {
 """For each type: whether a value has it, and what is wrong otherwise."""
 
 
+_Reader = Callable[[Any], Any]
+"""Returns a JSON value as what it stands for. Raises `InvalidRecord`."""
+
+
 @cache
-def _split_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the type of an annotation, and its arguments."""
+def _reader(hint: Any) -> _Reader:
+    """Return the reader of values with the type of an annotation. It is made once, because that
+    takes longer than to read a value."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
-    return typing.get_origin(hint) or hint, typing.get_args(hint)
-
-
-def _read(hint: Any, value: Any) -> Any:
-    """Return a JSON value with the type of an annotation. Raises `InvalidRecord`."""
-    origin, args = _split_hint(hint)
+    origin = typing.get_origin(hint) or hint
+    args = typing.get_args(hint)
     if origin in _PLAIN_TYPES:
-        is_valid, problem = _PLAIN_TYPES[origin]
-        if is_valid(value):
-            return value
-        raise InvalidRecord(problem)
+        return partial(_read_plain, *_PLAIN_TYPES[origin])
     if origin in (typing.Union, types.UnionType):
-        return _read_union(args, value)
+        return partial(_read_union, tuple(map(_reader, args)))
+    if origin is tuple and args[1:] == (...,):
+        return partial(_read_list, _reader(args[0]))
     if origin is tuple:
-        return _read_tuple(args, value)
+        return partial(_read_tuple, tuple(map(_reader, args)))
     if origin is Mapping:
-        if not isinstance(value, dict):
-            raise InvalidRecord("not an object")
-        return {str(key): _read(args[1], item) for key, item in value.items()}
-
+        return partial(_read_mapping, _reader(args[1]))
     if origin is Change:
-        return _read(StoredChange, value).as_change()
+        return partial(_read_change, _reader(StoredChange))
+    readers = _field_readers(origin)
     if origin is TracebackFrame:
-        return TracebackFrame(*_read_tuple(tuple(records.hints(origin).values()), value))
-
-    # Another named tuple.
-    hints = records.hints(origin)
-    required = hints.keys() - origin._field_defaults.keys()
-    if not isinstance(value, dict) or not required <= value.keys():
-        raise InvalidRecord(f"not an object with {', '.join(sorted(required))}")
-    names = hints.keys() & value.keys()
-    return origin(**{name: _read_field(hints[name], name, value[name]) for name in names})
+        return partial(_read_frame, tuple(readers.values()))
+    required_names = readers.keys() - origin._field_defaults.keys()
+    return partial(_read_row, origin, readers, required_names)
 
 
-def _read_union(members: tuple[Any, ...], value: object) -> Any:
+@cache
+def _field_readers(kind: Any) -> Mapping[str, _Reader]:
+    """Return the readers of the fields of a record or a row."""
+    return {name: _reader(hint) for name, hint in records.hints(kind).items()}
+
+
+def _read_plain(is_valid: Callable[[object], bool], problem: str, value: object) -> Any:
+    if is_valid(value):
+        return value
+    raise InvalidRecord(problem)
+
+
+def _read_union(readers: Sequence[_Reader], value: object) -> Any:
     problem = InvalidRecord()
-    for member in members:
+    for read in readers:
         try:
-            return _read(member, value)
+            return read(value)
         except InvalidRecord as error:
             problem = error
     raise problem
 
 
-def _read_tuple(args: tuple[Any, ...], value: object) -> tuple[Any, ...]:
-    is_homogeneous = args[1:] == (...,)
+def _read_list(read: _Reader, value: object) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
-        raise InvalidRecord("not a list" if is_homogeneous else f"not a list of {len(args)}")
-    if is_homogeneous:
-        return tuple(_read(args[0], item) for item in value)
-    if len(value) != len(args):
-        raise InvalidRecord(f"not a list of {len(args)}")
-    return tuple(_read(hint, item) for hint, item in zip(args, value, strict=True))
+        raise InvalidRecord("not a list")
+    return tuple(map(read, value))
+
+
+def _read_tuple(readers: Sequence[_Reader], value: object) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)) or len(value) != len(readers):
+        raise InvalidRecord(f"not a list of {len(readers)}")
+    return tuple(read(item) for read, item in zip(readers, value, strict=True))
+
+
+def _read_mapping(read: _Reader, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidRecord("not an object")
+    return {str(key): read(item) for key, item in value.items()}
+
+
+def _read_change(read: _Reader, value: object) -> Change:
+    stored: StoredChange = read(value)
+    return stored.as_change()
+
+
+def _read_frame(readers: Sequence[_Reader], value: object) -> TracebackFrame:
+    return TracebackFrame(*_read_tuple(readers, value))
+
+
+def _read_row(
+    row_type: Any, readers: Mapping[str, _Reader], required_names: Set[str], value: object
+) -> Any:
+    """Read a named tuple."""
+    if not isinstance(value, dict) or not required_names <= value.keys():
+        raise InvalidRecord(f"not an object with {', '.join(sorted(required_names))}")
+    return row_type(**_read_fields(readers, value))
+
+
+def _read_fields(readers: Mapping[str, _Reader], value: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the fields that an object has; others are ignored."""
+    fields: dict[str, Any] = {}
+    for name, read in readers.items():
+        if name in value:
+            try:
+                fields[name] = read(value[name])
+            except InvalidRecord as error:
+                raise InvalidRecord(f"{name}: {error}") from None
+    return fields

@@ -18,6 +18,8 @@ _MAX_NAMED = 3
 """Inputs that a sentence names; more are counted."""
 _UNCERTAIN = ("perhaps", "restoring")
 """Kinds of changes after which a variable may be as before."""
+_ANEW = ("added", "rebound")
+"""Kinds of changes that make a variable anew."""
 _GONE = ("deleted", "absent")
 """Kinds of changes after which a variable does not exist."""
 _NO_CELL = sys.maxsize
@@ -309,12 +311,16 @@ class Staleness:
         """Note what a cell has changed."""
         changed_cells: set[int] = set()
         for change in changes:
-            if change.change in _UNCERTAIN:
+            name = change.name
+            kind = change.change
+            if kind in _UNCERTAIN:
                 continue
-            if change.name in self._users:
+            if name in self._users:
                 changed_cells |= self._change_used(cell, change)
+            elif kind in _ANEW:
+                # A cell may make very many variables, of which most are never used.
+                self._makers[name] = cell
             else:
-                # A cell may change very many variables, of which most are never used.
                 self._set_maker(change, cell)
         return changed_cells
 

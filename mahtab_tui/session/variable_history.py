@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mahtab_tui.bus.records import Namespace, Record, RecordHandler, ReplIn, Undo
+from mahtab_tui.bus.values import ChangeKind
 
 
 class VariableHistory(RecordHandler):
@@ -17,8 +18,8 @@ class VariableHistory(RecordHandler):
         super().__init__()
         self.codes: dict[int, str] = {}
         """The code of each cell."""
-        self._changes: dict[int, dict[str, str]] = {}
-        """For each cell, how it changed variables, by name."""
+        self._changes: dict[int, list[Namespace]] = {}
+        """For each cell, the records of its changes."""
         self._undone_cells: set[int] = set()
         for record in past:
             self.fold(record)
@@ -31,9 +32,7 @@ class VariableHistory(RecordHandler):
         elif isinstance(record, Undo):
             self._undone_cells.difference_update(record.cells)
         elif isinstance(record, Namespace) and record.cell and not record.restored:
-            changes = self._changes.setdefault(record.cell, {})
-            for change in record.changes:
-                changes[change.name] = change.change
+            self._changes.setdefault(record.cell, []).append(record)
 
     def code_for(self, name: str) -> str:
         """Return the code of the cells that gave a variable its last value, as one cell; empty if
@@ -41,7 +40,7 @@ class VariableHistory(RecordHandler):
         effective_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
         value_cells: list[int] = []
         for cell in sorted(effective_cells):
-            change = self._changes[cell].get(name)
+            change = self._last_change(cell, name)
             # The value does not depend on cells before the variable was set again.
             if change in ("added", "rebound", "deleted"):
                 value_cells.clear()
@@ -49,3 +48,11 @@ class VariableHistory(RecordHandler):
                 value_cells.append(cell)
         sections = [f"# cell {cell}\n{self.codes[cell].rstrip()}" for cell in value_cells]
         return "\n\n".join(sections)
+
+    def _last_change(self, cell: int, name: str) -> ChangeKind | None:
+        """Return how a cell changed a variable; None if it did not."""
+        for record in reversed(self._changes[cell]):
+            for change in reversed(record.changes):
+                if change.name == name:
+                    return change.change
+        return None

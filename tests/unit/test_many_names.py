@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus import codec
 from mahtab_tui.bus.entries import Cell
-from mahtab_tui.bus.records import Namespace, Private
+from mahtab_tui.bus.records import Namespace, Private, UserReplIn, encode
 from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.kernel import requests
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import LIST_PART_ITEMS, CellEnd, checked
+from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.store import sqlite
 from mahtab_tui.tui.namespace import variables
 from mahtab_tui.tui.namespace.variables import MEASURED_ROWS, VariableRows
@@ -65,8 +67,15 @@ def test_very_many_changes_are_folded_in_parts(monkeypatch: pytest.MonkeyPatch) 
     fresh = Namespace(cell=0, party="you", fresh=True, changes=changes(count=2_500))
     again = Namespace(cell=2, party="you", changes=changes("rebound", count=1))
     waiting = [[old, fresh, Private(name="v1", private=True), again], [], []]
-    folded = [(rows.fold(batch), len(rows), rows.is_behind) for batch in waiting]
-    assert folded == [(True, 997, True), (True, 1_997, True), (True, 2_500, False)]
+    folded = [
+        (rows.fold(batch), rows.is_behind, "v996" in rows, "v997" in rows) for batch in waiting
+    ]
+    assert folded == [
+        (False, True, True, False),
+        (False, True, True, True),
+        (True, False, True, True),
+    ]
+    assert len(rows) == 2_500
     assert not rows.fold([])
     assert [row.by for row in rows.visible[:2]] == ["❯ 2", "you"]
     assert rows.private == {"v1"}
@@ -197,3 +206,23 @@ def test_a_long_list_is_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
     lists = [value for value in values if isinstance(value, list)]
     assert sum(map(len, lists)) == NAME_COUNT
     assert max(map(len, lists)) == sqlite.LIST_PART_ITEMS
+
+
+def test_the_history_of_variables_looks_at_changes_when_it_is_asked() -> None:
+    history = VariableHistory()
+    CountedTuple.looked_at = 0
+    for cell in (1, 2):
+        history.fold(UserReplIn(f"make({cell})", cell=cell))
+        history.fold(Namespace(cell=cell, changes=CountedTuple(changes("rebound"))))
+    assert CountedTuple.looked_at == 0
+    assert history.code_for("v7") == "# cell 2\nmake(2)"
+    assert history.code_for("w") == ""
+
+
+def test_how_changes_are_read_is_found_out_once() -> None:
+    record = Namespace(cell=1, party="you", changes=changes(), time=1.0)
+    attributes = json.loads(json.dumps(encode(record)))
+    before = codec._reader.cache_info()
+    assert codec.decode(record.tag, "", attributes, 1.0) == record
+    after = codec._reader.cache_info()
+    assert after.hits + after.misses - before.hits - before.misses < 50

@@ -194,12 +194,12 @@ class VariableRows:
         self.watched: set[str] = set()
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Take records, and the next part of what waits. Return whether something is drawn
-        differently now."""
+        """Take records, and the next part of what waits. Return whether all is taken and something
+        is drawn differently now."""
         from mahtab_tui.bus.records import Namespace, Private
 
         self._waiting += (record for record in records if isinstance(record, Namespace | Private))
-        changed = bool(self._waiting)
+        has_changes = bool(self._waiting)
         free_changes = MAX_FOLDED_CHANGES
         while self._waiting and free_changes > 0:
             record = self._waiting[0]
@@ -211,9 +211,10 @@ class VariableRows:
                     break
             self._waiting.popleft()
             self._folded_changes = 0
-        if changed:
+        is_changed = has_changes and not self.is_behind
+        if is_changed:
             self.arrange()
-        return changed
+        return is_changed
 
     @property
     def is_behind(self) -> bool:
