@@ -60,20 +60,20 @@ class Conversation:
         self._plans = PlanProgress()
         self._results = StaleResults()
         self._folds: dict[type[Record], Callable[[Any], None]] = {
-            **dict.fromkeys(NOTE_READERS, self._note),
-            records.UserReplIn: self._user_code,
-            records.AssistantReplIn: self._model_code,
-            records.Display: self._display,
-            records.UserReplOut: self._output,
-            records.AssistantReplOut: self._output,
-            records.Namespace: self._namespace,
-            records.UserChat: self._question,
-            records.UserAttachment: self._attachment,
-            records.AssistantChat: self._answer,
-            records.AssistantTool: self._tool,
-            records.Hide: self._hide,
-            records.Replace: self._replace,
-            records.Undo: self._undo,
+            **dict.fromkeys(NOTE_READERS, self._fold_note),
+            records.UserReplIn: self._fold_user_code,
+            records.AssistantReplIn: self._fold_model_code,
+            records.Display: self._fold_display,
+            records.UserReplOut: self._fold_output,
+            records.AssistantReplOut: self._fold_output,
+            records.Namespace: self._fold_namespace,
+            records.UserChat: self._fold_question,
+            records.UserAttachment: self._fold_attachment,
+            records.AssistantChat: self._fold_answer,
+            records.AssistantTool: self._fold_tool,
+            records.Hide: self._fold_hide,
+            records.Replace: self._fold_replace,
+            records.Undo: self._fold_undo,
         }
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -146,12 +146,12 @@ class Conversation:
 
     # Cells
 
-    def _user_code(self, record: records.UserReplIn) -> None:
+    def _fold_user_code(self, record: records.UserReplIn) -> None:
         cell = Cell(author=record.party or "you", person=True, code=record.text)
         self.append(cell)
         self._start(cell, record)
 
-    def _model_code(self, record: records.AssistantReplIn) -> None:
+    def _fold_model_code(self, record: records.AssistantReplIn) -> None:
         if record.guest is not None:
             cell = self._agent_cell(record)
         else:
@@ -195,7 +195,7 @@ class Conversation:
             self._cells[record.cell] = cell
             self._touch_results(self._results.start_cell(record.cell, cell, record.text))
 
-    def _display(self, record: records.Display) -> None:
+    def _fold_display(self, record: records.Display) -> None:
         cell = self._find_cell(record.cell)
         if cell is None:
             return
@@ -209,7 +209,7 @@ class Conversation:
             return
         self.touch_output(cell)
 
-    def _output(self, record: records.ReplOut) -> None:
+    def _fold_output(self, record: records.ReplOut) -> None:
         cell = self._find_cell(record.cell, late=record.late)
         if cell is None:
             if record.late and record.text.strip():
@@ -233,7 +233,7 @@ class Conversation:
             return self._last_cell
         return cell
 
-    def _namespace(self, record: records.Namespace) -> None:
+    def _fold_namespace(self, record: records.Namespace) -> None:
         cell = self._find_cell(record.cell)
         if cell is not None and record.changes and not record.restored:
             cell.changes = record.changes
@@ -242,7 +242,7 @@ class Conversation:
 
     # Questions and answers
 
-    def _question(self, record: records.UserChat) -> None:
+    def _fold_question(self, record: records.UserChat) -> None:
         # Earlier answers are complete, and a resumed session may reuse their numbers.
         self._pieces.clear()
         self._marked_turns.clear()
@@ -253,7 +253,7 @@ class Conversation:
         self._plans.start_question(question)
         self.append(question)
 
-    def _attachment(self, record: records.UserAttachment) -> None:
+    def _fold_attachment(self, record: records.UserAttachment) -> None:
         questions = (entry for entry in reversed(self.entries) if isinstance(entry, Question))
         question = next(questions, None)
         # The transcript may have been cleared meanwhile.
@@ -261,7 +261,7 @@ class Conversation:
             question.attachments.append(AttachmentChip(record.label, record.size, record.problem))
             self.touch(question)
 
-    def _answer(self, record: records.AssistantChat) -> None:
+    def _fold_answer(self, record: records.AssistantChat) -> None:
         pieces = self._pieces_of(record)
         if not pieces or len(record.text) <= MAX_CORRECTED_CHARS:
             self._correct(pieces, record)
@@ -327,7 +327,7 @@ class Conversation:
             last_piece.approval = mark
         self.touch(last_piece)
 
-    def _tool(self, record: records.AssistantTool) -> None:
+    def _fold_tool(self, record: records.AssistantTool) -> None:
         key = record.entry_name
         use = self._tools.get(key)
         if use is None:
@@ -348,7 +348,7 @@ class Conversation:
 
     # What the user hides, replaces and undoes, and notes of it
 
-    def _hide(self, record: records.Hide) -> None:
+    def _fold_hide(self, record: records.Hide) -> None:
         if record.hidden:
             self._hidden_keys.add(record.entry)
         else:
@@ -358,7 +358,7 @@ class Conversation:
                 entry.removed = "hidden" if record.hidden else ""
                 self.touch(entry)
 
-    def _replace(self, record: records.Replace) -> None:
+    def _fold_replace(self, record: records.Replace) -> None:
         keys = [entry.key for entry in self.entries]
         first_index = 0
         if record.entry in keys:
@@ -366,9 +366,9 @@ class Conversation:
         for entry in self.entries[first_index:]:
             entry.removed = "replaced"
             self.touch(entry)
-        self._note(record)
+        self._fold_note(record)
 
-    def _undo(self, record: records.Undo) -> None:
+    def _fold_undo(self, record: records.Undo) -> None:
         for number in record.cells:
             cell = self._cells.get(number)
             if cell is not None:
@@ -376,9 +376,9 @@ class Conversation:
                 self.touch(cell)
                 self.touch_plan(cell)
         self._touch_results(self._results.undo(record.cells, undone=record.undone))
-        self._note(record)
+        self._fold_note(record)
 
-    def _note(self, record: Record) -> None:
+    def _fold_note(self, record: Record) -> None:
         note = NOTE_READERS[type(record)](record)
         if note.text:
             self.append(note)

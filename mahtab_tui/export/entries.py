@@ -100,7 +100,7 @@ class ExportedConversation(Conversation):
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self.hidden_entries = HiddenEntries()
-        self._folds[records.Approval] = self._approval
+        self._folds[records.Approval] = self._fold_approval
         self.fold(past)
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -119,7 +119,7 @@ class ExportedConversation(Conversation):
         if not is_minor_note:
             super().append(entry)
 
-    def _approval(self, record: records.Approval) -> None:
+    def _fold_approval(self, record: records.Approval) -> None:
         """Note which code was not run, for the steps of a plan."""
         cell = self._block(record) if record.guest is None else None
         if cell is not None and record.state in NOT_RUN:

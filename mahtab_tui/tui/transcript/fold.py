@@ -198,18 +198,18 @@ class Transcript(Conversation):
         self._thought_texts: dict[AnswerStep, AnswerText] = {}
         self._waiting_cells: dict[str | None, Cell] = {}
         self._folds |= {
-            records.UserReplOutStream: self._output_piece,
-            records.AssistantReplOutStream: self._output_piece,
-            records.AssistantChatStream: self._token,
-            records.AssistantThoughtStream: self._thought,
-            records.AssistantThought: self._thought,
-            records.Approval: self._approval,
-            records.Review: self._review,
-            records.Agent: self._agent,
-            records.Kernel: self._kernel,
-            records.NotebookFile: self._notebook_file,
-            records.NotebookCell: self._notebook_cell,
-            records.NotebookOutput: self._notebook_output,
+            records.UserReplOutStream: self._fold_output_piece,
+            records.AssistantReplOutStream: self._fold_output_piece,
+            records.AssistantChatStream: self._fold_answer_piece,
+            records.AssistantThoughtStream: self._fold_thought,
+            records.AssistantThought: self._fold_thought,
+            records.Approval: self._fold_approval,
+            records.Review: self._fold_review,
+            records.Agent: self._fold_agent,
+            records.Kernel: self._fold_kernel,
+            records.NotebookFile: self._fold_notebook_file,
+            records.NotebookCell: self._fold_notebook_cell,
+            records.NotebookOutput: self._fold_notebook_output,
         }
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -320,7 +320,7 @@ class Transcript(Conversation):
                 cell.started = record.time
                 self.running[record.cell] = cell
 
-    def _output_piece(self, record: records.ReplOutStream) -> None:
+    def _fold_output_piece(self, record: records.ReplOutStream) -> None:
         cell = self._find_cell(record.cell, late=record.late)
         if cell is None:
             return
@@ -330,8 +330,8 @@ class Transcript(Conversation):
             cell.feed(record.kind, record.text, iter(cell.displays[-1:]))
         self.touch_output(cell)
 
-    def _display(self, record: records.Display) -> None:
-        super()._display(record)
+    def _fold_display(self, record: records.Display) -> None:
+        super()._fold_display(record)
         cell = self._find_cell(record.cell)
         # As in the output, displays in the middle become plain text.
         if cell is not None and len(cell.displays) > MAX_RICH_DISPLAYS:
@@ -364,11 +364,11 @@ class Transcript(Conversation):
             self._long_chars -= oldest_size
             self.touch(oldest_cell)
 
-    def _question(self, record: records.UserChat) -> None:
+    def _fold_question(self, record: records.UserChat) -> None:
         self._thought_texts.clear()
-        super()._question(record)
+        super()._fold_question(record)
 
-    def _token(self, record: records.AssistantChatStream) -> None:
+    def _fold_answer_piece(self, record: records.AssistantChatStream) -> None:
         pieces = self._pieces_of(record)
         # The answer begins anew, after a failed attempt.
         if record.fresh:
@@ -392,7 +392,9 @@ class Transcript(Conversation):
         elif record.text.strip():
             self.append(pieces.add_words(record, record.text))
 
-    def _thought(self, record: records.AssistantThought | records.AssistantThoughtStream) -> None:
+    def _fold_thought(
+        self, record: records.AssistantThought | records.AssistantThoughtStream
+    ) -> None:
         step = answer_step(record)
         is_whole = isinstance(record, records.AssistantThought)
         entry = self._thought_texts.get(step)
@@ -409,7 +411,7 @@ class Transcript(Conversation):
             entry.source += record.text
         self.touch(entry)
 
-    def _approval(self, record: records.Approval) -> None:
+    def _fold_approval(self, record: records.Approval) -> None:
         if record.time < self._since and record.state == "waiting":
             record = record.changed(state="not run")
         if record.guest is None:
@@ -470,18 +472,18 @@ class Transcript(Conversation):
             return super()._agent_cell(record)
         return cell
 
-    def _review(self, record: records.Review) -> None:
+    def _fold_review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
         if cell is not None:
             is_waiting = record.state == "waiting" and record.time >= self._since
             cell.approval = "waiting" if is_waiting else ""
             self.touch(cell)
 
-    def _tool(self, record: records.AssistantTool) -> None:
+    def _fold_tool(self, record: records.AssistantTool) -> None:
         is_cut_off = record.state == "running" and record.time < self._since
-        super()._tool(record.changed(state="cut off") if is_cut_off else record)
+        super()._fold_tool(record.changed(state="cut off") if is_cut_off else record)
 
-    def _agent(self, record: records.Agent) -> None:
+    def _fold_agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
             author = (record.party or "model").capitalize()
             text = f"{author} runs no more code for this question."
@@ -489,7 +491,7 @@ class Transcript(Conversation):
         elif record.state == "stopped":
             self._note_stop(record)
         elif record.state == "done":
-            self._fold_steps(record.turn)
+            self._collapse_steps(record.turn)
             self._mark_code_not_run()
 
     def _note_stop(self, record: records.Agent) -> None:
@@ -501,7 +503,7 @@ class Transcript(Conversation):
         elif record.turn not in self._marked_turns:
             self.append(Note(level="quiet", text="stopped"))
 
-    def _fold_steps(self, turn: int | None) -> None:
+    def _collapse_steps(self, turn: int | None) -> None:
         """Collapse the cells of a question that took several, except those that failed or drew.
 
         The last one also stays open if it shows more than a line, because the answer below may
@@ -534,11 +536,11 @@ class Transcript(Conversation):
                 cells.append(entry)
         return cells[::-1]
 
-    def _kernel(self, record: records.Kernel) -> None:
+    def _fold_kernel(self, record: records.Kernel) -> None:
         cell = self._find_cell(record.cell)
         if cell is not None and record.since and record.time >= self._since:
             self._continue_cell(cell, record.since)
-        self._note(record)
+        self._fold_note(record)
 
     def _continue_cell(self, cell: Cell, since: float) -> None:
         """Note that a cell runs which an earlier screen left running."""
@@ -548,7 +550,7 @@ class Transcript(Conversation):
         self.running[cell.number] = cell
         self.touch(cell)
 
-    def _notebook_file(self, record: records.NotebookFile) -> None:
+    def _fold_notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:
             is_unrun_cell = unrun_cell_position(entry.key) is not None
             if is_unrun_cell and not entry.removed:
@@ -558,7 +560,7 @@ class Transcript(Conversation):
         self.append(note)
         self.opened = note
 
-    def _notebook_cell(self, record: records.NotebookCell) -> None:
+    def _fold_notebook_cell(self, record: records.NotebookCell) -> None:
         key = record.entry_name
         number = record.position
         if record.kind == "code":
@@ -581,7 +583,7 @@ class Transcript(Conversation):
             NotebookText(author="", shows_author=False, source=text, cell_number=number, key=key)
         )
 
-    def _notebook_output(self, record: records.NotebookOutput) -> None:
+    def _fold_notebook_output(self, record: records.NotebookOutput) -> None:
         cell = self._cells_by_number.get(record.position)
         if cell is not None and cell in self.positions:
             if record.mime:
