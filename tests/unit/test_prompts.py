@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from types import FunctionType
 
 import pytest
 
@@ -21,7 +23,9 @@ from mahtab_tui.llm.prompts import (
     user_turn,
 )
 from mahtab_tui.llm.usage import estimated_tokens
-from mahtab_tui.worker.tools.toolbox import NAMES
+from mahtab_tui.worker.rlm.search import rlm
+from mahtab_tui.worker.tools.text_tools import grep
+from mahtab_tui.worker.tools.toolbox import NAMES, create, edit, read
 
 
 def variable(name: str, summary: str = "42", kind: str = "data") -> Variable:
@@ -39,6 +43,14 @@ def test_the_system_prompt_is_short_and_names_the_functions() -> None:
     assert set(names) >= {"read", "edit", "create", "grep", "display", "rlm", "find"}
     for name in names:
         assert name in NAMES or name == "find"
+
+
+@pytest.mark.parametrize("function", [read, edit, create, grep, rlm])
+def test_the_system_prompt_names_the_parameters_of_a_function(function: FunctionType) -> None:
+    named = re.search(rf"\b{function.__name__}\(([^)]*)\)", system_prompt())
+    assert named is not None
+    names = named[1].split(", ")
+    assert names == list(inspect.signature(function).parameters)[: len(names)]
 
 
 def test_skill_is_listed_with_its_name_and_first_sentence() -> None:
