@@ -18,10 +18,10 @@ from mahtab_tui.store.session_index import (
     catch_up,
     delete_session,
     find_sessions,
-    preview,
     rename_session,
     words,
 )
+from mahtab_tui.store.session_preview import preview
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
 
