@@ -7,9 +7,11 @@ import csv
 import html
 import itertools
 import json
+import os
 import re
 import unicodedata
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
@@ -49,6 +51,28 @@ _SHEET_LISTS = {
     ".ods": ("content.xml", re.compile(r'<table:table\s[^>]*?\btable:name="([^"]*)"')),
 }
 """By suffix: the member of a workbook's archive that names the sheets, and what to search it for."""
+
+_MAGIC_BYTES = 8
+_ZIP_MAGIC = b"PK"
+_OLD_WORKBOOK_MAGIC = b"\xd0\xcf\x11\xe0"
+_WORKBOOK_MAGICS = (_ZIP_MAGIC, _OLD_WORKBOOK_MAGIC)
+_MAGIC = {
+    ".xlsx": _WORKBOOK_MAGICS,
+    ".xls": (*_WORKBOOK_MAGICS, b"\x09"),
+    ".ods": (_ZIP_MAGIC,),
+    ".parquet": (b"PAR1", b"PARE"),
+    ".feather": (b"ARROW1", b"FEA1"),
+}
+"""By suffix: the bytes with which a file begins; pandas reads each kind of workbook under the suffix
+of another."""
+_FORMAT_NAMES = {
+    ".xlsx": "a workbook",
+    ".xls": "a workbook",
+    ".ods": "a workbook",
+    ".parquet": "a Parquet file",
+    ".feather": "a Feather file",
+}
+_MAX_TESTED_BYTES = 20_000_000
 
 
 class TextEncoding(NamedTuple):
@@ -291,3 +315,43 @@ def sheet_names(path: Path) -> Sequence[str]:
     except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile):
         return ()
     return [html.unescape(name) for name in sheet_name.findall(text)]
+
+
+def damage(path: Path) -> str:
+    """Return why a file cannot be what its suffix says, as the end of a sentence that begins with
+    the file's name; empty if it can. Only formats that no text editor shows are checked.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _MAGIC:
+        return ""
+    with path.open("rb") as file:
+        beginning = file.read(_MAGIC_BYTES)
+    if not beginning:
+        return "is empty"
+    if not beginning.startswith(_MAGIC[suffix]):
+        return f"is not {_FORMAT_NAMES[suffix]}, or is damaged"
+    if beginning.startswith(_ZIP_MAGIC):
+        is_complete = zipfile.is_zipfile(path) and not _has_damaged_member(path)
+    else:
+        is_complete = suffix != ".parquet" or _ends_with(path, _MAGIC[suffix])
+    return "" if is_complete else "is damaged, or was not copied completely"
+
+
+def _ends_with(path: Path, endings: tuple[bytes, ...]) -> bool:
+    with path.open("rb") as file:
+        file.seek(-len(endings[0]), os.SEEK_END)
+        return file.read().endswith(endings)
+
+
+def _has_damaged_member(path: Path) -> bool:
+    """Return whether an archive contains a file that cannot be read. Large ones are not read."""
+    if path.stat().st_size > _MAX_TESTED_BYTES:
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is not None
+    except (ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error):
+        return True

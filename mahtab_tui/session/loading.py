@@ -20,6 +20,7 @@ from mahtab_tui.session.file_formats import (
     HEAD_BYTES,
     Packing,
     TextEncoding,
+    damage,
     guess_separator,
     inspect_encoding,
     inspect_packing,
@@ -76,6 +77,8 @@ class DataFile:
     looks_like_table: bool = False
     """Whether a text is a table, though its suffix does not say so."""
     sheets: Sequence[str] = ()
+    damage: str = ""
+    """Why it cannot be read as its suffix says, such as "is empty"; empty if it can."""
 
     @property
     def is_table(self) -> bool:
@@ -149,8 +152,12 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
         # A file that will not be loaded is not worth reading to its end.
         max_bytes = MAX_LOADED_BYTES if size <= MAX_LOADED_BYTES else 0
         encoding = inspect_encoding(content, beginning, max_bytes)
+    if suffix in _PANDAS_READERS:
+        return replace(file, sheets=sheet_names(path), damage=damage(path))
     if not encoding.name:
-        return replace(file, sheets=sheet_names(path))
+        return file
+    if not beginning and (suffix in _SEPARATED or suffix in _JSON):
+        return replace(file, damage="is empty")
 
     text = decode(beginning, encoding.name)
     is_cut = len(beginning) == HEAD_BYTES
@@ -211,6 +218,8 @@ def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
         members = one_line(", ".join(file.packing.members[:MAX_LISTED_NAMES]))
         first_member = one_line(repr(file.packing.members[0]))
         return f"holds {len(file.packing.members):,} files: {members}. {name} is its path, and zipfile.ZipFile({name}).read({first_member}) reads the first."
+    if file.damage:
+        return f"{file.damage}: {name} is its path."
     if file.suffix in _PANDAS_READERS and pandas:
         return ""
     if file.suffix in _PANDAS_READERS:

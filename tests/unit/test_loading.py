@@ -18,6 +18,7 @@ from mahtab_tui.session.file_formats import guess_separator
 from mahtab_tui.session.loading import (
     MAX_LOADED_BYTES,
     CannotLoad,
+    LoadingCell,
     inspect_files,
     make_loading_cell,
     variable_name,
@@ -31,6 +32,18 @@ CITIES = {
     "cp949": "이름;도시\n김철수;서울\n이영희;부산\n",
     "cp1253": "όνομα;πόλη\nΓιώργος;Αθήνα\nΜαρία;Θεσσαλονίκη\n",
 }
+
+
+def workbook() -> bytes:
+    """Return an archive such as a workbook is, with its content uncompressed."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", "sheet data " * 100)
+    return file.getvalue()
+
+
+WORKBOOK = workbook()
+DAMAGED = "is damaged, or was not copied completely"
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +61,13 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
     return namespace[file.name], code
 
 
-def note(name: str) -> str:
+def loading_cell(name: str) -> LoadingCell:
     [file] = inspect_files([Path(name)])
-    return make_loading_cell(file, Path.cwd(), pandas=True).note
+    return make_loading_cell(file, Path.cwd(), pandas=True)
+
+
+def note(name: str) -> str:
+    return loading_cell(name).note
 
 
 @pytest.mark.parametrize(
@@ -326,3 +343,40 @@ def test_file_outside_the_folder_is_named_in_full(folder: Path) -> None:
         make_loading_cell(file, folder / "sub", pandas=False).code
         == f"data = open({str(folder / 'data.txt')!r}, encoding='utf-8', errors='replace').read()"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("page.xls", b"<html>Please log in</html>", "is not a workbook, or is damaged"),
+        ("half.xlsx", WORKBOOK[: len(WORKBOOK) // 2], DAMAGED),
+        ("rotten.xlsx", WORKBOOK.replace(b"sheet data", b"sheet dust"), DAMAGED),
+        ("half.parquet", b"PAR1 data", DAMAGED),
+        ("text.feather", b"a,b", "is not a Feather file, or is damaged"),
+        ("none.ods", b"", "is empty"),
+        ("none.csv", b"", "is empty"),
+        ("none.json", b"", "is empty"),
+    ],
+)
+def test_damaged_file_is_named_in_a_sentence_and_not_read(
+    name: str, content: bytes, reason: str
+) -> None:
+    Path(name).write_bytes(content)
+    cell = loading_cell(name)
+    variable = Path(name).stem
+    assert cell.note == f"{name} {reason}: {variable} is its path."
+    assert cell.code == f"from pathlib import Path\n{variable} = Path('{name}')"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("whole.xlsx", WORKBOOK),
+        ("old.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+        ("new.xls", WORKBOOK),
+        ("whole.parquet", b"PAR1 data PAR1"),
+    ],
+)
+def test_whole_file_is_read(name: str, content: bytes) -> None:
+    Path(name).write_bytes(content)
+    assert "pd.read_" in loading_cell(name).code
