@@ -286,7 +286,7 @@ class Notebook(logging.Handler):
             cells = f"cell {first:,}"
             if cell_count > 1:
                 cells = f"cells {first:,} to {first + cell_count - 1:,}"
-            text = f"{self.label}: {cells}, as in the file. None of them has run here."
+            text = f"{self.label}: {cells}, as in the file. None of them has run here. /run runs them all."
         if file.language:
             text += f" It is for {file.language}, not for Python."
         if file.rewritable:

@@ -31,6 +31,7 @@ from mahtab_tui.tui.commands.command import CommandContext
 from mahtab_tui.tui.commands.declarations import bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
+from mahtab_tui.tui.editor.pane import SHELL_PREFIX
 from mahtab_tui.tui.greeting import MissingModuleHints, greeting_lines
 from mahtab_tui.tui.input_help import SessionInputHelp
 from mahtab_tui.tui.key_order import KeyOrder
@@ -272,7 +273,7 @@ class MahtabApp(TerminalApp[int]):
         mode = message.mode
         text = message.text
         replaces = message.replaces
-        if mode == "python" and not replaces and self._asks_to_leave(text):
+        if not replaces and self._asks_to_leave(text):
             self.command_context.quit_flow.leave()
             return
 
@@ -282,6 +283,8 @@ class MahtabApp(TerminalApp[int]):
         slash = parse_slash(text)
         # In Python mode, any other text after a slash gets Python's own error.
         if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
+            # What the command logs stands at the end.
+            self.panes.transcript.action_scroll_end()
             self._run_slash(*slash)
         elif notebook_cell is not None and mode == "python":
             self._run_notebook_cell(notebook_cell, text)
@@ -289,6 +292,8 @@ class MahtabApp(TerminalApp[int]):
         elif replaces and notebook_cell is None:
             self._replace_input(replaces, mode, text)
         else:
+            if text.startswith(SHELL_PREFIX):
+                mode = "python"
             self.session.submit(mode, text, joins=mode == "ask")
             self._show_newest_entry()
         self._report_history()

@@ -337,7 +337,10 @@ def test_model_receives_notebook_cells_without_stored_outputs(
     it.session.entries.hide("place 5", True)
     it.ask_and_wait("What is here?")
     sent = it.session.agent.agent.messages[0].text
-    assert "it.ipynb: cells 1 to 7, as in the file. None of them has run here." in sent
+    assert (
+        "it.ipynb: cells 1 to 7, as in the file. None of them has run here. /run runs them all."
+        in sent
+    )
     assert '<notebook-cell position="2" kind="code">x = 41\nprint(\'made\')</notebook-cell>' in sent
     assert '<user-repl-in cell="1" position="3">\'ran\'</user-repl-in>' in sent
     assert "stored" not in sent

@@ -235,6 +235,21 @@ async def test_exit_leaves_and_asks_first_while_a_cell_runs(
     assert sent == []
 
 
+async def test_shell_commands_and_exit_mean_the_same_in_ask_mode(
+    app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
+) -> None:
+    sent: list[tuple[str, str]] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append((mode, text)))
+    await pilot.press("f2", "!", *"ls")
+    await until(pilot, lambda: app.editor.offer.startswith("Enter runs the shell command"))
+    await pilot.press("enter")
+    await until(pilot, lambda: sent == [("python", "!ls")])
+    assert app.editor.mode == "ask"
+    await pilot.press(*"exit", "enter")
+    await until(pilot, lambda: app.return_value == 0)
+    assert len(sent) == 1
+
+
 async def test_exit_as_a_variable_is_shown(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:

@@ -38,6 +38,9 @@ _REPLACING_HINT = (
 )
 _PROSE_OFFER = "This is not Python · F2 asks the model instead"
 _PYTHON_OFFER = "This is Python · F2, then Enter, runs it"
+_SHELL_OFFER = "Enter runs the shell command instead of asking"
+SHELL_PREFIX = "!"
+"""Begins a shell command, in Ask mode too."""
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 
 MENTIONS_DELAY_S = 0.15
@@ -231,7 +234,10 @@ class EditorPane(Widget):
         text = self._area.whole_text
         if self.mode == "ask":
             self._look_up_mentions(text)
-            self.offer = _PYTHON_OFFER if is_code(text) else ""
+            if text.startswith(SHELL_PREFIX):
+                self.offer = _SHELL_OFFER
+            else:
+                self.offer = _PYTHON_OFFER if is_code(text) else ""
         else:
             self._look_up_mentions("")
             self.offer = _PROSE_OFFER if is_prose(text) else ""
