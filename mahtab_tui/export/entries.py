@@ -16,6 +16,7 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.output import DisplayedValue, OutputBuffer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.worker.magic.notes import remove_notes
 from mahtab_tui.worker.magic.syntax import parse_python
 
 MAX_OUTPUT_CHARS = 1_000_000
@@ -81,12 +82,19 @@ class WholeOutput(OutputBuffer):
 
 
 def outputs(cell: Cell) -> list[OutputPart]:
-    """Return the outputs of a cell, without the middle of long ones."""
+    """Return the outputs of a cell, without the middle of long ones and notes of this program."""
     parts: list[OutputPart] = []
     for buffer in (cell.output, cell.late_output):
         if isinstance(buffer, WholeOutput):
             parts += buffer.parts
-    return [part._replace(text=shorten(part.text)) for part in parts]
+    exported_parts: list[OutputPart] = []
+    for part in parts:
+        text = part.text
+        if part.kind == "stdout":
+            text = remove_notes(text)
+        if text:
+            exported_parts.append(part._replace(text=shorten(text)))
+    return exported_parts
 
 
 def has_run(entry: Entry) -> TypeGuard[Cell]:

@@ -104,6 +104,15 @@ def test_widgets_say_what_they_need(cells: Cells, project: Path) -> None:
     )
 
 
+def test_missing_widgets_are_only_an_error(cells: Cells) -> None:
+    output = cells.run(
+        "import sys\nsys.path[:] = [path for path in sys.path if 'site-packages' not in path]\n"
+        "import ipywidgets"
+    ).output
+    assert "No module named 'ipywidgets'" in output
+    assert "draws in a browser" not in output
+
+
 def test_names_are_found_by_wildcards(cells: Cells) -> None:
     cells.run("import json\ndumb = 1; _dump = 2")
     assert cells.text("json.*load*?") == "json.load\njson.loads\n"

@@ -25,6 +25,7 @@ from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, Not
 from mahtab_tui.export.notebook import make_inert
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import MAX_PAST_RECORDS, find_session, new_store, resumed_store
+from mahtab_tui.worker.magic.notes import note_magic_without_effect, note_widgets
 from tests.notebooks import PIXEL
 
 TRACEBACK = "Traceback (most recent call last):\nZeroDivisionError: division by zero\nHint: x\n"
@@ -320,6 +321,22 @@ def test_tool_calls_appear_in_order_and_notices_only_in_texts() -> None:
     assert "*The kernel died: it exited with code 3.*" in text
     script = render(chosen(TOOLS), ".py")
     assert all(word not in script for word in ("details", "line 1", "disk"))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_notes_of_the_program_in_an_output_are_not_exported(
+    ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note_widgets()
+    note_magic_without_effect("%config X.y = 1", "these settings have no use")
+    print("\x1b[2mfaint words of the cell\x1b[22m")
+    printed = capsys.readouterr().out
+    assert "does nothing here" in printed
+    exported = render(chosen(cell(1, "show()", ("stdout", printed))), ending)
+    assert "ipywidgets" not in exported
+    assert "does nothing here" not in exported
+    if ending != ".py":
+        assert "faint words of the cell" in exported
 
 
 def test_secrets_are_covered_in_annotations_and_names_of_attachments() -> None:

@@ -20,6 +20,7 @@ from ..values.secret_names import looks_secret
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from . import aliases, folders, programs, reloading, scripts, session_commands, timing
 from .expansion import Names
+from .notes import note_magic_without_effect
 from .programs import split_words
 from .syntax import SUMMARIES, MagicContext, Reloading, show_help_about, transform
 
@@ -223,8 +224,8 @@ def _matplotlib(text: str, caller: MagicContext) -> None:
 
 def _explain(name: str, reason: str, text: str, caller: MagicContext) -> None:
     """Say why a magic has no effect."""
-    line = f"{name} {text.partition(chr(10))[0]}".strip()
-    print(f"\x1b[2m%{line} does nothing here: {reason}.\x1b[22m")
+    line = f"%{name} {text.partition(chr(10))[0]}".strip()
+    note_magic_without_effect(line, reason)
 
 
 def _config(rest: str, caller: MagicContext) -> None:

@@ -18,6 +18,7 @@ from ..tools import toolbox
 from ..values import displays
 from . import syntax
 from .expansion import Names, expand_command
+from .notes import note_widgets
 
 _VERSION = (9, 0, 0)
 """Version of the IPython whose names are here."""
@@ -325,8 +326,8 @@ def prepare_import(name: str) -> None:
     if name in _importing:
         return
     if name == "ipywidgets":
-        if _is_imported_by_cell():
-            print("\x1b[2mipywidgets draws in a browser: here, widgets are shown as text.\x1b[22m")
+        if _is_imported_by_cell() and _has_module(name):
+            note_widgets()
         return
 
     _importing.add(name)
