@@ -319,7 +319,7 @@ class Staleness:
                 changed_cells |= self._change_used(cell, change)
             elif kind in _ANEW:
                 # A cell may make very many variables, of which most are never used.
-                self._makers[name] = cell
+                self._note_maker(name, cell)
             else:
                 self._set_maker(change, cell)
         return changed_cells
