@@ -60,9 +60,11 @@ def describe_stale(inputs: Iterable[StaleInput], verb: str = "uses") -> str:
     return f"{text}; and {omitted_count:,} more" if omitted_count > 0 else text
 
 
-def describe_maker(cell: int) -> str:
-    """Say that a stale cell has made a variable."""
-    return f"from In {cell} (stale)"
+def describe_origin(maker: int, stale_cell: int) -> str:
+    """Say that a variable comes from a stale cell: ``from In 4 (stale)`` if that has made it, else
+    ``rests on In 4 (stale)``."""
+    verb = "from" if maker == stale_cell else "rests on"
+    return f"{verb} In {stale_cell} (stale)"
 
 
 @dataclass
@@ -178,6 +180,16 @@ class Staleness:
             elif first_maker in cells:
                 variables[name] = first_maker
         return variables
+
+    def cells_resting_on(self, stale_cells: Iterable[int]) -> dict[int, int]:
+        """Return the cells that use what stale cells have made, or what such cells have made, each
+        with a stale cell; also the stale cells, each with itself."""
+        origins = {cell: cell for cell in stale_cells}
+        for cell, use in sorted(self._uses.items()):
+            makers = [maker for maker in use.made_by.values() if maker in origins]
+            if makers and cell not in self.undone_cells:
+                origins.setdefault(cell, origins[makers[0]])
+        return origins
 
     def code_of(self, cell: int) -> str:
         """Return the code of a cell that has run."""

@@ -74,7 +74,7 @@ class SessionContents:
     stale: list[str] = field(default_factory=list)
     """The newest cells whose results no longer hold, each with the reason."""
     marks: dict[str, str] = field(default_factory=dict)
-    """What is said of variables that stale cells have made, by their names."""
+    """What is said of variables that come from stale cells, by their names."""
 
 
 class AgentCalls:

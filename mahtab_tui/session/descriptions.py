@@ -71,7 +71,7 @@ class VariableDescriptions(RecordHandler):
         """
         Args:
             is_users: Tells by its name whether the user made a variable.
-            stale_marks: Returns the marks of variables that stale cells have made, by their names.
+            stale_marks: Returns the marks of variables that come from stale cells, by their names.
         """
         super().__init__()
         self._kernel = kernel

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Namespace, Record, RecordHandler, ReplIn, Undo
-from mahtab_tui.bus.staleness import StaleInput, Staleness, describe_maker, describe_stale
+from mahtab_tui.bus.staleness import StaleInput, Staleness, describe_origin, describe_stale
 
 _MAX_LINES = 5
 """Lines that are told at once; the cells of others are counted."""
@@ -118,8 +118,9 @@ class StaleOutputs(RecordHandler):
     ) -> list[str]:
         """Return a line for each group of cells, in the order of the cells."""
         words = set(_WORD.findall(question))
-        variables = self._staleness.variables_from(self._stale_cells)
-        cells_asked_about = {cell for name, cell in variables.items() if name in words}
+        origins = self._staleness.cells_resting_on(self._stale_cells)
+        variables = self._staleness.variables_from(origins)
+        cells_asked_about = {origins[maker] for name, maker in variables.items() if name in words}
 
         def is_asked_about(inputs: tuple[StaleInput, ...]) -> bool:
             if any(stale_input.name in words for stale_input in inputs):
@@ -157,12 +158,15 @@ class StaleOutputs(RecordHandler):
             self.release()
 
     def marks(self) -> dict[str, str]:
-        """Return what is said of variables that stale cells have made: ``from In 4 (stale)``. Any
-        thread may call it."""
+        """Return what is said of variables that come from stale cells: ``from In 4 (stale)``, or
+        ``rests on In 4 (stale)``. Any thread may call it."""
         self.acquire()
         try:
-            variables = self._staleness.variables_from(self._stale_cells)
-            return {name: describe_maker(cell) for name, cell in variables.items()}
+            origins = self._staleness.cells_resting_on(self._stale_cells)
+            variables = self._staleness.variables_from(origins)
+            return {
+                name: describe_origin(maker, origins[maker]) for name, maker in variables.items()
+            }
         finally:
             self.release()
 

@@ -525,7 +525,8 @@ def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:
             *ran(4, "x = 5", {"x": "rebound"}),
         ]
     )
-    assert stale_outputs.marks() == dict.fromkeys(("y", "z"), "from In 2 (stale)")
+    changed_since = "rests on In 2 (stale)"
+    assert stale_outputs.marks() == {"y": changed_since, "z": "from In 2 (stale)"}
     [stale_cell] = stale_outputs.stale_cells()
     assert (stale_cell.number, stale_cell.code) == (2, "y = [x]; z = x")
     assert stale_cell.reason == "uses `x` from In 1, changed by In 4"
@@ -533,7 +534,23 @@ def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:
     log.addHandler(stale_outputs)
     for record in ran(5, "z = 0", {"z": "rebound"}):
         records.emit(log, record)
-    assert stale_outputs.marks() == {"y": "from In 2 (stale)"}
+    assert stale_outputs.marks() == {"y": changed_since}
+
+
+def test_variables_that_rest_on_stale_ones_are_marked() -> None:
+    past = [
+        *ran(1, "x = 1", {"x": "added"}),
+        *ran(2, "y = x", {"y": "added"}),
+        *ran(3, "z = y", {"z": "added"}),
+        *ran(4, "v = z; w = 1", {"v": "added", "w": "added"}),
+        *ran(5, "w = 2", {"w": "rebound"}),
+        *ran(6, "x = 5", {"x": "rebound"}),
+    ]
+    rest = dict.fromkeys(("z", "v"), "rests on In 2 (stale)")
+    assert StaleOutputs(past).marks() == {"y": "from In 2 (stale)", **rest}
+    again = ran(7, "y = x", {"y": "rebound"})
+    marks = StaleOutputs([*past, *again]).marks()
+    assert marks == {"z": "from In 3 (stale)", "v": "rests on In 3 (stale)"}
 
 
 def test_model_is_not_told_about_undone_cells() -> None:
