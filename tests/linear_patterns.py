@@ -26,10 +26,10 @@ PIECES = (*"a0 \n\t\"'\\<`\x1b[(\r&", " \n", "a.", "a,", "_a", "- ", "> ", "&amp
 FIT = "a0 .-_\"'<>=\n\t\x1b[]()/;:@$%#!?,{}|&+*~^\\`A\x00é"
 
 NOT_HOSTILE = {
-    "mahtab_tui.agent.conversation._ELEMENT",
-    "mahtab_tui.agent.conversation._ATTACHMENT",
-    "mahtab_tui.agent.conversation._ATTACHMENTS",
-    "mahtab_tui.agent.conversation.OUTPUT",
+    "mahtab_tui.agent.visible_messages._ELEMENT",
+    "mahtab_tui.agent.visible_messages._ATTACHMENT",
+    "mahtab_tui.agent.visible_messages._ATTACHMENTS",
+    "mahtab_tui.agent.message_sizes.OUTPUT",
     "mahtab_tui.agent.message_pictures._ATTACHED",
     "mahtab_tui.agent.message_pictures._DRAWN",
     "mahtab_tui.llm.scripted._OUTPUT",

@@ -7,17 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from mahtab_tui.bus.record_xml import ATTRIBUTES
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import MAX_PICTURES, EncodedPicture
 
-_ATTRIBUTES = r'(?: [\w-]+="[^"]*")*'
 _ATTACHED = re.compile(
-    rf'(<user-attachment{_ATTRIBUTES}? picture="(\w+)"{_ATTRIBUTES}>)(.*?</user-attachment>)',
+    rf'(<user-attachment{ATTRIBUTES}? picture="(\w+)"{ATTRIBUTES}>)(.*?</user-attachment>)',
     re.DOTALL,
 )
 """Start tag, id of the picture, and what follows. Output and files are escaped, so they cannot
 imitate a picture."""
-_DRAWN = re.compile(rf'<assistant-repl-out{_ATTRIBUTES}? pictures="([\w ]+)"{_ATTRIBUTES}>')
+_DRAWN = re.compile(rf'<assistant-repl-out{ATTRIBUTES}? pictures="([\w ]+)"{ATTRIBUTES}>')
 """The figures that a cell drew."""
 
 

@@ -15,9 +15,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.answer_figures import look_up_figures
-from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
 from mahtab_tui.agent.message_pictures import attached_picture_ids, pictures_to_send, with_pictures
+from mahtab_tui.agent.message_sizes import estimate_size, fit
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.state import (
     AgentState,
@@ -413,7 +413,7 @@ class Nodes:
             if calls:
                 message = call_message(text, calls)
         message = message or AIMessage(_stored_text(answer))
-        # `Conversation.add` reads the step from the id.
+        # `PromptMessages.add` reads the step from the id.
         message = message.model_copy(update={"id": f"{state['turn']}.{step}"})
         return {
             "messages": [*messages, message],

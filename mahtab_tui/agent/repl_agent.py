@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 
-from mahtab_tui.agent.conversation import MessageHistory, section_sizes
 from mahtab_tui.agent.graph import ReplGraph, build_graph
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
+from mahtab_tui.agent.message_history import MessageHistory
+from mahtab_tui.agent.message_sizes import section_sizes
 from mahtab_tui.agent.model_calls import report_window
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import (

@@ -14,6 +14,8 @@ from mahtab_tui.bus.terminal_screen import UNSEEN, escape_for_model
 _OUR_TAGS = tuple(tag for tag, _ in KINDS if "-" in tag)
 """Tags that content must not forge; others, such as ``<input>``, are only escaped in their own
 record."""
+ATTRIBUTES = r'(?: [\w-]+="[^"]*")*'
+"""A pattern for the attributes that `format_attributes` writes."""
 _ATTRIBUTE_ESCAPES = {
     "&": "&amp;",
     "<": "&lt;",

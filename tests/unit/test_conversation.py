@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from mahtab_tui.agent.conversation import (
+from mahtab_tui.agent.host import StoredMessage
+from mahtab_tui.agent.message_sizes import (
     MAX_SHORT_OUTPUT_CHARS,
-    PromptMessages,
     estimate_size,
     fit,
     section_sizes,
     with_short_outputs,
 )
-from mahtab_tui.agent.host import StoredMessage
+from mahtab_tui.agent.prompt_messages import PromptMessages
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.record_xml import to_xml

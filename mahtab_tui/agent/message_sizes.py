@@ -1,0 +1,130 @@
+"""How many tokens messages have, and messages that are cut to fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from mahtab_tui.agent.message_pictures import pictures_to_send
+from mahtab_tui.agent.tool_calls import calls_as_text
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.record_xml import ATTRIBUTES
+from mahtab_tui.llm import prompts
+from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens
+
+MAX_SHORT_OUTPUT_CHARS = 600
+"""Characters of an output that is shortened."""
+_FIT_OUTPUT_CHARS = (
+    8 * MAX_SHORT_OUTPUT_CHARS,
+    MAX_SHORT_OUTPUT_CHARS,
+    MAX_SHORT_OUTPUT_CHARS // 4,
+)
+"""Characters of each output, tried one after the other until a conversation fits."""
+_SECTIONS = (
+    "instructions",
+    "skills",
+    "loaded-skills",
+    "mcp-servers",
+    "earlier-conversation",
+    "attachments",
+)
+
+# All external text is escaped, so it can contain none of the tags below.
+OUTPUT = re.compile(
+    rf"(<((?:user|assistant)-repl-out|assistant-tool){ATTRIBUTES}>)(.*?)(</\2>)", re.DOTALL
+)
+"""Start tag, name, content and end tag of an output."""
+_SECTION_TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
+
+
+def estimate_size(messages: Sequence[AnyMessage]) -> int:
+    """Return about how many tokens messages have."""
+    return estimate_message_tokens(str(message.text) for message in messages)
+
+
+def with_short_outputs(text: str, max_chars: int = MAX_SHORT_OUTPUT_CHARS) -> str:
+    """Shorten each output in a message to `max_chars`."""
+
+    def short_element(match: re.Match[str]) -> str:
+        start_tag, _, content, end_tag = match.groups()
+        return f"{start_tag}{shorten(content, max_chars)}{end_tag}"
+
+    return OUTPUT.sub(short_element, text)
+
+
+def fit(messages: Sequence[AnyMessage], max_tokens: int) -> list[AnyMessage]:
+    """Reduce messages to about `max_tokens`: shorten outputs, drop the beginning, shorten what
+    remains."""
+    if estimate_size(messages) <= max_tokens:
+        return list(messages)
+
+    # As text, because a tool call must not be separated from its result.
+    fitted = calls_as_text(messages)
+    for max_output_chars in _FIT_OUTPUT_CHARS:
+        if estimate_size(fitted) <= max_tokens:
+            return fitted
+        for index, message in enumerate(fitted):
+            if message.type == "human":
+                text = with_short_outputs(str(message.text), max_output_chars)
+                fitted[index] = type(message)(text)
+    if estimate_size(fitted) <= max_tokens:
+        return fitted
+
+    # Whole questions with their answers are dropped, so that the first message is the user's.
+    note_tokens = estimate_message_tokens([prompts.BEGINNING_OMITTED])
+    while len(fitted) > 1 and estimate_size(fitted) + note_tokens > max_tokens:
+        del fitted[0]
+        while len(fitted) > 1 and fitted[0].type != "human":
+            del fitted[0]
+
+    text = str(fitted[0].text)
+    if len(fitted) < len(messages):
+        text = f"{prompts.BEGINNING_OMITTED}\n\n{text}"
+    if estimate_size(fitted) > max_tokens:
+        text = shorten(text, max(MAX_SHORT_OUTPUT_CHARS, 2 * max_tokens))
+    fitted[0] = HumanMessage(text)
+    return fitted
+
+
+def section_sizes(
+    messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], max_tokens: int
+) -> dict[str, int]:
+    """Return tokens by section, and those of ``outputs``, ``words`` and ``pictures``.
+
+    Args:
+        messages: The messages.
+        pictures: All pictures by their ids.
+        max_tokens: What pictures may use.
+    """
+    texts: dict[str, list[str]] = {name: [] for name in (*_SECTIONS, "outputs", "words")}
+    for message in messages:
+        text = str(message.text)
+        if message.type == "human":
+            text = _move_sections(text, texts)
+            texts["outputs"] += [match[3] for match in OUTPUT.finditer(text)]
+            text = OUTPUT.sub("", text)
+        texts["words"].append(text)
+    sizes = {name: estimated_tokens(section_texts) for name, section_texts in texts.items()}
+    sent_pictures = pictures_to_send(messages, pictures, max_tokens).values()
+    return sizes | {"pictures": sum(picture.tokens for picture in sent_pictures)}
+
+
+def _move_sections(text: str, texts: dict[str, list[str]]) -> str:
+    """Return a message without its sections, which are added to `texts` by their names."""
+    other_texts: list[str] = []
+    start = 0
+    open_name = ""
+    for tag in _SECTION_TAG.finditer(text):
+        is_end = bool(tag[1])
+        if not open_name and not is_end:
+            other_texts.append(text[start : tag.start()])
+            start = tag.start()
+            open_name = tag[2]
+        elif is_end and tag[2] == open_name:
+            texts[open_name].append(text[start : tag.end()])
+            start = tag.end()
+            open_name = ""
+    return "".join((*other_texts, text[start:]))

@@ -1,0 +1,137 @@
+"""The messages of a conversation, and what of them a model gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from mahtab_tui.agent.host import StoredMessage, ToolCall
+from mahtab_tui.agent.message_sizes import with_short_outputs
+from mahtab_tui.agent.tool_calls import call_message
+from mahtab_tui.agent.visible_messages import visible_text
+from mahtab_tui.bus.entry_names import answer_entry, question_entry
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.llm import prompts
+
+
+class PromptMessages:
+    """All messages. Nothing is removed, so that hidden messages can be restored."""
+
+    def __init__(self, history: Iterable[StoredMessage] = ()) -> None:
+        self._messages = [
+            message if message.role == "user" else message._replace(role="assistant")
+            for message in history
+            if message.text
+        ]
+
+    def ask(self, question: StoredMessage) -> None:
+        """Add a question."""
+        self._messages.append(question)
+
+    def set_variables(self, variables: Mapping[str, str]) -> None:
+        """Replace the descriptions of variables of the newest question."""
+        self._messages[-1] = self._messages[-1]._replace(variables=variables)
+
+    def extend_question(self, *, before: str = "", after: str = "") -> None:
+        """Add to what precedes and what follows the newest question."""
+        question = self._messages[-1]
+        context = question.context
+        if before:
+            context = f"{before}\n\n{context}".strip()
+        instruction = question.instruction + after
+        self._messages[-1] = question._replace(context=context, instruction=instruction)
+
+    def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
+        """Add answers, each followed by the results of its code and tool calls."""
+        step: int | None = None
+        for message in messages:
+            text = str(message.text)
+            if isinstance(message, AIMessage):
+                step = int((message.id or "0.0").rpartition(".")[2])
+                calls = [
+                    ToolCall(
+                        id=str(call["id"]), name=call["name"], arguments=call["args"], problem=""
+                    )
+                    for call in message.tool_calls
+                ]
+                stored = StoredMessage("assistant", text, turn, step, calls=calls)
+            else:
+                call_id = message.tool_call_id if isinstance(message, ToolMessage) else ""
+                stored = StoredMessage("results", text, turn, step, call=call_id)
+            self._messages.append(stored)
+
+    def variable_texts(self) -> list[str]:
+        """Return all descriptions of variables."""
+        return [text for message in self._messages for text in message.variables.values()]
+
+    def questions(self, hidden: HiddenEntries) -> list[int]:
+        """Return the indexes of the questions that were not replaced."""
+        return [
+            index
+            for index, message in enumerate(self._messages)
+            if message.role == "user" and not hidden.is_replaced(question_entry(message.turn))
+        ]
+
+    def first_question_after(self, turn: int | None) -> int:
+        """Return the index of the question that follows a turn; the first for None."""
+        if turn is None:
+            return 0
+        for index, message in enumerate(self._messages):
+            if message.role == "user" and message.turn is not None and message.turn > turn:
+                return index
+        return len(self._messages)
+
+    def as_messages(
+        self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short_end: int = 0
+    ) -> list[AnyMessage]:
+        """Return the messages for the model.
+
+        Args:
+            hidden: The entries that the model does not get.
+            start: The index of the first message.
+            end: The index after the last one; None for all.
+            short_end: Outputs in messages before this index are shortened.
+        """
+        # Services reject a call without a result, and a result without its call.
+        ids_with_result = {(message.turn, message.step, message.call) for message in self._messages}
+        sent_calls: set[tuple[int | None, int | None, str]] = set()
+        messages: list[AnyMessage] = []
+        for index, stored_message in enumerate(self._messages[start:end], start):
+            text = visible_text(stored_message, hidden)
+            if index < short_end:
+                text = with_short_outputs(text)
+
+            turn = stored_message.turn
+            step = stored_message.step
+            is_replaced = hidden.is_replaced(question_entry(turn)) or hidden.is_replaced(
+                answer_entry(turn, step)
+            )
+            calls: list[ToolCall] = []
+            if not is_replaced:
+                calls = [
+                    call
+                    for call in stored_message.calls
+                    if (turn, step, call["id"]) in ids_with_result
+                ]
+
+            if calls:
+                messages.append(call_message(text, calls))
+                sent_calls.update((turn, step, call["id"]) for call in calls)
+            elif (turn, step, stored_message.call) in sent_calls:
+                result = text or prompts.REMOVED_BY_USER
+                messages.append(ToolMessage(result, tool_call_id=stored_message.call))
+            elif text:
+                message_class = AIMessage if stored_message.role == "assistant" else HumanMessage
+                _append_message(messages, message_class(text))
+        return messages
+
+
+def _append_message(messages: list[AnyMessage], message: AIMessage | HumanMessage) -> None:
+    """Add a message, joined with the last one if both are of the same kind and neither calls
+    tools."""
+    last = messages[-1] if messages else None
+    if type(last) is type(message) and not getattr(last, "tool_calls", None):
+        messages[-1] = type(message)(f"{last.text}\n\n{message.text}")
+    else:
+        messages.append(message)
