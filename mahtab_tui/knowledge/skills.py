@@ -328,9 +328,19 @@ class SkillsLoader:
                 else:
                     skills[skill.name] = skill
 
+        # A clone of this program has the skills that are bundled with it.
+        untrusted = [skill for skill in untrusted if not _is_copy(skill, skills.get(skill.name))]
         self.problems = problems
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
         return sorted(skills.values(), key=lambda skill: skill.name)
+
+
+def _is_copy(skill: Skill, other: Skill | None) -> bool:
+    """Return whether models get the instructions of a project's skill anyway, from the user's own
+    or a bundled one."""
+    if other is None or other.of_project:
+        return False
+    return (other.description, other.content) == (skill.description, skill.content)
 
 
 def _list_skills(folder: Path, project: Path | None) -> list[Path]:

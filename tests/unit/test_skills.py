@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import string
 import tempfile
 import threading
@@ -171,6 +172,18 @@ def test_project_skills_reach_no_model_until_their_texts_are_trusted(project: Pa
     write_skill(project / ".claude" / "skills", "ours", content="Another text.")
     library.invalidate()
     assert "ours" not in library.skills()
+
+
+def test_a_project_with_a_copy_of_the_bundled_skills_asks_for_no_trust(project: Path) -> None:
+    shutil.copytree(resource_folder("skills"), project / "skills")
+    loader = SkillsLoader(*skill_folders(project))
+    bundled_folder = resource_folder("skills")
+    assert all(skill.file.is_relative_to(bundled_folder) for skill in loader.load_all())
+    assert loader.warnings == ()
+
+    write_skill(project / "skills", "debug", content="Another text.")
+    loader.load_all()
+    assert [skill.name for skill in loader.untrusted] == ["debug"]
 
 
 def test_users_skill_overrides_a_projects_of_the_same_name_with_a_report(
