@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.graph import create_repl_graph, should_execute
-    from mahtab_tui.agent.nodes import build_reflection_prompt
+    from mahtab_tui.agent.reflection import build_reflection_prompt
     from mahtab_tui.agent.repl_agent import Callbacks, ReplAgent, create_repl_agent, run_graph
     from mahtab_tui.agent.state import (
         AgentState,
@@ -38,7 +38,13 @@ def __getattr__(name: str) -> Any:
     """Load public names on first use, because importing langgraph takes long."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for module in ("agent.repl_agent", "agent.graph", "agent.nodes", "agent.state", "llm.prompts"):
+    for module in (
+        "agent.repl_agent",
+        "agent.graph",
+        "agent.reflection",
+        "agent.state",
+        "llm.prompts",
+    ):
         names = vars(import_module(f"mahtab_tui.{module}"))
         if name in names:
             return names[name]

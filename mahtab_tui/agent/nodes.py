@@ -19,6 +19,7 @@ from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, T
 from mahtab_tui.agent.message_pictures import attached_picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.agent.message_sizes import estimate_size, fit
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
+from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.state import (
     AgentState,
     ReflectionMode,
@@ -60,17 +61,12 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
-from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import LoopChoice, choose_loop, input_limit, is_on_this_machine
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
-_MAX_CHECKED_CHARS = 4_000
-"""Maximum characters of each code block and output in the prompt of the check."""
 _MAX_UNFINISHED_CHARS = 20_000
 """Characters of an answer without an end that go back to the model."""
-_MAX_JUDGEMENT_CHARS = 20_000
-"""Characters at the end of an answer to search for the judgement."""
 _RETRY_TEMPERATURE = 0.7
 """For a reply that repeated the one before."""
 _PICTURE_ERRORS = ("image", "vision", "multimodal")
@@ -79,34 +75,6 @@ _TOOL_ERRORS = ("tool", "function call")
 
 Update = dict[str, Any]
 """The values of the state that a node changes."""
-
-
-def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
-    """Return the request to judge whether results answer a question."""
-    return REFLECTION_PROMPT_TEMPLATE.format(
-        question=question, results=render_results(results, _MAX_CHECKED_CHARS, with_code=True)
-    )
-
-
-def parse_reflection(text: str) -> ReflectionResult | None:
-    """Return the last judgement in an answer; None if it has none."""
-    # Models write words, and sometimes examples, around the object that was asked for.
-    text = text[-_MAX_JUDGEMENT_CHARS:]
-    decoder = json.JSONDecoder()
-    start = text.rfind("{")
-    while start >= 0:
-        try:
-            value, _ = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict) and isinstance(value.get("is_complete"), bool):
-            return ReflectionResult(
-                is_complete=value["is_complete"],
-                reasoning=str(value.get("reasoning") or ""),
-                next_action=str(value.get("next_action") or ""),
-            )
-        start = text.rfind("{", 0, start)
-    return None
 
 
 @dataclass(eq=False, repr=False)

@@ -16,7 +16,8 @@ from mahtab_tui.agent import (
     create_initial_state,
 )
 from mahtab_tui.agent.host import ExecutionResult
-from mahtab_tui.agent.nodes import Nodes, parse_reflection
+from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.reflection import parse_reflection
 from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.tool_calls import max_output_chars, render_results
 from mahtab_tui.bus.records import Agent, Decision, Notice, Record
