@@ -60,19 +60,22 @@ class Provenance:
 
     def __init__(self) -> None:
         self._origins: dict[str, _Origin] = {}
-        self._earlier_origins: list[tuple[int, str, _Origin]] = []
-        """For each change: its cell, the name, and the origin of the name before it. The oldest
+        self._earlier_origins: list[tuple[int, dict[str, _Origin]]] = []
+        """For the changes by each cell: its number, and by name the origin before them. The oldest
         first."""
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         """Add the changes by a cell."""
         author = Author(party, cell, perhaps=False)
+        earlier_origins: dict[str, _Origin] = {}
         for change in changes:
             before = self._origins.get(change.name, _UNKNOWN)
             after = _origin_after(change, before, author)
             if after != before:
                 self._origins[change.name] = after
-                self._earlier_origins.append((cell, change.name, before))
+                earlier_origins.setdefault(change.name, before)
+        if earlier_origins:
+            self._earlier_origins.append((cell, earlier_origins))
 
     def describe_existing(self, variables: Sequence[Variable]) -> None:
         """Note the variables that exist before any cell, so that their first change can be
@@ -83,7 +86,7 @@ class Provenance:
     def before(self, cell: int) -> Provenance:
         """Return a copy as it was before a cell."""
         first_index = 0
-        for changing_cell, _, _ in self._earlier_origins:
+        for changing_cell, _ in self._earlier_origins:
             if changing_cell >= cell:
                 break
             first_index += 1
@@ -92,8 +95,8 @@ class Provenance:
         earlier._origins = dict(self._origins)
         earlier._earlier_origins = self._earlier_origins[:first_index]
         # Newest first, so that the oldest origin of a name wins.
-        for _, name, origin in reversed(self._earlier_origins[first_index:]):
-            earlier._origins[name] = origin
+        for _, origins in reversed(self._earlier_origins[first_index:]):
+            earlier._origins.update(origins)
         return earlier
 
     def author(self, name: str) -> Author | None:
