@@ -49,10 +49,15 @@ Kinds = tuple[tuple[OutputKind, int], ...]
 """The kinds of the pieces of an output, with the characters of each."""
 
 
+def first_pictures(result: CellResult) -> tuple[Display, ...]:
+    """Return the first pictures of a cell, which agents get."""
+    pictures = [display for display in result.displays if display.mime == "image/png"]
+    return tuple(pictures[:MAX_PICTURES])
+
+
 def pictures(result: CellResult) -> list[str]:
     """Return the first pictures of a cell, as base64."""
-    png_data = [display.data for display in result.displays if display.mime == "image/png"]
-    return png_data[:MAX_PICTURES]
+    return [display.data for display in first_pictures(result)]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:

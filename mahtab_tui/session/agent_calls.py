@@ -15,7 +15,7 @@ from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.values import Status, Variable
 from mahtab_tui.kernel.base import RESET, KernelError
-from mahtab_tui.kernel.cells import BoundedCell, describe_restoration
+from mahtab_tui.kernel.cells import BoundedCell, describe_restoration, first_pictures
 from mahtab_tui.kernel.values import CellResult, Detail, KernelInfo, Lock, OutputKind
 from mahtab_tui.session.cells import name_cells
 from mahtab_tui.session.joined_agents import (
@@ -377,8 +377,9 @@ class _AgentCell:
             agent.busy_seconds += result.duration
             can_restore = session.namespace_store.can_restore and result.detail != RESET
             changes = result.changes[:MAX_CHANGES]
+            sent_result = replace(result, changes=changes, displays=first_pictures(result))
             evaluation = Evaluation(
-                session.private.redact_result(replace(result, changes=changes)),
+                session.private.redact_result(sent_result),
                 self._bounded.timed_out,
                 restores=can_restore,
                 omitted_changes=len(result.changes) - len(changes),

@@ -12,6 +12,8 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from mahtab_tui.bus.records import Decision, Queue, Record, get_record
+from mahtab_tui.kernel.cells import MAX_PICTURES
+from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session import agent_calls
 from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation
 from tests import tags
@@ -31,23 +33,44 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share) -> None:
     assert it.run("theirs").text == "6\n"
 
 
+def note_results(monkeypatch: pytest.MonkeyPatch) -> list[CellResult]:
+    """The results of cells that are sent to agents."""
+    results: list[CellResult] = []
+
+    def note_and_convert(answer: Any) -> Any:
+        if isinstance(answer, Evaluation):
+            results.append(answer.result)
+        return to_jsonable_python(answer)
+
+    monkeypatch.setattr(agent_calls, "to_jsonable_python", note_and_convert)
+    return results
+
+
+async def test_of_many_displays_an_agent_gets_the_first_pictures(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share()
+    sent_results = note_results(monkeypatch)
+    async with agent("--attach") as a:
+        code = "class P:\n    def _repr_png_(self): return b'picture'\n    def __repr__(self): return 'P'\n"
+        code += "class T:\n    def _repr_html_(self): return '<table><tr><td>1</td></tr></table>'\n    def __repr__(self): return 'T'\n"
+        code += "for _ in range(20): display(T(), P())"
+        result = await a.call("eval", code=code)
+    assert text_of(result).startswith("T\nP\n" * 20)
+    assert [part.type for part in result.content] == ["text", *["image"] * MAX_PICTURES]
+    assert [len(result.displays) for result in sent_results] == [MAX_PICTURES]
+
+
 async def test_of_many_changed_names_an_agent_gets_the_first(
     share: Share, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = share()
-    sent_counts: list[int] = []
-
-    def note_and_convert(answer: Any) -> Any:
-        if isinstance(answer, Evaluation):
-            sent_counts.append(len(answer.result.changes))
-        return to_jsonable_python(answer)
-
-    monkeypatch.setattr(agent_calls, "to_jsonable_python", note_and_convert)
+    sent_results = note_results(monkeypatch)
     async with agent("--attach") as a:
         output = await a.eval("globals().update({f'v{n}': n for n in range(1_000)})")
         assert output.startswith("[+v0 int 0, +v1 int 1, ")
         assert output.endswith(", +v19 int 19, and 980 more]")
-    assert sent_counts == [MAX_CHANGES]
+    assert [len(result.changes) for result in sent_results] == [MAX_CHANGES]
     assert len(it.store.wait(tags.NAMESPACE, cell=1).changes) == 1_000
 
 
