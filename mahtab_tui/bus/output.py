@@ -134,6 +134,8 @@ class OutputBuffer:
     _open_line: OutputLine | None = None
     """The line to which the next text is added."""
     _pen: Pen = ""
+    _kind: str = ""
+    """Of the last piece; empty if there was none."""
     _lines_below_cursor: int = 0
     _column: int | None = None
     """The cursor's; None for the end of the line."""
@@ -166,7 +168,10 @@ class OutputBuffer:
         if not text:
             return
         self.received += len(text)
-        if self._open_line is not None and self._open_line.kind != kind:
+        if kind != self._kind:
+            # What was printed before does not colour a traceback.
+            self._kind = kind
+            self._pen = ""
             self._end_prints()
         if kind == "stdout":
             text, self._unfinished = split_unfinished(self._unfinished + text)

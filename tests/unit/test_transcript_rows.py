@@ -377,6 +377,17 @@ def test_a_traceback_begins_with_its_error_in_bold() -> None:
     assert PALETTE.person.color in [style.color for _, style in rows[2].spans]
 
 
+@pytest.mark.parametrize("printed", ["\x1b[2mfaint\x1b[22m\n", "\x1b[31mred, not ended\n"])
+def test_printed_colours_do_not_reach_the_traceback(printed: str) -> None:
+    output = OutputBuffer()
+    output.feed("stdout", printed)
+    output.feed("traceback", "Traceback (most recent call last):\nZeroDivisionError: no\n")
+    rows = OutputRows(output, 80, PALETTE)
+    rows.update()
+    assert lines(rows)[1:] == ["ZeroDivisionError: no"]
+    assert [(style.color, style.bold) for _, style in rows[1].spans] == [(PALETTE.bad.color, True)]
+
+
 def test_chained_errors_are_labelled_with_their_link() -> None:
     first_error = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
     second_error = first_error.replace("first", "second")
