@@ -152,17 +152,18 @@ def float_text(value: float, decimals: int | None) -> str | None:
 
 
 def number_text(value: float) -> str:
+    """Format a statistic, with separators and without digits that say little."""
     if value != value:
         return "—"
     if math.isfinite(value) and value == int(value):
         if abs(value) < 1e15:
-            return str(int(value))
+            return f"{int(value):,}"
         return f"{value:.4e}"
     if abs(value) >= 1e9 or abs(value) < 1e-3:
         return f"{value:.4e}"
     if abs(value) < 1000:
         return f"{value:.4g}"
-    return f"{value:.1f}"
+    return f"{value:,.1f}"
 
 
 class Statistics(NamedTuple):
@@ -179,12 +180,16 @@ class Statistics(NamedTuple):
 def number_statistics(
     missing: int, low: Any, high: Any, mean: float, sample: Iterable[Any]
 ) -> Statistics:
-    lowest_text, highest_text = (
-        str(value) if type(value) in (int, bool) else number_text(float(value))
-        for value in (low, high)
-    )
     bars = histogram(sample, float(low), float(high))
-    return Statistics(missing, lowest_text, highest_text, number_text(mean), bars)
+    return Statistics(missing, _extreme_text(low), _extreme_text(high), number_text(mean), bars)
+
+
+def _extreme_text(value: Any) -> str:
+    if type(value) is bool:
+        return str(value)
+    if type(value) is int:
+        return f"{value:,}"
+    return number_text(float(value))
 
 
 def histogram(sample: Iterable[Any], low: float, high: float) -> Sequence[int]:
