@@ -36,6 +36,8 @@ _MIN_WORD_BYTES = 4
 
 _SEPARATORS = ",;\t|"
 """If several fit equally well, the first one is chosen."""
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
+_DECIMAL_POINT = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
 _MIN_TABLE_LINES = 3
 """A text of at least so many lines is a table if all have equally many fields."""
 _MIN_JSON_LINES = 2
@@ -256,6 +258,21 @@ def guess_separator(text: str, *, is_cut: bool, preferred: str = ",") -> str:
     shares = {separator: _even_line_share(text, separator, is_cut) for separator in separators}
     best = max(separators, key=shares.__getitem__)
     return best if shares[best] else preferred
+
+
+def read_decimal_comma(text: str, separator: str) -> str:
+    """Return a number of a table that has a decimal comma, such as ``307,5``; empty if the separator
+    is a comma, or if other numbers have a point."""
+    if separator == ",":
+        return ""
+    try:
+        rows = list(csv.reader(text.splitlines(keepends=True), delimiter=separator))
+    except csv.Error:  # a field is too long
+        return ""
+    fields = [field.strip() for row in rows for field in row]
+    if any(map(_DECIMAL_POINT.fullmatch, fields)):
+        return ""
+    return next(filter(_DECIMAL_COMMA.fullmatch, fields), "")
 
 
 def looks_like_table(text: str, separator: str, *, is_cut: bool) -> bool:

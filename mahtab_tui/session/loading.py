@@ -27,6 +27,7 @@ from mahtab_tui.session.file_formats import (
     is_json_lines,
     looks_like_table,
     open_packed,
+    read_decimal_comma,
     sheet_names,
 )
 from mahtab_tui.worker.tools import toolbox
@@ -73,6 +74,8 @@ class DataFile:
     packing: Packing
     encoding: TextEncoding
     separator: str = ","
+    decimal_comma: str = ""
+    """A number of a table that has a decimal comma; empty if there is none."""
     is_json_lines: bool = False
     looks_like_table: bool = False
     """Whether a text is a table, though its suffix does not say so."""
@@ -168,6 +171,7 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
         file,
         encoding=encoding,
         separator=separator,
+        decimal_comma=read_decimal_comma(text, separator) if suffix in _SEPARATED else "",
         is_json_lines=is_json_lines(text),
         looks_like_table=may_be_table and looks_like_table(text, separator, is_cut=is_cut),
     )
@@ -234,6 +238,8 @@ def _read_csv(file: DataFile, path: str) -> str:
     options = ""
     if file.separator != ",":
         options += f", sep={file.separator!r}"
+    if file.decimal_comma:
+        options += ", decimal=','"
     if file.encoding.name != "utf-8":
         options += f", encoding={file.encoding.name!r}"
     if file.encoding.is_damaged:

@@ -380,3 +380,19 @@ def test_damaged_file_is_named_in_a_sentence_and_not_read(
 def test_whole_file_is_read(name: str, content: bytes) -> None:
     Path(name).write_bytes(content)
     assert "pd.read_" in loading_cell(name).code
+
+
+@pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        ("town;km\nUlm;1,5\nBonn;12,25\n", [1.5, 12.25]),
+        ("town;km\nUlm;1,5\nBonn;12.25\n", ["1,5", "12.25"]),
+        ("town;km\nUlm;north, 1,5\nBonn;2\n", ["north, 1,5", "2"]),
+    ],
+)
+def test_decimal_commas_are_read_if_no_number_has_a_point(
+    content: str, values: list[object]
+) -> None:
+    table, code = load("towns.csv", content.encode(), pandas=True)
+    assert list(table["km"]) == values
+    assert ("decimal=','" in code) == (values[0] == 1.5)
