@@ -154,7 +154,9 @@ async def test_function_shows_its_signature_and_source(make_app: MakeApp) -> Non
 async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(inspect: Inspect) -> None:
     code = "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)"
     async with inspect(code, "a", SIZE) as pilot:
-        await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2,399  mean 1,199.5")
+        await reads(
+            pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2,399  mean 1,199.5"
+        )
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1,200 … ")
         await pilot.press("g", *["backspace"] * 20, *"9,:", "enter")
