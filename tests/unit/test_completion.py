@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -134,6 +134,10 @@ from pandas import DataF | DataFrame
 """Code, and the completion that must come first."""
 
 
+Item = TypeVar("Item")
+AnyBox = TypeVar("AnyBox", bound="Box[Any]")
+
+
 class Bomb(BaseException):
     """Raised by the hostile classes when their code runs."""
 
@@ -189,6 +193,27 @@ class Point:
     def _secret(self) -> None: ...
 
 
+class Box(Generic[Item]):
+    def __init__(self, item: Item) -> None:
+        self.item = item
+
+    def get(self) -> Item:
+        return self.item
+
+    def opened(self: AnyBox) -> AnyBox:
+        return self
+
+    @classmethod
+    def packed(cls: type[AnyBox]) -> AnyBox:
+        raise Bomb
+
+    def first_of(self: Box[Item]) -> Item:
+        raise Bomb
+
+    def unknown(self) -> Unknown[int]:  # type: ignore[name-defined]  # noqa: F821
+        raise Bomb
+
+
 class Colour(enum.Enum):
     RED = 1
 
@@ -220,6 +245,8 @@ NAMESPACE: dict[str, Any] = {
     "part": functools.partial(plain, 1),
     "nested": {"outer": {"inner": 1}, 7: "seven", ("a",): 0},
     "items": [Point(1)],
+    "box": Box(1),
+    "Box": Box,
     "ordered": collections.OrderedDict(first=1),
     "df": pd.DataFrame({"price": [1], "unit price": [2], "größe": [3]}),
     "_hidden": 1,
@@ -448,6 +475,29 @@ def test_completion_accepts_any_text(code: str, cursor: int) -> None:
 )
 def test_completion_accepts_any_pieces_of_code(pieces: list[str]) -> None:
     labels(NAMESPACE, "".join(pieces))
+
+
+@pytest.mark.parametrize("code", ["box.opened()", "Box.packed()", "box.opened().opened()"])
+def test_the_type_variable_of_the_receiver_stands_for_its_type(code: str) -> None:
+    assert "opened" in labels(NAMESPACE, f"{code}.")
+
+
+@pytest.mark.parametrize("code", ["box.get()", "box.first_of()", "box.unknown()"])
+def test_other_type_variables_and_unknown_classes_stand_for_no_type(code: str) -> None:
+    assert labels(NAMESPACE, f"{code}.") == []
+
+
+def test_evaluated_annotations_name_the_receivers_type_variable() -> None:
+    class Shelf:
+        def filled(self): ...  # type: ignore[no-untyped-def]
+
+        def taken(self): ...  # type: ignore[no-untyped-def]
+
+    Shelf.filled.__annotations__.update({"self": AnyBox, "return": AnyBox})
+    Shelf.taken.__annotations__.update({"return": Item})
+    namespace = {"shelf": Shelf()}
+    assert "filled" in labels(namespace, "shelf.filled().")
+    assert labels(namespace, "shelf.taken().") == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import ast
 import builtins
 import sys
 import types
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from ..values.objects import (
     MISSING,
@@ -18,89 +19,147 @@ from ..values.objects import (
     own_dict,
 )
 from .instances import Instance
-from .signatures import split_generic
+from .signatures import annotations_of, split_generic
 
 _MAX_ANNOTATION_CHARS = 1_000
 
 
-def annotation_instance(annotation: Any, names: dict[str, Any], receiver: Any) -> Any:
-    """Return an `Instance` for an annotation; `MISSING` if unknown.
+def result_instance(function: types.FunctionType, receiver: Any) -> Any:
+    """Return an `Instance` for what a function returns according to its annotation.
 
     Args:
-        annotation: An object, a string of code, or a part of a parsed one.
-        names: The globals of its function.
-        receiver: As for `call_result`; `Self` is its type.
+        function: A function in Python, without decorators.
+        receiver: The object, or an `Instance` for it, whose method the function is; the class for
+            a class method. `MISSING` for a function that is not a method.
+
+    Returns:
+        `MISSING` if the annotation says nothing about the type.
     """
-    return _AnnotationReader(names, receiver).read(annotation)
+    annotations = annotations_of(function)
+    annotation = annotations.get("return", MISSING)
+    names = function.__globals__
+    receiver_variable = MISSING
+    if function.__code__.co_argcount:
+        first_parameter = function.__code__.co_varnames[0]
+        receiver_variable = _receiver_variable(annotations.get(first_parameter, MISSING), names)
+    return _AnnotationReader(names, receiver, receiver_variable).read(annotation)
 
 
-class _AnnotationReader(NamedTuple):
-    """Reads the annotations of one function."""
+def annotation_instance(code: str) -> Any:
+    """Return an `Instance` for an annotation that names only builtins and classes of loaded
+    modules, such as ``tuple[int]``; `MISSING` if the module is not loaded."""
+    return _AnnotationReader({}, MISSING, MISSING).read(code)
 
-    names: dict[str, Any]
-    receiver: Any
+
+class _AnnotationReader:
+    """Reads the annotations of one function. What it returns is an `Instance`, or `MISSING` if
+    nothing is known about the type."""
+
+    def __init__(self, names: dict[str, Any], receiver: Any, receiver_variable: Any) -> None:
+        """Store what the annotations refer to.
+
+        Args:
+            names: The function's globals.
+            receiver: What a method is called on; `MISSING` for other functions. `Self` is its type.
+            receiver_variable: The type variable that also stands for the receiver's type; `MISSING`
+                without one.
+        """
+        self._names = names
+        self._receiver = receiver
+        self._receiver_variable = receiver_variable
 
     def read(self, annotation: Any) -> Any:
-        """Return an `Instance` for an annotation or a part of one; `MISSING` if unknown."""
-        if annotation is type(None):
+        """Read an annotation: an object, a string of code, or a part of a parsed one."""
+        if annotation is MISSING or annotation is None or annotation is type(None):
             return MISSING
         if type(annotation) is str:
-            return self._read_code(annotation)
+            return self._read_tree(_parse(annotation))
         if is_subclass(type(annotation), ast.expr):
             return self._read_tree(annotation)
         if is_class(annotation) and type(annotation) is not types.GenericAlias:
             return Instance(annotation)
-        if _is_self_or_variable(annotation):
-            return _receiver_instance(self.receiver)
-        origin, arguments = split_generic(annotation)
-        return _generic_instance(origin, list(map(self.read, arguments)))
+        if annotation is get_if_loaded("typing", "Self") or annotation is self._receiver_variable:
+            return _receiver_instance(self._receiver)
 
-    def _read_code(self, code: str) -> Any:
-        try:
-            tree = ast.parse(code[:_MAX_ANNOTATION_CHARS].strip(), mode="eval")
-            return self.read(tree.body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return MISSING
+        origin, arguments = split_generic(annotation)
+        if type(annotation) is getattr(types, "UnionType", None):  # since Python 3.10
+            return self._read_union(arguments)
+        return self._read_generic(origin, arguments)
 
     def _read_tree(self, node: Any) -> Any:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return _generic_instance(MISSING, [self.read(node.left), self.read(node.right)])
+            return self._read_union([node.left, node.right])
         if isinstance(node, ast.Subscript):
-            items = [node.slice]
+            arguments = [node.slice]
             if isinstance(node.slice, ast.Tuple):
-                items = node.slice.elts
-            origin = _named_object(node.value, self.names)
-            return _generic_instance(origin, list(map(self.read, items)))
+                arguments = node.slice.elts
+            return self._read_generic(_named_object(node.value, self._names), arguments)
         if isinstance(node, ast.Name) and node.id == "Self":
-            return _receiver_instance(self.receiver)
+            return _receiver_instance(self._receiver)
         if isinstance(node, ast.Constant):
             if type(node.value) is str:
                 return self.read(node.value)
             return MISSING
 
-        value = _named_object(node, self.names)
+        value = _named_object(node, self._names)
         # The name of a string is not the annotation that the string contains.
         if type(value) is str:
             return MISSING
         return self.read(value)
 
+    def _read_union(self, members: Sequence[Any]) -> Any:
+        """Return the first member that is known."""
+        for member in members:
+            instance = self.read(member)
+            if instance is not MISSING:
+                return instance
+        return MISSING
 
-def _is_self_or_variable(annotation: Any) -> bool:
-    """Return whether an annotation is `Self` or a type variable."""
-    if annotation is MISSING:
-        return False
-    is_variable = type(annotation) is get_if_loaded("typing", "TypeVar")
-    return is_variable or get_if_loaded("typing", "Self") is annotation
+    def _read_generic(self, origin: Any, arguments: Sequence[Any]) -> Any:
+        """Read ``origin[arguments]``."""
+        if origin is MISSING:
+            return MISSING
+        if any(origin is get_if_loaded("typing", name) for name in ("Union", "Optional")):
+            return self._read_union(arguments)
+        if is_class(origin):
+            return Instance(origin, items=tuple(map(self.read, arguments)))
+        return MISSING
 
 
-def _generic_instance(origin: Any, items: list[Any]) -> Any:
-    """Return an `Instance` for ``origin[items]``; of a union, the first type that is known."""
-    unions = (MISSING, get_if_loaded("typing", "Union"), get_if_loaded("typing", "Optional"))
-    if any(origin is union for union in unions):
-        return next((item for item in items if item is not MISSING), MISSING)
-    if is_class(origin):
-        return Instance(origin, items=tuple(items))
+def _parse(code: str) -> ast.expr | None:
+    """Parse an annotation; return None if it is not an expression."""
+    try:
+        return ast.parse(code[:_MAX_ANNOTATION_CHARS].strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _receiver_variable(annotation: Any, names: dict[str, Any]) -> Any:
+    """Return the type variable that a method uses for its receiver's type: `T` of ``self: T`` and
+    of ``cls: type[T]``; `MISSING` without one.
+
+    Args:
+        annotation: Of the method's first parameter; `MISSING` without one.
+        names: The globals of the method.
+    """
+    variable = annotation
+    if type(annotation) is str:
+        node: Any = _parse(annotation)
+        if isinstance(node, ast.Subscript) and _is_type(_named_object(node.value, names)):
+            node = node.slice
+        variable = _named_object(node, names)
+    else:
+        origin, arguments = split_generic(annotation)
+        if _is_type(origin) and len(arguments) == 1:
+            variable = arguments[0]
+    if variable is not MISSING and type(variable) is get_if_loaded("typing", "TypeVar"):
+        return variable
     return MISSING
+
+
+def _is_type(value: Any) -> bool:
+    """Return whether a value is `type` or `typing.Type`."""
+    return value is type or (value is not MISSING and value is get_if_loaded("typing", "Type"))
 
 
 def _named_object(node: Any, names: dict[str, Any]) -> Any:
@@ -142,7 +201,7 @@ def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
 
 
 def _receiver_instance(receiver: Any) -> Any:
-    """Return an `Instance` of the receiver's type, as for `Self`; `MISSING` if unknown."""
+    """Return an `Instance` of the type of what a method is called on; `MISSING` if unknown."""
     if is_module(receiver):
         return MISSING
     if receiver is MISSING or type(receiver) is Instance:

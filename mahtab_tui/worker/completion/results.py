@@ -22,7 +22,7 @@ from ..values.objects import (
     own_dict,
     unwrap,
 )
-from .annotations import annotation_instance
+from .annotations import annotation_instance, result_instance
 from .instances import Instance, get_class, library_instance
 from .signatures import annotations_of
 from .table_columns import with_columns
@@ -93,9 +93,7 @@ def call_result(function: Any, receiver: Any) -> Any:
 
     plain_function = unwrap(function)
     if result is MISSING and plain_function is not None:
-        annotation = annotations_of(plain_function).get("return")
-        if annotation is not None:
-            result = annotation_instance(annotation, plain_function.__globals__, receiver)
+        result = result_instance(plain_function, receiver)
     return with_columns(result, receiver, name)
 
 
@@ -143,7 +141,7 @@ def _result_in_list(owner: str, name: str) -> Any:
     for group in _RESULTS.get(owner, "").split(";"):
         result, _, patterns = group.partition(":")
         if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
-            return annotation_instance(result.strip(), {}, MISSING)
+            return annotation_instance(result.strip())
     return MISSING
 
 
