@@ -85,7 +85,7 @@ def test_paths_in_questions_are_local_and_labelled_so(
     assert chip.size == "15 B on this machine"
     (chip,) = remote_session.session.attachments.chips("what is in @there.csv")
     assert chip.size == "no such file on this machine"
-    note = "search_code, read_file and files that the person attaches are of the person's machine"
+    note = "search_code, read_file and attached files are on the user's machine"
     assert note in remote_session.session.agent.surroundings()
 
 
