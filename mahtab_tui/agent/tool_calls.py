@@ -19,7 +19,7 @@ from mahtab_tui.agent.host import ExecutionResult, ToolCall
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import format_attributes, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
-from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+from mahtab_tui.bus.terminal_screen import escape_controls, escape_output
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.system import start_thread
@@ -75,7 +75,7 @@ def _render_result(result: ExecutionResult, with_code: bool, max_chars: int) -> 
     texts = [note] if note else []
     # A note about code that ran says that the user edited it.
     if with_code or (has_run and note):
-        code = shorten(escape_for_model(result["code"]), max_chars)
+        code = shorten(escape_controls(result["code"]), max_chars)
         element = to_xml(AssistantReplIn(code, cell=result["cell"]))
         texts.append(prompts.escape_sections(element))
     if has_run:
@@ -92,7 +92,7 @@ def _output_element(result: ExecutionResult, max_chars: int) -> str:
         output = shorten(output, max_chars, prompts.see_whole_output(cell))
     output = output or "(nothing was printed)"
     if variables := result.get("variables"):
-        output = f"{output}\n\n{escape_for_model(variables)}"
+        output = f"{output}\n\n{escape_controls(variables)}"
 
     element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
     if picture_ids := result.get("pictures"):
@@ -341,7 +341,7 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
         except queue.Empty:
             continue
         if not cancelled.is_set():
-            text = shorten(escape_for_model(outcome.text), MAX_TOOL_RESULT_CHARS)
+            text = shorten(escape_controls(outcome.text), MAX_TOOL_RESULT_CHARS)
             return outcome._replace(text=text)
     abandoned.set()
     return ToolOutcome("stopped", prompts.STOPPED_CALL)

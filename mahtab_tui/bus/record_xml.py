@@ -9,7 +9,7 @@ from typing import Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import KINDS, Record, encode
-from mahtab_tui.bus.terminal_screen import UNSEEN, escape_for_model
+from mahtab_tui.bus.terminal_screen import UNSEEN, escape_controls
 
 _OUR_TAGS = tuple(tag for tag, _ in KINDS if "-" in tag)
 """Tags that content must not forge; others, such as ``<input>``, are only escaped in their own
@@ -87,7 +87,7 @@ def format_attributes(attrs: Mapping[str, Any]) -> str:
         if isinstance(value, bool):
             text = str(value).lower()
         else:
-            text = escape_for_model(str(value))
+            text = escape_controls(str(value))
         escaped = "".join(_ATTRIBUTE_ESCAPES.get(char, char) for char in text)
         parts.append(f' {name}="{escaped}"')
     return "".join(parts)

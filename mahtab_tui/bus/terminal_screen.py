@@ -403,7 +403,7 @@ def _close_styles(line: str) -> str:
     return line + style_change(read_pen("", line), "")
 
 
-def escape_for_model(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a text in which control characters, and invisible ones in tags, are visible."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # same result as the patterns, but twenty times as fast
@@ -426,10 +426,10 @@ def escape_output(text: str, *, rewritten: bool = False) -> str:
     emulated = _EMULATED_OR_CONTROL.sub(keep_emulated, _unix_line_ends(text))
     collapsed = collapse(emulated)
     if not rewritten and collapsed == emulated:
-        return escape_for_model(collapsed)
+        return escape_controls(collapsed)
     visible_text = collapsed.rstrip()
     note = f"{OVERWRITTEN}\n"
-    return escape_for_model(f"{visible_text}\n{note}" if visible_text else note)
+    return escape_controls(f"{visible_text}\n{note}" if visible_text else note)
 
 
 def _visible_match(match: re.Match[str]) -> str:

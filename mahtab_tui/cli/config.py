@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.cli.options import Assignments, checked_settings, echo, fail, fail_on, warn
 from mahtab_tui.cli.skills import configured_folders
 from mahtab_tui.knowledge.instructions import Instructions, find_instructions
@@ -138,8 +138,8 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         typer.confirm(f"Trust these {kind_names}?", abort=True)
 
     with fail_on(SettingsError, code=1):
-        values.allow({source.path: source.values for source in untrusted_settings})
-        values.allow({file.path: file.value for file in instructions})
+        values.trust_values({source.path: source.values for source in untrusted_settings})
+        values.trust_values({file.path: file.value for file in instructions})
         trust_texts(skills)
     echo("Trusted. Anything that changes must be trusted again.")
 
@@ -155,10 +155,10 @@ def _show_what_is_trusted(
             echo(f"{source.path}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
-            text = escape_for_model(part.text)
+            text = escape_controls(part.text)
             echo(f"{file.path}: instructions for the model, from {part.name}:\n{text}")
     for path, text in skills.items():
-        echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
+        echo(f"{path}: a skill for the model:\n{escape_controls(text)}")
 
 
 def _visible_value(key: str, value: object) -> str:

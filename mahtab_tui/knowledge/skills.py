@@ -205,9 +205,9 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
 
 def trust_texts(texts: Mapping[Path, str]) -> None:
     """Trust the texts of skills as they are now. Raises `SettingsError`."""
-    from mahtab_tui.settings.values import allow
+    from mahtab_tui.settings.values import trust_values
 
-    allow({path: {TRUST_KEY: text} for path, text in texts.items()})
+    trust_values({path: {TRUST_KEY: text} for path, text in texts.items()})
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:

@@ -16,7 +16,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.record_xml import escape_tags
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.llm.answer_metadata import RESTARTED, message_text
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.claude_login import login_hint
@@ -333,7 +333,7 @@ def _flatten(messages: Sequence[ClaudeMessage]) -> _Content:
     parts: list[_MessagePart] = ["<conversation>"]
     for message in messages:
         escaped_parts = [
-            escape_tags(escape_for_model(part), *_TURN_TAGS) if isinstance(part, str) else part
+            escape_tags(escape_controls(part), *_TURN_TAGS) if isinstance(part, str) else part
             for part in message.parts
         ]
         tag = "assistant" if message.type == "ai" else "human"

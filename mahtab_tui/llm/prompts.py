@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import escape_content, escape_tags
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.host import HostFunction
 
@@ -218,8 +218,8 @@ def _elements(tag: str, texts: Mapping[str, str]) -> str:
     """Return named texts between tags, which they cannot close."""
     elements: list[str] = []
     for name, text in texts.items():
-        content = escape_tags(escape_for_model(text), tag)
-        elements.append(f'<{tag} name="{escape_for_model(name)}">\n{content}\n</{tag}>')
+        content = escape_tags(escape_controls(text), tag)
+        elements.append(f'<{tag} name="{escape_controls(name)}">\n{content}\n</{tag}>')
     return "\n".join(elements)
 
 
@@ -255,7 +255,7 @@ def _skill_lines(skills: Mapping[str, str]) -> str:
     remaining_chars = MAX_SKILLS_CHARS
     for name, description in sorted(skills.items()):
         sentence = _SENTENCE_END.split(description, maxsplit=1)[0]
-        line = escape_for_model(f"- {name}: {sentence}")
+        line = escape_controls(f"- {name}: {sentence}")
         remaining_chars -= len(line)
         if remaining_chars < 0:
             omitted = len(skills) - len(lines)
@@ -299,13 +299,13 @@ def summary_request(earlier_summary: str, turns: Sequence[tuple[str, str]], keep
     tags = {"human": "user", "ai": "assistant", "tool": "tool"}
     elements: list[str] = []
     for kind, text in turns:
-        content = escape_tags(escape_for_model(text), "conversation", *tags.values())
+        content = escape_tags(escape_controls(text), "conversation", *tags.values())
         elements.append(_element(tags[kind], content))
     messages = "\n\n".join(elements)
 
     wish = ""
     if keep.strip():
-        element = _element("keep", escape_tags(escape_for_model(keep), "keep"))
+        element = _element("keep", escape_tags(escape_controls(keep), "keep"))
         wish = f"The user asks you to keep this above all:\n{element}\n"
     earlier = ""
     if earlier_summary:
@@ -341,7 +341,7 @@ def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
 
 
 def escape_section(text: str) -> str:
-    return escape_tags(escape_content(escape_for_model(text)), *_SECTIONS)
+    return escape_tags(escape_content(escape_controls(text)), *_SECTIONS)
 
 
 def escape_sections(element: str) -> str:
@@ -596,4 +596,4 @@ def user_turn(
 
 
 def _one_line(text: str) -> str:
-    return " ".join(escape_for_model(text).split("\n"))
+    return " ".join(escape_controls(text).split("\n"))

@@ -14,7 +14,7 @@ from pydantic import Field
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output
 from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable
 from mahtab_tui.kernel.cells import INTERRUPT_GRACE_S, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
@@ -98,7 +98,7 @@ def describe_contents(contents: SessionContents, mode: Mode) -> str:
     if contents.others:
         lines.append("run by others since you last asked:")
         lines += [f"  {line}" for line in contents.others]
-    return escape_for_model("\n".join(lines))
+    return escape_controls("\n".join(lines))
 
 
 def _limit_rows(rows: list[str]) -> list[str]:
@@ -147,10 +147,10 @@ def format_answer(
 
     sections: list[str] = []
     if done.edited:
-        edited_code = fenced(escape_for_model(done.edited))
+        edited_code = fenced(escape_controls(done.edited))
         sections.append(f"The user edited the code. What ran:\n{edited_code}")
     sections += [
-        escape_for_model(describe_end(done, arguments.timeout_s)),
+        escape_controls(describe_end(done, arguments.timeout_s)),
         form.write("value", shorten(value, max_chars // 2)),
         form.write("stdout", shorten(texts["stdout"], max_chars // 2)),
         OVERWRITTEN if result.rewritten else "",
@@ -496,4 +496,4 @@ class ToolHandlers:
 
 
 def _sentence(text: str) -> ToolAnswer:
-    return ToolAnswer(escape_for_model(text))
+    return ToolAnswer(escape_controls(text))

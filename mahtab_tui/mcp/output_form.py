@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
+from mahtab_tui.bus.terminal_screen import escape_controls, escape_output
 from mahtab_tui.mcp.tools import fenced, strip_colours
 from mahtab_tui.settings.model import McpOutputFormat
 
@@ -35,7 +35,7 @@ class OutputForm:
         if self.format == "ansi":
             return self._write_coloured(part, text)
         text = strip_colours(text)
-        text = escape_output(text) if part == "stdout" else escape_for_model(text)
+        text = escape_output(text) if part == "stdout" else escape_controls(text)
         if self.format == "plain":
             return text
         return fenced(text, _LANGUAGES[part] if self.highlight else "")
@@ -45,7 +45,7 @@ class OutputForm:
             text = _colour(text, _LANGUAGES[part])
         # Only colours reach the terminal: all other control sequences become visible.
         pieces = _COLOUR_SEQUENCE.split(text)
-        pieces[::2] = map(escape_for_model, pieces[::2])
+        pieces[::2] = map(escape_controls, pieces[::2])
         reset = "\x1b[0m" if len(pieces) > 1 else ""
         return "".join([*pieces, reset])
 

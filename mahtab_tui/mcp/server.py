@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.packages import find_environment
 from mahtab_tui.mcp.tools import McpToolError
@@ -155,7 +155,7 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
         context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
-            await context.session.report_progress(seconds, None, escape_for_model(mask(sentence)))
+            await context.session.report_progress(seconds, None, escape_controls(mask(sentence)))
 
         client = context.session.client_params
         if client is not None:
@@ -173,7 +173,7 @@ def make_server(handlers: ToolHandlers) -> Server[Any]:
             failed = answer.failed
             pictures = answer.pictures
         except McpToolError as error:
-            text = escape_for_model(mask(str(error)))
+            text = escape_controls(mask(str(error)))
             failed = True
 
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]

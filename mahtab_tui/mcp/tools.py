@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mahtab_tui.bus.terminal_screen import SGR, escape_for_model
+from mahtab_tui.bus.terminal_screen import SGR, escape_controls
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -28,7 +28,7 @@ def strip_colours(text: str) -> str:
 
 def shorten_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     """Return a text as one line, escaped and cut."""
-    text = escape_for_model(text).replace("\n", " ")
+    text = escape_controls(text).replace("\n", " ")
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 

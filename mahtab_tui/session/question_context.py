@@ -9,7 +9,7 @@ from contextlib import suppress
 from mahtab_tui.agent.host import StoredMessage
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import UserAttachment, emit
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
@@ -92,7 +92,7 @@ class QuestionContext:
         for attachment in self._attachments.gather(question, is_withdrawn):
             picture = attachment.picture
             record = UserAttachment(
-                escape_for_model(attachment.text),
+                escape_controls(attachment.text),
                 turn=turn,
                 picture=None if picture is None else picture.id,
                 label=attachment.label,

@@ -177,7 +177,7 @@ def set_value(path: Path, key: str, value: object) -> None:
     _write(path, key, value)
     untrusted = untrusted_settings(path, read_config(path))
     if table in untrusted and not had_untrusted_entries:
-        allow({path: {table: untrusted[table]}})
+        trust_values({path: {table: untrusted[table]}})
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
@@ -187,7 +187,7 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     set_value(path, "approval_rules", [*existing_rules, *new_rules])
 
 
-def allow(files: Mapping[Path, Mapping[str, Any]]) -> None:
+def trust_values(files: Mapping[Path, Mapping[str, Any]]) -> None:
     """Trust these values of a project's files from now on. Raises `SettingsError`."""
     write_text(trust_record(), add_trusted(files))
 

@@ -14,7 +14,7 @@ from mahtab_tui.llm.prompts import REMOVED_BY_USER
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused, JoinedAgent
-from mahtab_tui.settings.values import allow
+from mahtab_tui.settings.values import trust_values
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import COMPLETE, without_surroundings
@@ -224,7 +224,7 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
     assert '<file name="~/.mahtab/AGENTS.md">\nBe brief.\n' in question_of(service, 0)
     assert "Use polars" not in question_of(service, 0)
     for unit in find_instructions(project).untrusted:
-        allow({unit.path: unit.value})
+        trust_values({unit.path: unit.value})
     it.ask_and_wait("question 2")
     sent = question_of(service, -1)
     assert '<file name="AGENTS.md">\nUse polars.␛[2J ' in sent

@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.instructions import MAX_INSTRUCTIONS_CHARS, find_instructions
-from mahtab_tui.settings.values import allow
+from mahtab_tui.settings.values import trust_values
 
 # No path leads out of the folder; files inside are read.
 
@@ -201,7 +201,7 @@ def write(path: Path, text: str) -> Path:
 
 def trust_all(folder: Path) -> None:
     for unit in find_instructions(folder).untrusted:
-        allow({unit.path: unit.value})
+        trust_values({unit.path: unit.value})
 
 
 def test_no_instructions_without_a_file(project: Path) -> None:

@@ -22,7 +22,7 @@ from mahtab_tui.bus.hidden_characters import refusal, visible
 from mahtab_tui.bus.record_xml import escape_content
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
-from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output, read_pen
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output, read_pen
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.handlers import format_output
@@ -170,13 +170,13 @@ def test_pen_has_the_style_of_its_sequences(codes: list[str]) -> None:
     ],
 )
 def test_hiding_characters_are_made_visible(text: str, escaped: str) -> None:
-    assert escape_for_model(text) == escaped
-    assert escape_for_model(escaped) == escaped
+    assert escape_controls(text) == escaped
+    assert escape_controls(escaped) == escaped
 
 
 @given(st.text(st.one_of(LETTERS, st.sampled_from("\x1b\x07\r\b\n[]_PmK;0")), max_size=60))
 def test_nothing_is_deleted(text: str) -> None:
-    assert visible(escape_for_model(text)) == visible(re.sub("\r+\n", "\n", text))
+    assert visible(escape_controls(text)) == visible(re.sub("\r+\n", "\n", text))
 
 
 @pytest.mark.parametrize("text", HIDING)
@@ -209,7 +209,7 @@ def forgeries(tag: str, hidden: str) -> Iterator[str]:
 @pytest.mark.parametrize("hidden", "\u200b\u00ad\u202e\u200d\ufe0f\ufeff\u2060\u3164\U000e0041")
 def test_invisible_characters_cannot_forge_our_tags(tag: str, hidden: str) -> None:
     for forged in forgeries(tag, hidden):
-        escaped = escape_content(escape_for_model(forged))
+        escaped = escape_content(escape_controls(forged))
         visible_text = "".join(char for char in escaped if visible(char) == char)
         assert f"</{tag}>" not in visible_text
 

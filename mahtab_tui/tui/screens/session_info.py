@@ -16,12 +16,12 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.bus.terminal_screen import escape_for_model
+from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.servers.schema import ToolSignature
 from mahtab_tui.servers.state import ServerError, ServerState
 from mahtab_tui.settings.sources import SettingsError
-from mahtab_tui.settings.values import allow
+from mahtab_tui.settings.values import trust_values
 from mahtab_tui.tui.messages import OpenText
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.screens.dialog import Confirm, TextDialog, confirm
@@ -149,7 +149,7 @@ class InstructionsScreen(TextDialog):
             if not file.trusted:
                 state = ("held back: not trusted", "$bad")
             for part in file.parts:
-                text = escape_for_model(sent_texts.get(part.name, part.text)).rstrip("\n")
+                text = escape_controls(sent_texts.get(part.name, part.text)).rstrip("\n")
                 lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
                 lines.append(Content.styled(f"{text}\n", "$muted"))
         for problem in self._instructions.problems:
@@ -166,7 +166,7 @@ class InstructionsScreen(TextDialog):
         def trust() -> None:
             try:
                 # Trust what was shown, even if a file has changed since.
-                allow({file.path: file.value for file in untrusted})
+                trust_values({file.path: file.value for file in untrusted})
             except SettingsError as error:
                 self.app.notify(str(error), severity="error")
             self._instructions = self._session.knowledge.read_instructions()
