@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 
 from mahtab_tui.bus.terminal_screen import escape_controls
-from mahtab_tui.cli.options import Assignments, checked_settings, echo, fail, fail_on, warn
+from mahtab_tui.cli.options import (
+    Assignments,
+    checked_settings,
+    echo,
+    ensure_folder,
+    fail,
+    fail_on,
+    warn,
+)
 from mahtab_tui.cli.skills import configured_folders
 from mahtab_tui.knowledge.instructions import Instructions, find_instructions
 from mahtab_tui.knowledge.skills import SkillsLoader, skill_texts, trust_texts
@@ -40,8 +48,9 @@ Project = Annotated[
 
 @config_app.callback(invoke_without_command=True)
 def config(context: typer.Context, assignments: Assignments = None) -> None:
-    """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or
-    written, 2 a wrong key or value."""
+    """Show every setting and where it comes from. Exit codes: 0 done, 2 a file cannot be read, or a
+    key or value is wrong."""
+    ensure_folder()
     if context.invoked_subcommand is not None:
         if assignments:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
@@ -71,7 +80,10 @@ def set_(
     value: Annotated[str, typer.Argument(help="The value; separate folders with :")],
     project: Project = False,
 ) -> None:
-    """Write a setting to a configuration file. The rest of the file stays as it is."""
+    """Write a setting to a configuration file. The rest of the file stays as it is.
+
+    Exit codes: 0 done, 1 the file cannot be changed, 2 a wrong key or value.
+    """
     from mahtab_tui.tui.commands import COMMAND_IDS
     from mahtab_tui.tui.setting_check import check_setting
 
@@ -92,7 +104,7 @@ def set_(
         warn(str(error))
         return
     if origin.file != path:
-        echo(f"It has no effect: {origin.text} overrides it.", err=True)
+        echo(f"The new value has no effect: {origin.text} overrides it.", err=True)
     for sentence in settings.untrusted:
         warn(sentence)
 
@@ -102,7 +114,10 @@ def unset(
     key: Annotated[str, typer.Argument(help="A setting, or an entry of a table")],
     project: Project = False,
 ) -> None:
-    """Remove a setting from a configuration file."""
+    """Remove a setting from a configuration file.
+
+    Exit codes: 0 done, 1 the file cannot be changed, 2 the file does not contain the setting.
+    """
     path = _config_file(project)
     with fail_on(SettingsError, code=1):
         was_set = values.unset(path, key)
@@ -120,8 +135,9 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     """
     with fail_on(SettingsError):
         untrusted_settings = all_untrusted_settings(Settings)
-    instructions = find_instructions(project_folder()).untrusted
-    loader = SkillsLoader(*configured_folders(load_settings()))
+        skill_folders = configured_folders(load_settings())
+        instructions = find_instructions(project_folder()).untrusted
+    loader = SkillsLoader(*skill_folders)
     loader.load_all()
     skills: dict[Path, str] = {}
     for skill in loader.untrusted:
@@ -133,7 +149,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         echo("Nothing here needs trusting.")
         return
 
-    _show_what_is_trusted(untrusted_settings, instructions, skills)
+    _show_untrusted(untrusted_settings, instructions, skills)
     if not yes:
         typer.confirm(f"Trust these {kind_names}?", abort=True)
 
@@ -144,12 +160,12 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     echo("Trusted. Anything that changes must be trusted again.")
 
 
-def _show_what_is_trusted(
+def _show_untrusted(
     settings: Sequence[UntrustedSettings],
     instructions: Sequence[Instructions],
     skills: Mapping[Path, str],
 ) -> None:
-    """Print everything that is about to be trusted, whole. skills: their texts by file."""
+    """Print everything that the user is asked to trust, uncut. skills: their texts by file."""
     for source in settings:
         for key, value in source.values.items():
             echo(f"{source.path}: {key} = {_visible_value(key, value)}")

@@ -567,10 +567,11 @@ def watch(
     ] = None,
 ) -> None:
     """Watch a session on another screen, read-only."""
+    from mahtab_tui.settings.model import SettingsError
     from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
     ensure_folder()
-    with fail_on(TerminalUnavailable):
+    with fail_on(TerminalUnavailable, SettingsError):
         raise typer.Exit(watch_live(session))
 
 

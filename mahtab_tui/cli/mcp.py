@@ -15,7 +15,7 @@ import typer
 from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import PACKAGE, SettingsError, home_folder
-from mahtab_tui.settings.sources import read_config, read_text
+from mahtab_tui.settings.sources import project_folder, read_config, read_text
 from mahtab_tui.system import find_program
 
 SERVER_NAME = "mahtab"
@@ -185,7 +185,7 @@ def mcp_install(
         typer.echo(render_configuration(client), nl=False)
         return
     with fail_on(SettingsError):
-        echo(f"Written to {install(client, Path.cwd())}.")
+        echo(f"Written to {install(client, project_folder())}.")
 
 
 @mcp_app.command("plugin")

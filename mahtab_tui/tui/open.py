@@ -266,7 +266,7 @@ def open_screen(
 
 def watch_live(session: str | None) -> int:
     """Follow a running session. session: its name; None for the one of this folder. Raises
-    `TerminalUnavailable`."""
+    `TerminalUnavailable` and `SettingsError`."""
     from mahtab_tui.session.running_sessions import SharingError, find_session
 
     try:
@@ -276,12 +276,15 @@ def watch_live(session: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
+    """Follow a running session, and return the exit code. Raises `TerminalUnavailable` and
+    `SettingsError`."""
     from mahtab_tui.tui.watch_app import WatchApp
 
     check_terminal()
+    theme = load_settings().theme or UiState.load().theme
     app = WatchApp(running)
     end_with_terminal()
-    app.set_theme(load_settings().theme or UiState.load().theme)
+    app.set_theme(theme)
     with SignalHandler(app):
         app.run()
     return _exit_code(app)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.config_files import config_file
 from tests.e2e.conftest import Replay, Start
 from tests.e2e.terminal import Terminal
 from tests.integration.remote import Road
@@ -176,6 +177,16 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
     second = start("--continue")
     second.wait("Choose f and")
     assert "watch" not in second.text
+
+
+def test_watching_with_a_wrong_setting_is_refused_in_a_sentence(start: Start, home: Path) -> None:
+    opened(start)
+    wait_until_shared()
+    config_file(home, 'max_turns = "x"\n')
+    watcher = start("watch")
+    assert watcher.wait_end() == 2
+    assert "config.toml: max_turns: input" in watcher.text
+    assert "Traceback" not in watcher.text
 
 
 @pytest.mark.thorough

@@ -146,7 +146,9 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
     assert mine.read_text() == MINE
     overridden = run_config("set", "max_turns", "5").stderr
-    assert overridden == f"It has no effect: {project}/.mahtab/config.toml overrides it.\n"
+    assert (
+        overridden == f"The new value has no effect: {project}/.mahtab/config.toml overrides it.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,6 +208,38 @@ def test_wrong_value_does_not_prevent_setting_another(home: Path, project: Path)
     done = run_config("set", "approval", "auto")
     assert (done.exit_code, f"{path}: max_turns: input" in done.stderr) == (0, True)
     assert run_config("set", "max_turns", "3").stderr == ""
+
+
+@pytest.mark.parametrize("folder", ["home", "project"])
+def test_trust_reports_a_wrong_value_in_a_sentence(folder: str, home: Path, project: Path) -> None:
+    path = config_file(home if folder == "home" else project, 'max_turns = "x"\n')
+    done = run_config("trust", "--yes")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith(f"mahtab-tui: {path}: max_turns: input")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["config"],
+        ["config", "set", "max_turns", "3"],
+        ["config", "unset", "max_turns"],
+        ["config", "trust"],
+        ["mcp", "install"],
+        ["skills", "list"],
+        ["skills", "new", "tidy"],
+        ["watch"],
+    ],
+)
+def test_deleted_folder_is_reported_in_a_sentence(
+    words: list[str], home: Path, project: Path
+) -> None:
+    project.rmdir()
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mahtab-tui: The folder in which the program was started no longer exists.\n",
+    )
 
 
 def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
