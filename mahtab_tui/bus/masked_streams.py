@@ -28,14 +28,14 @@ class MaskedStream:
         matcher = self._secrets.matcher
         spans = matcher.spans(text)
         tail_start, displayable_chars = matcher.find_partial(text)
-        # A complete secret may end like its own start.
-        if spans and tail_start > spans[-1].start:
-            tail_start = max(tail_start, spans[-1].end)
-
         if len(text) - tail_start <= displayable_chars:
             display_end = len(text)
         else:
             display_end = max(tail_start, self._displayed_chars)
+        # The end of a secret may be the start of another one. It is masked with the first.
+        if spans and tail_start > spans[-1].start:
+            display_end = max(display_end, spans[-1].end)
+
         piece = mask_slice(text, spans, self._displayed_chars, display_end)
         self._tail = text[tail_start:]
         self._displayed_chars = display_end - tail_start

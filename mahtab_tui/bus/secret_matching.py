@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from mahtab_tui.bus.secret_forms import (
-    MIN_SUBSTRING_CHARS,
-    encoded_forms,
-    escaped_forms,
-    quoted_forms,
-)
+from mahtab_tui.bus import secret_forms
+from mahtab_tui.bus.secret_forms import MIN_SUBSTRING_CHARS
 
 MIN_WORD_CHARS = 4
 """A secret of this length or more is found as a separate word; a shorter one must be the whole
@@ -34,13 +30,21 @@ _ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]?"
 _STRINGS = r"\x1b[\]PX^_][^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)?"
 _INVISIBLE = re.compile(rf"[{_INVISIBLE_CHARACTERS}]")
 _STRING_START = re.compile(r"\x1b[\]PX^_]")
-# Noise is what may stand unseen between the letters of a secret. Newlines are included, because
-# programs break long lines.
+
+# Noise is what may stand unseen between the letters of a secret. Programs break long lines, so
+# newlines are noise, too, except around short secrets, which must stand within one line.
+#
+#   pattern              what it removes                     the texts it is used on
+#   _NEWLINES            newlines                            all
+#   _INVISIBLE_NOISE     newlines, invisible characters      with invisible characters
+#   _NOISE               these and escape sequences          with escape sequences
+#   _NOISE_WITH_STRINGS  these and the terminal's strings    with such strings
+#   _INVISIBLE_IN_LINE   invisible characters                all, for short secrets
+#   _NOISE_IN_LINE       these and escape sequences          with escape sequences, likewise
 _NEWLINES = re.compile("\n+")
 _INVISIBLE_NOISE = re.compile(rf"[{_INVISIBLE_CHARACTERS}\n]+")
 _NOISE = re.compile(rf"{_ESCAPES}|[{_INVISIBLE_CHARACTERS}\n]+")
 _NOISE_WITH_STRINGS = re.compile(rf"{_STRINGS}|{_ESCAPES}|[{_INVISIBLE_CHARACTERS}\n]+")
-# Within one line, for secrets that are found as words.
 _INVISIBLE_IN_LINE = re.compile(rf"[{_INVISIBLE_CHARACTERS}]+")
 _NOISE_IN_LINE = re.compile(rf"{_ESCAPES}|[{_INVISIBLE_CHARACTERS}]+")
 
@@ -70,24 +74,25 @@ class SecretMatcher:
             else:
                 long_secrets.append(secret)
 
-        self._whole_texts = {form for secret in whole_secrets for form in quoted_forms(secret)}
-        self._words = _strip_noise(
-            form for secret in word_secrets for form in escaped_forms(secret)
-        )
-        written = _strip_noise(form for secret in long_secrets for form in escaped_forms(secret))
-        encoded = {form for secret in long_secrets for form in encoded_forms(secret)}
-
-        self._stream_forms = (*written, *self._words)
-        """Forms that may start in one piece of a stream and end in another."""
-        self._forms_by_needle: dict[str, set[str]] = {}
-        """Forms by their starts and ends, because a text may be cut within a secret."""
-        for form in (*encoded, *written):
-            self._forms_by_needle.setdefault(form[:NEEDLE_CHARS], set()).add(form)
-        for form in written:
-            self._forms_by_needle.setdefault(form[-NEEDLE_CHARS:], set()).add(form)
-        lengths = map(len, (*self._words, *encoded, *written))
-        self.max_form_chars = max(lengths, default=MIN_WORD_CHARS)
+        self._whole_texts = {
+            form for secret in whole_secrets for form in secret_forms.quoted_forms(secret)
+        }
+        self._word_forms = _literal_forms(word_secrets)
+        literal_forms = _literal_forms(long_secrets)
+        encoded_forms = {
+            form for secret in long_secrets for form in secret_forms.encoded_forms(secret)
+        }
+        all_forms = (*self._word_forms, *literal_forms, *encoded_forms)
+        self.max_form_chars = max(map(len, all_forms), default=MIN_WORD_CHARS)
         """Characters of the longest form."""
+
+        self._stream_forms = (*literal_forms, *self._word_forms)
+        """Forms that may start in one piece of a stream and end in another."""
+        self._long_forms = _group_by_needle((*literal_forms, *encoded_forms))
+        self._reversed_forms = _group_by_needle(
+            form[::-1] for form in literal_forms if len(form) > NEEDLE_CHARS
+        )
+        """Forms that are also found by their ends, because a text may be cut within one."""
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
         """Return the positions of the secrets, in order and without overlaps.
@@ -103,10 +108,8 @@ class SecretMatcher:
         spans: list[SecretSpan] = []
         for noise in _noise_patterns(text):
             reduced = _ReducedText(noise, text)
-            for needle, forms in self._forms_by_needle.items():
-                for span in _find_forms(reduced.bare, needle, forms):
-                    spans.append(reduced.original_span(span))
-        if words and self._words:
+            spans += map(reduced.original_span, self._find_long_forms(reduced.bare))
+        if words and self._word_forms:
             spans += self._find_words(text)
         return _merge_spans(spans)
 
@@ -121,18 +124,20 @@ class SecretMatcher:
         tail_start = max(0, len(text) - MAX_PARTIAL_CHARS)
         reduced = _ReducedText(_NOISE_IN_LINE, text[tail_start:])
         for form in self._stream_forms:
-            # A complete form is not partial, so the last `len(form) - 1` characters matter.
-            position = max(0, len(reduced.bare) - len(form) + 1)
-            while (position := reduced.bare.find(form[0], position)) >= 0:
-                if not form.startswith(reduced.bare[position:]):
-                    position += 1
-                    continue
-                start = tail_start + reduced.original_offset(position)
-                if start < partial_start:
-                    partial_start = start
-                    displayable_chars = min(3, len(form) // 4)
-                break
+            position = _find_partial_form(form, reduced.bare)
+            if position < 0:
+                continue
+            start = tail_start + reduced.original_offset(position)
+            if start < partial_start:
+                partial_start = start
+                displayable_chars = min(3, len(form) // 4)
         return partial_start, displayable_chars
+
+    def _find_long_forms(self, text: str) -> Iterator[SecretSpan]:
+        """Yield the positions of secrets that are found anywhere, whole or cut."""
+        yield from _find_starts(text, self._long_forms)
+        for start, end in _find_starts(text[::-1], self._reversed_forms):
+            yield SecretSpan(len(text) - end, len(text) - start)
 
     def _find_words(self, text: str) -> Iterator[SecretSpan]:
         """Yield the positions of secrets that are only found as words."""
@@ -141,10 +146,9 @@ class SecretMatcher:
             patterns.append(_NOISE_IN_LINE)
         for noise in patterns:
             reduced = _ReducedText(noise, text)
-            for word in self._words:
-                for span in _find_forms(reduced.bare, word, (word,)):
-                    if _is_whole_word(reduced.bare, span, word):
-                        yield reduced.original_span(span)
+            for word in self._word_forms:
+                word_spans = _merge_ordered(_find_whole_words(reduced.bare, word))
+                yield from map(reduced.original_span, word_spans)
 
 
 class _ReducedText:
@@ -178,10 +182,20 @@ class _ReducedText:
         return offsets, removed_chars
 
 
-def _strip_noise(forms: Iterable[str]) -> set[str]:
-    """Return forms without invisible characters, except those that become too short to find."""
+def _literal_forms(secrets: Iterable[str]) -> set[str]:
+    """Return secrets as they are written in code and data, without invisible characters, except
+    those that become too short to find."""
+    forms = (form for secret in secrets for form in secret_forms.escaped_forms(secret))
     bare_forms = {_INVISIBLE_NOISE.sub("", form) for form in forms}
     return {form for form in bare_forms if len(form) >= MIN_WORD_CHARS}
+
+
+def _group_by_needle(forms: Iterable[str]) -> dict[str, list[str]]:
+    """Return forms by their first characters, by which they are found."""
+    forms_by_needle: dict[str, list[str]] = {}
+    for form in forms:
+        forms_by_needle.setdefault(form[:NEEDLE_CHARS], []).append(form)
+    return forms_by_needle
 
 
 def _noise_patterns(text: str) -> Iterator[re.Pattern[str]]:
@@ -195,37 +209,68 @@ def _noise_patterns(text: str) -> Iterator[re.Pattern[str]]:
             yield _NOISE_WITH_STRINGS
 
 
-def _find_forms(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
-    """Yield the positions of forms that start or end with a needle, as far as they are there."""
-    position = text.find(needle)
-    while position >= 0:
-        start = position
-        end = position + len(needle)
-        needle_end = end
-        for form in forms:
-            if form.startswith(needle):
-                candidate = text[position : position + len(form)]
-                end = max(end, position + _common_prefix_chars(candidate, form))
-            if form.endswith(needle):
-                candidate = text[max(0, needle_end - len(form)) : needle_end]
-                start = min(start, needle_end - _common_prefix_chars(candidate[::-1], form[::-1]))
+def _find_starts(text: str, forms_by_needle: dict[str, list[str]]) -> Iterator[SecretSpan]:
+    """Yield where forms start with their needles, each as far as it is there."""
+    for needle, forms in forms_by_needle.items():
+        if needle in text:
+            for form in forms:
+                yield from _merge_ordered(_find_start(text, form, len(needle)))
+
+
+def _find_start(text: str, form: str, needle_chars: int) -> Iterator[SecretSpan]:
+    """Yield where at least the needle of a form is, as far as the form is there.
+
+    An occurrence may begin within another, or within a false start: "0001" occurs in "00001". This
+    is the algorithm of Knuth, Morris and Pratt, which never goes back in the text.
+    """
+    border_chars = _border_chars(form)
+    needle = form[:needle_chars]
+    start = text.find(needle)
+    while start >= 0:
+        matched_chars = needle_chars
+        end = start + needle_chars
+        while matched_chars >= needle_chars:
+            goes_on = end < len(text) and matched_chars < len(form)
+            if goes_on and text[end] == form[matched_chars]:
+                matched_chars += 1
+                end += 1
+            else:
+                matched_chars = border_chars[matched_chars]
         yield SecretSpan(start, end)
-        position = text.find(needle, end)
+        start = text.find(needle, end - matched_chars)
 
 
-def _common_prefix_chars(first: str, second: str) -> int:
-    """Return how many characters are equal at the starts of two texts, by bisection."""
-    if first == second:
-        return len(first)
-    low = 0
-    high = min(len(first), len(second))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[:middle] == second[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _border_chars(form: str) -> list[int]:
+    """Return, for the first 0, 1, 2, … characters of a form, how many of them are both its start and
+    its end, without being all of it: 0, 0, 0, 1, 2 for "abab"."""
+    border_chars = [0, 0]
+    for character in form[1:]:
+        length = border_chars[-1]
+        while length and form[length] != character:
+            length = border_chars[length]
+        if form[length] == character:
+            length += 1
+        border_chars.append(length)
+    return border_chars
+
+
+def _find_partial_form(form: str, text: str) -> int:
+    """Return where the longest start of a form at the end of a text is; -1 if there is none."""
+    # A complete form is not partial, so the last `len(form) - 1` characters matter.
+    position = text.find(form[0], max(0, len(text) - len(form) + 1))
+    while position >= 0 and not form.startswith(text[position:]):
+        position = text.find(form[0], position + 1)
+    return position
+
+
+def _find_whole_words(text: str, word: str) -> Iterator[SecretSpan]:
+    """Yield where a form is a word of its own; occurrences may overlap."""
+    position = text.find(word)
+    while position >= 0:
+        span = SecretSpan(position, position + len(word))
+        if _is_whole_word(text, span, word):
+            yield span
+        position = text.find(word, position + 1)
 
 
 def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
@@ -241,12 +286,21 @@ def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"  # False for ""
 
 
-def _merge_spans(spans: list[SecretSpan]) -> list[SecretSpan]:
+def _merge_spans(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Return spans in order; those that overlap become one."""
-    merged: list[SecretSpan] = []
-    for span in sorted(spans):
-        if merged and span.start < merged[-1].end:
-            merged[-1] = SecretSpan(merged[-1].start, max(merged[-1].end, span.end))
+    return list(_merge_ordered(sorted(spans)))
+
+
+def _merge_ordered(spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
+    """Yield spans that are in order by their starts; those that overlap become one."""
+    merged: SecretSpan | None = None
+    for span in spans:
+        if merged is None:
+            merged = span
+        elif span.start < merged.end:
+            merged = SecretSpan(merged.start, max(merged.end, span.end))
         else:
-            merged.append(span)
-    return merged
+            yield merged
+            merged = span
+    if merged is not None:
+        yield merged

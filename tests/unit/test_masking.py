@@ -60,6 +60,9 @@ UNITS = ["s", "sk-proj-0123456789-a", "s\x1b]", "s\x1bP\n", "\x1b[", "s\0", "k-\
 
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
 
+REPETITIVE_KEY = "0" * 24 + "8f3kQzP1mNvR7tYx"
+HEX_KEY = REPETITIVE_KEY.encode().hex()
+
 OVERLAPPING = "ab-ab-aab"
 """A key that goes on as it begins."""
 
@@ -199,6 +202,37 @@ def test_keys_with_a_common_start_are_fully_masked() -> None:
     assert typed(KEY, f"{KEY}-longer").mask(f"{KEY}-longer, x{KEY}") == f"{MASK}, x{MASK}"
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (f"key=00{REPETITIVE_KEY}", f"key={MASK}"),
+        (f"key=00{REPETITIVE_KEY[:-2]}…", f"key={MASK}…"),
+        (f"…{REPETITIVE_KEY[2:]}", f"…{MASK}"),
+        (f"x30{HEX_KEY}", f"x{MASK}"),
+        (f"{REPETITIVE_KEY}{REPETITIVE_KEY}", MASK + MASK),
+    ],
+)
+def test_key_is_masked_after_a_false_start(text: str, masked: str) -> None:
+    assert redact(REPETITIVE_KEY, text) == masked
+
+
+@given(st.text("ab", min_size=8, max_size=30), st.text("ab", max_size=40), st.text("ab"))
+def test_every_occurrence_of_a_key_is_masked(key: str, before: str, after: str) -> None:
+    text = f"{before}{key}{after}"
+    spans = typed(key).spans(text)
+    for start in range(len(text)):
+        if text.startswith(key, start):
+            end = start + len(key)
+            assert any(span.start <= start and end <= span.end for span in spans)
+
+
+@pytest.mark.parametrize("zeros", range(40))
+def test_key_is_masked_in_a_stream_after_a_false_start(zeros: int) -> None:
+    stream = MaskedStream(typed(REPETITIVE_KEY))
+    output = stream.feed("0" * zeros) + stream.feed(f"{REPETITIVE_KEY}.") + stream.finish()
+    assert output.strip("0").replace(MASK, "") == "."
+
+
 def test_truncated_or_wrapped_key_is_masked() -> None:
     assert redact(PROJECT_KEY, f"'{PROJECT_KEY[:30]}…") == f"'{MASK}…"
     note = "[… 80 characters left out …]"
@@ -226,6 +260,7 @@ def test_truncated_or_wrapped_key_is_masked() -> None:
         ("hunter2 ", "hunter2", MASK),
         ("correct horse", "the correct horse!", f"the {MASK}!"),
         ("hunter2hunter2", "xhunter2hunter2x", f"x{MASK}x"),
+        ("a--a", "xa--a--a;", f"xa--{MASK};"),
     ],
 )
 def test_short_secret_is_masked_as_a_whole_word(secret: str, text: str, masked: str) -> None:
@@ -298,12 +333,12 @@ def test_masked_pages_keep_their_length(size: int) -> None:
     assert "".join(pages) == f"before\n{dots}{MASK[0]}\nafter {dots} end"
 
 
-UNITS += ["\u200b", "\x1b]s\x07", "\n", PROJECT_KEY, PROJECT_KEY[:30]]
+UNITS += ["x" * 9, "-", "\u200b", "\x1b]s\x07", "\n", PROJECT_KEY, PROJECT_KEY[:30]]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=ascii)
 def test_hostile_texts_are_masked_in_time(unit: str) -> None:
-    secrets = typed(PROJECT_KEY, "s" * 300, "sk-proj", "k-" * 50)
+    secrets = typed(PROJECT_KEY, "s" * 300, "sk-proj", "k-" * 50, "x" * 8, "----")
     text = unit * (100_000 // len(unit))
     assert secrets.mask(text) is not None
     stream = MaskedStream(secrets)
