@@ -9,10 +9,12 @@ import pickle
 import socket
 import struct
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, timedelta, timezone
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -22,6 +24,8 @@ from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.worker.guard import plain_pickle, trial
 from mahtab_tui.worker.guard.fork_observer import TOO_LARGE
+from mahtab_tui.worker.guard.library_codecs import all_library_codecs
+from mahtab_tui.worker.guard.plain_codecs import STANDARD_CODECS, NotTransferableError
 from tests.integration.hostile_cells import CELLS, LATER
 from tests.integration.kernels import RecordingHost
 from tests.integration.ordinary_cells import ORDINARY, SETUP
@@ -465,17 +469,36 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     assert cells.value("kept") == "4\n"
 
 
+# An index of Python's memo of objects that needs 32 GB.
+_HUGE_MEMO = b"\x80\x02Nr\xff\xff\xff\x7f."
+
+
 def test_a_report_that_would_fill_the_kernels_memory_is_refused(cells: Cells) -> None:
+    forged_report = _forge({"values": [["value", "data", [0, len(_HUGE_MEMO)]]]}, _HUGE_MEMO)
+    assert cells.run(forged_report, "keep").needs == TOO_LARGE
+    assert cells.value("'value' in globals()") == "False\n"
+
+
+def test_a_forged_column_is_not_repeated_for_each_row(cells: Cells) -> None:
     cells.run("import pandas")
     # The number 5 in each row of a table that has ten billion rows.
-    index = _library_object(("RangeIndex", 0, 10**10, 1, None))
-    names = _library_object(("RangeIndex", 0, 1, 1, None))
+    index = _library_object(("RangeIndex", 0, 10**10, 1, None, None))
+    names = _library_object(("RangeIndex", 0, 1, 1, None, None))
     column = b"](X\5\0\0\0numpyK\5ta"
-    table = b"(X\t\0\0\0DataFrame" + column + names + index + b"}tQ"
+    table = b"(X\t\0\0\0DataFrame" + column + names + index + b"}NtQ"
     data = b"\x80\x02" + table + b"."
     forged_report = _forge({"values": [["table", "data", [0, len(data)]]]}, data)
-    assert cells.run(forged_report, "keep").needs == TOO_LARGE
+    assert cells.run(forged_report, "keep").needs.startswith("sent results that cannot be read")
     assert cells.value("'table' in globals()") == "False\n"
+
+
+@pytest.mark.parametrize(
+    "dtype", ["O", "i4,O", {"names": ["a"], "formats": ["O"], "offsets": [0], "itemsize": 8}]
+)
+def test_a_forged_array_of_addresses_is_refused(dtype: object) -> None:
+    data = b"\x80\x02" + _library_object(("array", dtype, (1,), b"a" * 12, None)) + b"."
+    with pytest.raises((pickle.UnpicklingError, TypeError)):
+        plain_pickle.load(data)
 
 
 def test_a_forged_reason_is_one_short_line(cells: Cells) -> None:
@@ -511,12 +534,76 @@ def test_all_values_of_a_cell_are_counted_together(monkeypatch: pytest.MonkeyPat
         dumper.dump([4])
 
 
+def _transferred(value: Any) -> Any:
+    return plain_pickle.load(plain_pickle.Dumper().dump(value))
+
+
 def test_returned_tables_have_their_attributes() -> None:
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"mass": [1.5]})
     table.attrs["units"] = {"mass": "kg"}
     for value in (table, table["mass"]):
-        assert plain_pickle.load(plain_pickle.Dumper().dump(value)).attrs == table.attrs
+        assert _transferred(value).attrs == table.attrs
+
+
+def test_returned_time_zones_have_their_names() -> None:
+    assert _transferred(UTC) is UTC
+    for zone in (timezone(timedelta(hours=1)), timezone(timedelta(0), "Z")):
+        assert repr(_transferred(zone)) == repr(zone)
+
+
+def test_returned_records_have_their_layout() -> None:
+    np = pytest.importorskip("numpy")
+    inner = np.dtype([("x", "u1"), ("y", "f8", (2,))], align=True)
+    gaps = np.dtype({"names": ["a"], "formats": ["i4"], "offsets": [4], "itemsize": 16})
+    for dtype in (np.dtype([("a", "i1"), ("b", inner, (3,))], align=True), gaps):
+        returned = _transferred(np.zeros(2, dtype))
+        assert returned.dtype == dtype
+        assert returned.dtype.isalignedstruct == dtype.isalignedstruct
+
+
+def test_returned_columns_have_their_types() -> None:
+    pd = pytest.importorskip("pandas")
+    times = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"]).tz_localize("UTC"))
+    for column in (pd.Series(["a", "b"], dtype=object), pd.Series(["a", "b"]), times):
+        assert _transferred(column).dtype == column.dtype
+        assert _transferred(pd.Index(column)).dtype == column.dtype
+        table = pd.DataFrame({"a": column}, index=pd.Index(column, dtype=column.dtype))
+        returned_table = _transferred(table)
+        assert returned_table["a"].dtype == column.dtype
+        assert returned_table.index.dtype == column.dtype
+
+
+def test_two_references_to_one_object_stay_that() -> None:
+    np = pytest.importorskip("numpy")
+    pd = pytest.importorskip("pandas")
+    values: tuple[Any, ...] = (
+        np.zeros(2),
+        pd.Series([1]),
+        pd.DataFrame({"a": [1]}),
+        defaultdict(list),
+        Counter(),
+    )
+    for value in values:
+        first_value, second_value, values_by_name = _transferred([value, value, {"name": value}])
+        assert first_value is second_value
+        assert first_value is values_by_name["name"]
+
+
+def test_an_object_in_itself_is_not_returned() -> None:
+    np = pytest.importorskip("numpy")
+    array = np.empty(1, object)
+    array[0] = array
+    values: defaultdict[str, Any] = defaultdict(list)
+    values["self"] = [values]
+    for value in (array, values):
+        with pytest.raises(NotTransferableError, match="a value that contains itself"):
+            _transferred(value)
+
+
+def test_each_codec_is_found_by_its_own_name() -> None:
+    names = [codec.name for codec in {*STANDARD_CODECS.values(), *all_library_codecs()}]
+    assert len(names) == len(set(names))
 
 
 def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> None:

@@ -50,6 +50,9 @@ _OUTPUT_BYTES = 2**16
 _MAX_MESSAGE_BYTES = 2 * 2**20
 _MAX_DATA_BYTES = plain_pickle.MAX_BYTES + 2**26
 """Values and texts."""
+_COSTLY_OPCODES = (pickle.BINPERSID, pickle.LONG_BINPUT, pickle.PUT)
+"""A few bytes after them can describe an object of a library that fills the memory, or a large place
+in the memo of the pickle, which has room for all smaller ones."""
 _MAX_UNTRIED_BYTES = 2**14
 """Values of up to this size are loaded without a trial, if they are Python's own objects."""
 _MAX_PIECES = 20
@@ -276,8 +279,7 @@ class ForkObserver:
         if self._keep:
             self._import_modules(message["modules"])
             read_values = partial(self._read_values, message["values"], data)
-            # A few bytes can describe an object of a library that fills the memory.
-            is_small = len(data) <= _MAX_UNTRIED_BYTES and pickle.BINPERSID not in data
+            is_small = _are_surely_small(message["values"], data)
             if not is_small and not trial.ends_within_limits(read_values):
                 return stopped(TOO_LARGE)
             values = read_values()
@@ -346,6 +348,20 @@ class ForkObserver:
         if name not in names and is_imported and is_harmless_module(module):
             return getattr(sys.modules[module], name)
         return names[name]
+
+
+def _are_surely_small(rows: list[list[Any]], data: bytes) -> bool:
+    """Return whether values need little time and memory, without reading them. May raise anything
+    for rows that are not as described."""
+    if len(data) > _MAX_UNTRIED_BYTES:
+        return False
+    for _, form, fields in rows:
+        if form == "data":
+            start, size = fields
+            pickled = data[start : start + size]
+            if any(opcode in pickled for opcode in _COSTLY_OPCODES):
+                return False
+    return True
 
 
 def _read_outcome(message: dict[str, Any], data: bytes) -> Outcome:

@@ -34,6 +34,7 @@ from .fork_messages import (
     to_clause,
 )
 from .lost_state import StateRecorder, write_waiting_text
+from .plain_codecs import NotTransferableError
 from .private_places import PrivateFileGuard, ReadablePaths, is_env_file
 from .side_effects import is_ignored_path, read_side_effect, to_text
 
@@ -408,7 +409,7 @@ class LockedFork:
             return self._dumper.dump(value)
         except plain_pickle.TooLargeError:
             raise
-        except plain_pickle.NotTransferableError as error:
+        except NotTransferableError as error:
             return str(error)
         except Exception:  # raised by code of the user's classes
             return name_of(type(value))
