@@ -9,14 +9,17 @@ import os
 import re
 import re._constants as codes  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mahtab_tui.system import find_program, tie_to_parent
+
 MIN_LITERAL_CHARACTERS = 2
 """A shorter text is in nearly every file."""
+_MATCH_EXIT_CODE = 0
+_NO_MATCH_EXIT_CODE = 1
 _ERROR_EXIT_CODE = 2
 """Some files could not be read, or the expression is not valid."""
 
@@ -36,36 +39,49 @@ def find_candidates(folder: Path, pattern: str, *, ignore_case: bool) -> list[st
         ignore_case: whether it ignores the case of letters.
 
     Returns:
-        Paths relative to the folder. None if ripgrep is not installed, or cannot help.
+        Paths relative to the folder. None if all files must be read, because ripgrep is not
+        installed, has failed, or cannot search for the pattern.
     """
-    program = shutil.which("rg")
+    # Not from a folder named relatively: that would be within the searched folder.
+    program = find_program("rg")
     literal = required_literal(pattern, ignore_case=ignore_case)
     if program is None or literal is None:
         return None
-    command = [
-        *(program, "--no-config", "--no-ignore", "--text", "--no-messages"),
-        *("--files-with-matches", "--null", "--regexp", literal, "--", "."),
-    ]
-    # It ends with this process: it writes to its pipe.
+
+    options = "--no-config --no-ignore --text --no-messages --files-with-matches --null".split()
+    command = [program, *options, "--regexp", literal, "--", "."]
     process = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
+        tie_to_parent(command),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=False,
     )
-    if process.returncode == _ERROR_EXIT_CODE and not process.stdout:
+    if not _has_all_candidates(process.returncode, process.stdout):
         return None
     paths = process.stdout.split(b"\0")
     return [os.fsdecode(path).removeprefix("./") for path in paths if path]
 
 
+def _has_all_candidates(exit_code: int, output: bytes) -> bool:
+    """Return whether ripgrep has listed each file that can be read and may contain a match."""
+    if exit_code == _ERROR_EXIT_CODE:
+        # A file that it cannot read, Python cannot read either. But if it lists no file at all, the
+        # expression may be at fault.
+        return bool(output)
+    return exit_code in (_MATCH_EXIT_CODE, _NO_MATCH_EXIT_CODE)
+
+
 def required_literal(pattern: str, *, ignore_case: bool) -> str | None:
-    """Return an expression of ripgrep for the longest text that every match contains; None if there
-    is none, or if it is too short."""
+    """Return a regular expression of ripgrep that matches the longest ASCII text contained in every
+    match of a pattern; None if that text is shorter than `MIN_LITERAL_CHARACTERS`."""
     try:
         parsed = parser.parse(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, OverflowError, RecursionError):
         return None
     # What only looks like the flag does no harm: if case is ignored, more files are candidates.
     ignores_case = ignore_case or bool(_IGNORE_CASE.search(pattern))
-    literal = max(_literals(parsed), key=len, default="")
+    literal = max(_literals(parsed), key=len)
     if len(literal) < MIN_LITERAL_CHARACTERS:
         return None
     characters = [

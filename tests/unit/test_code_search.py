@@ -14,6 +14,7 @@ import pytest
 from mahtab_tui.knowledge import code
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches, matches, source_files
 from mahtab_tui.knowledge.ripgrep import find_candidates, required_literal
+from tests.waiting import alive, wait_for
 
 TREE: dict[str, bytes] = {
     "app.py": b"import os\n\ndef load_all():\n    return 1\n\ndef load_one(name):\n    return name\n",
@@ -152,6 +153,65 @@ def test_only_files_that_may_match_are_read(searcher: CodeSearcher, ripgrep: Pat
         patch.setenv("PATH", str(ripgrep))
         candidates = find_candidates(searcher.folder, r"PROGRAM-ID\. \w+", ignore_case=False)
     assert candidates == ["src/main.cbl"]
+
+
+def install_ripgrep(folder: Path, script: str) -> None:
+    """Write a program named rg."""
+    folder.mkdir(parents=True)
+    program = folder / "rg"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("end", "candidates"),
+    [
+        ("exit 0", ["a.txt"]),
+        ("exit 1", ["a.txt"]),
+        ("exit 2", ["a.txt"]),
+        ("exit 101", None),
+        ("kill -9 $$", None),
+    ],
+)
+def test_ripgrep_that_was_interrupted_hides_no_file(
+    end: str, candidates: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_ripgrep(tmp_path / "programs", f"printf './a.txt\\0'\n{end}")
+    monkeypatch.setenv("PATH", f"{tmp_path}/programs:{os.environ['PATH']}")
+    assert find_candidates(tmp_path, "load", ignore_case=False) == candidates
+
+
+def test_ripgrep_of_the_searched_folder_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_ripgrep(tmp_path / "bin", "touch was-run")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin")
+    assert find_candidates(tmp_path, "load", ignore_case=False) is None
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_ripgrep_ends_with_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_ripgrep(
+        tmp_path / "programs",
+        f"echo $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}/programs:{os.environ['PATH']}")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for number in range(code.FILES_BEFORE_RIPGREP):
+        (tree / f"{number}.txt").touch()
+
+    pid_file = tmp_path / "pid"
+    ended = threading.Event()
+    searcher = CodeSearcher(tree)
+    search = threading.Thread(target=lambda: searcher.search("load", seconds=600, cancelled=ended))
+    search.start()
+    wait_for(pid_file.exists)
+    ended.set()
+    search.join()
+    wait_for(lambda: not alive(int(pid_file.read_text())))
 
 
 @pytest.mark.parametrize(
