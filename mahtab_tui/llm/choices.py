@@ -23,20 +23,34 @@ _CLAUDE_MODELS = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 def default_model() -> str:
     """Return ``claude`` if the CLI is on the PATH; else the first model of a server; else
     ``demo``. Waits for servers."""
-    if find_program("claude"):
-        return "claude"
-    return _served_model()
+    return _installed_model() or _served_model()
 
 
 def chosen_model(settings: Settings) -> Future[str]:
     """Return the full name of the session's first model: that of the settings, or the default. The
-    future is done at once, unless servers must be asked."""
-    model_name: Future[str] = Future()
-    if settings.model or find_program("claude"):
-        model_name.set_result(full_name(settings.model or "claude", settings.provider))
+    future is done at once, unless servers must be asked; it raises what asking them raises."""
+    first_model: Future[str] = Future()
+    name = settings.model or _installed_model()
+    if name:
+        first_model.set_result(full_name(name, settings.provider))
     else:
-        start_thread("models", lambda: model_name.set_result(_served_model()))
-    return model_name
+        start_thread("models", _find_served_model, first_model)
+    return first_model
+
+
+def _find_served_model(first_model: Future[str]) -> None:
+    """Set the result of a future, for which others wait."""
+    try:
+        name = _served_model()
+    except Exception as error:  # the thread's outermost frame; whoever waits raises it
+        first_model.set_exception(error)
+    else:
+        first_model.set_result(name)
+
+
+def _installed_model() -> str:
+    """Return ``claude`` if the CLI is on the PATH; empty otherwise."""
+    return "claude" if find_program("claude") else ""
 
 
 def _served_model() -> str:
@@ -62,18 +76,20 @@ class ModelChoice(NamedTuple):
 
 
 def offered_models(
-    chosen: Iterable[tuple[str, str]], used_names: Iterable[str], access: Mapping[str, Any]
+    configured_models: Iterable[tuple[str, str]],
+    used_names: Iterable[str],
+    access: Mapping[str, Any],
 ) -> list[ModelChoice]:
     """List the models that can be offered without network access, each once.
 
     Args:
-        chosen: full names of the models in the settings, with what each is for.
-        used_names: full names of those used before.
-        access: addresses, keys and options of providers, as for `check_model`.
+        configured_models: Full names of the models in the settings, with what each is for.
+        used_names: Full names of those used before.
+        access: Addresses, keys and options of providers, as for `check_model`.
     """
     # Without the program, one row is enough to say that it is missing.
     claude_models = _CLAUDE_MODELS if find_program("claude") else _CLAUDE_MODELS[:1]
-    offers = list(chosen)
+    offers = list(configured_models)
     offers += [(spec, "used before") for spec in used_names]
     offers += [(spec, "the claude program, with your login") for spec in claude_models]
     for provider in (*SERVICES, "ollama"):
@@ -88,8 +104,8 @@ def offered_models(
 
 
 def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
-    """Return why a model cannot be used, as a sentence, without asking its service; empty if
-    nothing speaks against it."""
+    """Return why a model cannot be used, as a sentence; empty if it can be used. Does not ask
+    its service."""
     # A provider is checked with any model's name.
     checked_spec = f"{spec}NAME" if spec.endswith(":") else spec
     try:

@@ -146,11 +146,11 @@ def test_claude_is_offered_where_it_is_on_the_path(
     assert not fake.starts
 
 
-def test_chosen_models_come_before_used_ones_without_duplicates(project: Path) -> None:
-    chosen = [("openai:mine", "answers now"), ("demo", "set as sub_model")]
-    models = offered_models(chosen, ["demo", "replay:missing.jsonl"], {})
+def test_configured_models_come_before_used_ones_without_duplicates(project: Path) -> None:
+    configured_models = [("openai:mine", "answers now"), ("demo", "set as sub_model")]
+    models = offered_models(configured_models, ["demo", "replay:missing.jsonl"], {})
     first_models = [(model.spec, model.about) for model in models[:3]]
-    assert first_models == [*chosen, ("replay:missing.jsonl", "used before")]
+    assert first_models == [*configured_models, ("replay:missing.jsonl", "used before")]
     assert "missing.jsonl cannot be read" in models[2].problem
     specs = [model.spec for model in models]
     assert len(specs) == len(set(specs))
@@ -255,6 +255,18 @@ def test_first_model_found_answers_without_settings_and_claude(
     for provider in SERVERS:
         monkeypatch.setenv(f"{provider.upper()}_HOST", "127.0.0.1:1")
     assert default_model() == chosen_model(load_settings()).result() == "demo"
+
+
+def test_failed_search_for_a_model_is_raised_to_whoever_waits(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(local_servers, "start_thread", fail)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        chosen_model(load_settings()).result(PATIENCE)
 
 
 def test_another_users_server_is_not_chosen_automatically(
