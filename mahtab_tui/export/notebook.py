@@ -39,7 +39,7 @@ from mahtab_tui.export.reading import Node
 SAFE_SCHEMES = ("http", "https", "mailto")
 """Schemes of links that lead to a page."""
 FOLLOWING_TEXT = "what follows"
-"""A paragraph after a text, which a block that the text leaves open would swallow."""
+"""A paragraph that is put after a text: it becomes part of any block that the text leaves open."""
 MAX_PARSED_CHARS = 200_000
 """With more characters, the parser would take many seconds."""
 MAX_MARKDOWN_DEPTH = 20
@@ -61,8 +61,16 @@ NEW_METADATA: Node = {
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9-]+")
 _MARKUP = re.compile("[<[]|```|~~~")
 """Text without it has no tag, picture, link or open code block."""
-_ERROR_LINE = re.compile(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$")
+_CHAIN_LINE = re.compile(
+    "^(?:During handling of the above exception, another exception occurred"
+    "|The above exception was the direct cause of the following exception):$",
+    re.MULTILINE,
+)
+"""Stands between the tracebacks of two errors, of which the last is the one that was raised."""
+_ERROR_LINE = re.compile(r"(?:  \| )?([^\W\d](?:\w|\.|<locals>)*)(?:: (.*))?$")
+"""The name of an error with the first line of its message; groups have a bar before it."""
 _HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_MARKDOWN_DEPTH})
+# The parser must not leave out links, because `_is_harmless` has to see them.
 _HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
 
 
@@ -80,8 +88,8 @@ def code_block(text: str, language: str = "") -> str:
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown; as a code block unless it has no tag and picture, links only to pages, and
-    leaves no block open."""
+    """Return Markdown as it is if it is harmless, otherwise as a code block. Harmless Markdown
+    contains neither tags nor pictures, links only to pages, and closes its blocks."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
     if not _MARKUP.search(text):
         return text
@@ -131,17 +139,20 @@ def build_notebook(selected: ExportedEntries) -> Any:
 
 
 def build_cells(selected: ExportedEntries, used_ids: Collection[str] = ()) -> Iterator[Node]:
-    """Yield a cell for each entry. used_ids: ids of other cells."""
+    """Yield a cell for each entry, with an id of its own. used_ids: ids of other cells."""
+    all_ids = set(used_ids)
     last_numbers: dict[str, int] = {}
     for entry in selected.entries:
         name = _NOT_IN_ID.sub("-", entry.key)[:MAX_ID_CHARS] or "text"
         number = last_numbers.get(name, 0) + 1
-        while _numbered_id(name, number) in used_ids:
+        while _numbered_id(name, number) in all_ids:
             number += 1
         last_numbers[name] = number
+        cell_id = _numbered_id(name, number)
+        all_ids.add(cell_id)
 
         author = {"by": author_name(entry), "name": entry.author}
-        cell: Node = {"id": _numbered_id(name, number), "metadata": {AUTHOR_METADATA: author}}
+        cell: Node = {"id": cell_id, "metadata": {AUTHOR_METADATA: author}}
         if has_run(entry):
             cell |= code_cell(entry, selected)
         else:
@@ -229,8 +240,8 @@ def code_cell(cell: Cell, selected: ExportedEntries) -> Node:
 
 
 def _stale_node(cell: Cell) -> Iterator[Node]:
-    """Yield an output that says that the others no longer hold, if that is so. It goes with them
-    when the cell runs again."""
+    """Yield a warning if the cell is stale. It is an output, so that Jupyter removes it when the
+    cell runs again."""
     if staleness := describe_staleness(cell):
         yield {"output_type": "stream", "name": "stderr", "text": f"{plain(staleness)}\n"}
 
@@ -257,8 +268,10 @@ def _output_node(output: OutputPart, execution_count: int | None) -> Node:
 
 
 def parse_error(traceback: str) -> tuple[str, str]:
-    """Return the name and the message of the error in a traceback."""
-    for line in reversed(traceback.strip().split("\n")):
+    """Return the name of the error in a traceback, and the first line of its message."""
+    last_traceback = _CHAIN_LINE.split(traceback)[-1]
+    # Frames and their code are indented. What follows the error's name is its message and notes.
+    for line in last_traceback.split("\n"):
         if match := _ERROR_LINE.match(line):
             return match[1], match[2] or ""
     return "Error", ""

@@ -22,9 +22,10 @@ from mahtab_tui.bus.entries import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
-from mahtab_tui.export.notebook import make_inert
+from mahtab_tui.export.notebook import make_inert, parse_error
 from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
 from mahtab_tui.store.resume import MAX_PAST_RECORDS, find_session, new_store, resumed_store
+from mahtab_tui.worker.cells.tracebacks import format_safely
 from mahtab_tui.worker.magic.notes import note_magic_without_effect, note_widgets
 from tests.notebooks import PIXEL
 
@@ -176,6 +177,68 @@ def test_notebook_has_output_bundles() -> None:
     assert by_id["cell-5"].outputs[0].data["image/png"].strip() == PIXEL
     assert by_id["cell-3"].metadata.mahtab == {"by": "model", "name": "demo"}
     assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
+
+
+def chained_error() -> Exception:
+    error = KeyError("b")
+    error.__cause__ = ValueError("a")
+    return error
+
+
+class _Unsaid(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "message"),
+    [
+        (ValueError("bad config:\nname: x\nport"), "ValueError", "bad config:"),
+        (RuntimeError(f"it failed\n{TRACEBACK}"), "RuntimeError", "it failed"),
+        (chained_error(), "KeyError", "'b'"),
+        (_Unsaid(), f"{__name__}._Unsaid", ""),
+        (type("Own", (Exception,), {"__module__": "__main__"})("x: y"), "Own", "x: y"),
+    ],
+)
+def test_an_error_has_its_name_and_the_start_of_its_message(
+    error: Exception, name: str, message: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    try:
+        fail()
+    except Exception as raised:
+        traceback = format_safely(raised)
+    assert parse_error(f"{traceback}Hint: x\n") == (name, message)
+
+
+def test_an_exception_group_is_named_not_its_errors() -> None:
+    try:
+        raise ExceptionGroup("several", [ValueError("a"), chained_error()])
+    except Exception as raised:
+        traceback = format_safely(raised)
+    assert parse_error(traceback) == ("ExceptionGroup", "several (2 sub-exceptions)")
+
+
+def test_an_error_of_jupyter_has_its_name_and_message() -> None:
+    traceback = (
+        "-----\nKeyError      Traceback (most recent call last)\nCell In[1], line 1\n"
+        "----> 1 {}['x']\n\nKeyError: 'x'\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "ValueError    Traceback (most recent call last)\nFile ~/a.py:3, in f(x)\n"
+        "      2     pass\n----> 3     raise ValueError(x)\n\nValueError: bad:\nage: 1\n"
+    )
+    assert parse_error(traceback) == ("ValueError", "bad:")
+
+
+def test_cell_ids_of_a_notebook_differ() -> None:
+    entries = chosen().entries
+    keys = ["cell-1", "cell-1", "cell-1-2", "cell 1"]
+    for entry, key in zip(entries, keys, strict=False):
+        entry.key = key
+    selected = chosen()._replace(entries=entries[:4])
+    ids = [cell.id for cell in notebook_of(selected).cells]
+    assert ids == ["cell-1", "cell-1-2", "cell-1-2-2", "cell-1-3"]
 
 
 def test_a_script_is_python_that_jupytext_reads() -> None:
