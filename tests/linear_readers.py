@@ -65,8 +65,8 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.sanitize import plain
     from mahtab_tui.bus.sgr import styled
     from mahtab_tui.bus.terminal_screen import collapse
+    from mahtab_tui.export.merging import render_text
     from mahtab_tui.export.reading import read_notebook
-    from mahtab_tui.export.writing import render_text
     from mahtab_tui.kernel.cells import TerminalOutput
     from mahtab_tui.sandbox.base import SearchedText, without_surrogates
     from mahtab_tui.search.answer_code import extract_code, last_answer

@@ -70,7 +70,7 @@ def _open_rewritable_notebook(path: Path) -> LoadedNotebook:
         fail(f"There is no folder {path.parent} for {path.name}.")
     if len(os.fsencode(path.name)) > MAX_FILE_NAME_BYTES:
         fail(f"The file name {path.name} is too long.")
-    from mahtab_tui.export.writing import new_notebook
+    from mahtab_tui.export.merging import new_notebook
 
     return replace(new_notebook(path), rewritable=True)
 

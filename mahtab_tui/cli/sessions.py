@@ -373,7 +373,7 @@ def export(
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
     written, 2 wrong arguments."""
-    from mahtab_tui.export.writing import ENDINGS
+    from mahtab_tui.export.rendering import ENDINGS
     from mahtab_tui.session.notebooks import export_session
 
     if output is None or output.suffix.lower() not in ENDINGS:

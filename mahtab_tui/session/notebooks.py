@@ -19,7 +19,7 @@ from mahtab_tui.bus.private_texts import PrivateTexts
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Status
-from mahtab_tui.export import writing
+from mahtab_tui.export import merging, writing
 from mahtab_tui.export.entries import (
     ANNOTATIONS,
     ExportedConversation,
@@ -29,7 +29,8 @@ from mahtab_tui.export.entries import (
     select,
 )
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
-from mahtab_tui.export.writing import ENDINGS, write
+from mahtab_tui.export.rendering import ENDINGS
+from mahtab_tui.export.writing import write
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL_RECORDS, load_records
 from mahtab_tui.system import start_thread
@@ -425,12 +426,12 @@ class Notebook(logging.Handler):
             # Counted first: what is logged while the file is written counts as not written.
             change_count = self._change_count
             content = self._build_content()
-            text = writing.render_text(self._file, content)
+            text = merging.render_text(self._file, content)
             digest_on_disk = writing.file_digest(self.path)
             is_unchanged = content == self._content
             # A script has no outputs, so its text may be unchanged although cells ran.
             if not is_unchanged and self._file.form != "ipynb":
-                is_unchanged = text == writing.render_text(self._file, self._content)
+                is_unchanged = text == merging.render_text(self._file, self._content)
 
             sentence = ""
             if digest_on_disk not in (self._digest, ""):
@@ -518,4 +519,4 @@ class Notebook(logging.Handler):
                 # Running and private cells are left out.
                 run_cells[entry.cell_number - self._first_position] = entry
         selected = ExportedEntries(additions, "", conversation.private)
-        return writing.merge_content(self._file, run_cells, additions, selected, redact)
+        return merging.merge_content(self._file, run_cells, additions, selected, redact)

@@ -14,8 +14,8 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import NotebookCell, Record, emit
+from mahtab_tui.export.merging import new_notebook as new_file
 from mahtab_tui.export.reading import read_notebook
-from mahtab_tui.export.writing import new_notebook as new_file
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.notebooks import Notebook
 from tests.notebooks import write

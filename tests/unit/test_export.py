@@ -22,8 +22,10 @@ from mahtab_tui.bus.entries import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
+from mahtab_tui.export.line_merge import preserve_lines
 from mahtab_tui.export.notebook import make_inert, parse_error
-from mahtab_tui.export.writing import ENDINGS, preserve_lines, render, write
+from mahtab_tui.export.rendering import ENDINGS, render
+from mahtab_tui.export.writing import write
 from mahtab_tui.store.resume import MAX_PAST_RECORDS, find_session, new_store, resumed_store
 from mahtab_tui.worker.cells.tracebacks import format_safely
 from mahtab_tui.worker.magic.notes import note_magic_without_effect, note_widgets

@@ -12,8 +12,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from mahtab_tui.bus import records
+from mahtab_tui.export.merging import render_text
 from mahtab_tui.export.reading import read_notebook
-from mahtab_tui.export.writing import render_text
 from mahtab_tui.export.writing import write_text as write_file
 from tests.notebooks import notebooks, text_of, write
 from tests.unit.notebook_bench import OpenBench, again, notices, story
