@@ -65,6 +65,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.sanitize import plain
     from mahtab_tui.bus.sgr import styled
     from mahtab_tui.bus.terminal_screen import collapse
+    from mahtab_tui.export.line_merge import MAX_COMPARED_LINES, preserve_lines
     from mahtab_tui.export.merging import render_text
     from mahtab_tui.export.reading import read_notebook
     from mahtab_tui.kernel.cells import TerminalOutput
@@ -141,6 +142,15 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         cells = [*file.cells, {**cell, "execution_count": 1}]
         render_text(file, {**file.content, "cells": cells})
 
+    def preserve_blank_lines(text: str) -> None:
+        line = text[:10].replace("\n", ";")
+        numbers = range(MAX_COMPARED_LINES // 2)
+        original, read_text, new_text = (
+            "".join(f"{line}{mark}{number}\n\n" for number in numbers) for mark in "abc"
+        )
+        preserve_lines(original, read_text, new_text)
+        preserve_lines(original, "a\nb\n\n" * 900, "c\nb\nb\n" * 900)
+
     return {
         "plain text": plain,
         "styled text": lambda text: styled(text[: LENGTH // 10]),
@@ -163,6 +173,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "values that are named": lambda text: names_no_value(text, [text, "8"], text),
         "cells of a script": lambda text: read_as_cells(f"# %%\n{text}", "a.py"),
         "cells of Markdown": lambda text: read_as_cells(f"---\n{text}\n---\n{text}", "a.md"),
+        "lines of a formatted text": preserve_blank_lines,
         "cell with commands": lambda text: transform(f"{text}\n!ls"),
         "names in a cell": lambda text: find_inputs(text[:20_000]),
         "shell command": lambda text: expand_command(text, Names({}, {})),

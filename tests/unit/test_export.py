@@ -22,7 +22,7 @@ from mahtab_tui.bus.entries import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
-from mahtab_tui.export.line_merge import preserve_lines
+from mahtab_tui.export.line_merge import find_replacements, preserve_lines
 from mahtab_tui.export.notebook import make_inert, parse_error
 from mahtab_tui.export.rendering import ENDINGS, render
 from mahtab_tui.export.writing import write
@@ -505,6 +505,25 @@ def test_unchanged_source_keeps_its_spelling(original: str, read: str, edited: s
     assert preserve_lines(original, read, read) == original
     assert preserve_lines(read, read, edited) == edited
     assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
+
+
+@given(LINES, LINES)
+def test_replacements_turn_one_text_into_the_other(old: str, new: str) -> None:
+    old_lines = old.splitlines()
+    rebuilt: list[str] = []
+    position = 0
+    for replacement in find_replacements(old_lines, new.splitlines()):
+        rebuilt += old_lines[position : replacement.start] + replacement.lines
+        position = replacement.end
+    assert rebuilt + old_lines[position:] == new.splitlines()
+
+
+def test_only_what_differs_is_replaced() -> None:
+    old = ["a", "", "moved", "b", "", "c", "", "d", ""]
+    new = ["", "a", "", "b", "", "C", "", "d", "moved", ""]
+    assert find_replacements(old, new) == [
+        (0, 0, [""]), (2, 3, []), (5, 6, ["C"]), (8, 8, ["moved"]),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
