@@ -380,7 +380,7 @@ class CellEnvironment:
     def _prepare_import(self, event: str, args: tuple[Any, ...]) -> None:
         name = args[0]
         if name.startswith("matplotlib."):  # before pyplot has chosen a backend
-            own_module("values.displays").choose_backend()
+            own_module("values.matplotlib_backend").choose_backend()
         elif name.startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
         elif name.partition(".")[0] == "asyncio" and self._interrupts.running:

@@ -266,7 +266,7 @@ class Executor:
             with self.loop.current(), self._interrupts.allowed(cell):
                 self._run(cell, source, pieces)
                 if "matplotlib.pyplot" in sys.modules:
-                    own_module("values.displays").show_all()
+                    own_module("values.displays").show_figures()
             self._environment.leave_child(None)
         except BaseException as error:
             self._environment.leave_child(error)
@@ -352,7 +352,7 @@ class Executor:
         if value is None:
             return ""
         has_pyplot = "matplotlib.pyplot" in sys.modules
-        if has_pyplot and own_module("values.displays").is_below_figure(value):
+        if has_pyplot and own_module("values.figures").is_plot_result(value):
             text = ""
         elif type(value) in _PLAIN and text_form(value) is None:
             text = _pretty_repr(value) + "\n"

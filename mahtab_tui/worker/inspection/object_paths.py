@@ -20,7 +20,7 @@ import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..values.displays import shown_table
+from ..values.displayed_tables import displayed_table
 from ..values.objects import MISSING, Classes, as_library_type
 from ..values.short_values import stored_attribute
 from .arrays import slice_array
@@ -105,7 +105,7 @@ def _resolve_start(
             raise InspectionError("This value is no longer kept; open it again.")
         return computed[name]
     if kind == "shown":
-        table = shown_table(name)
+        table = displayed_table(name)
         if table is None:
             raise InspectionError("The value of this table is no longer kept; run the cell again.")
         return table, _variable_of(table, namespace)

@@ -8,7 +8,7 @@ import struct
 import zlib
 from typing import Any, Callable, NamedTuple
 
-from ..values.displays import draw_png
+from ..values.figures import draw_png
 from ..values.objects import (
     MISSING,
     find_in_class,

@@ -14,8 +14,9 @@ from typing import Any, Callable
 from ..cells import environment
 from ..cells.compiling import compile_callable
 from ..cells.tracebacks import describe_safely
-from ..values.displays import MAX_TEXT_CHARS, Display, capture_displays, show
+from ..values.displays import Display, capture_displays, show
 from ..values.pretty import FloatFormat
+from ..values.rich_forms import MAX_TEXT_CHARS
 from ..values.secret_names import looks_secret
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from . import aliases, folders, programs, reloading, scripts, session_commands, timing

@@ -13,6 +13,7 @@ from ..link.control import Host, define_function
 from ..sandbox.caller_tools import plain_data
 from ..stdlib import late_import
 from ..values import displays
+from ..values.rich_forms import MAX_PICTURE_BYTES, MIMES
 from .text_tools import mark_as_text
 
 _MAX_ARGUMENT_CHARS = 20_000_000
@@ -270,7 +271,7 @@ def _value(part: dict[str, Any]) -> Any:
     if part["kind"] != "picture":
         return data
     picture = Picture(data)
-    picture.mime = part["mime"] if part["mime"] in displays.MIMES else ""
-    if picture.mime and len(picture) <= displays.MAX_PICTURE_BYTES:
+    picture.mime = part["mime"] if part["mime"] in MIMES else ""
+    if picture.mime and len(picture) <= MAX_PICTURE_BYTES:
         picture.show()
     return picture

@@ -369,3 +369,10 @@ def _pieces(
                 item = item[1]
             yield from _pieces(item, limit, write_object, above)
         yield ("," if cls is tuple and len(value) == 1 else "") + closing
+
+
+def is_instance_if_loaded(value: object, module: str, name: str) -> bool:
+    """Return whether a value is an instance of a class of a module, if that is loaded. May run the
+    code of the value's `__class__`."""
+    cls = get_if_loaded(module, name)
+    return cls is not MISSING and isinstance(value, cls)

@@ -1,0 +1,134 @@
+"""Finds the rich representation of a value: a picture, Markdown or a table."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+from ..stdlib import late_import
+from .figures import draw_png
+from .html_tables import is_essentially_table
+from .matplotlib_backend import has_file_backend
+from .objects import MISSING, find_in_class, is_instance_if_loaded
+
+MAX_PICTURE_BYTES = 5_000_000
+"""Bytes of a picture's file."""
+MAX_TEXT_CHARS = 300_000
+"""Characters of Markdown or HTML."""
+_PICTURE_SIDES_PIXELS = (3_000, 1_000)
+"""Lengths of the longer side; the second is tried if the file is too large."""
+_MAX_TABLE_COLUMNS = 200
+MAX_STYLED_ROWS = 60
+
+_METHODS = {
+    "image/png": "_repr_png_",
+    "image/jpeg": "_repr_jpeg_",
+    "text/markdown": "_repr_markdown_",
+    "text/html": "_repr_html_",
+}
+MIMES = tuple(_METHODS)
+
+
+def rich_form(value: object) -> tuple[str, str]:
+    """Return the type and data of the first rich representation; empty texts if there is none."""
+    finders = (_from_figure, _from_image, _from_frame, _from_styler, _from_bundle, _from_methods)
+    for find_form in finders:
+        try:
+            form = find_form(value)
+        except Exception:  # raised by the object's code; other representations are tried
+            continue
+        if form is not None:
+            return form
+    return "", ""
+
+
+def _from_figure(value: Any) -> tuple[str, str] | None:
+    if not is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
+        return None
+    if has_file_backend():
+        # Close the figure so that it is not shown again at the end of the cell. matplotlib 3.11
+        # then removes its canvas, but later cells may draw on it.
+        canvas = value.canvas
+        sys.modules["matplotlib.pyplot"].close(value)
+        value.set_canvas(canvas)
+    forms = (encode_form("image/png", draw_png(value, side)) for side in _PICTURE_SIDES_PIXELS)
+    return next(filter(None, forms), None)
+
+
+def _from_image(value: Any) -> tuple[str, str] | None:
+    if not is_instance_if_loaded(value, "PIL.Image", "Image"):
+        return None
+    for side in _PICTURE_SIDES_PIXELS:
+        image = value
+        if max(value.size) > side:
+            image = value.copy()
+            image.thumbnail((side, side))
+        form = _from_methods(image)
+        if form is not None:
+            return form
+    return None
+
+
+def _from_bundle(value: Any) -> tuple[str, str] | None:
+    if find_in_class(type(value), "_repr_mimebundle_") is MISSING:
+        return None
+    bundle = value._repr_mimebundle_(include=list(MIMES), exclude=[])
+    if isinstance(bundle, tuple):
+        bundle = bundle[0]
+    forms = (encode_form(mime, bundle.get(mime)) for mime in MIMES)
+    return next(filter(None, forms), None)
+
+
+def _from_frame(value: Any) -> tuple[str, str] | None:
+    """Return a pandas table with its shape and with all columns that the screen can show, unless
+    the user chose otherwise."""
+    if not is_instance_if_loaded(value, "pandas", "DataFrame"):
+        return None
+    pandas = sys.modules["pandas"]
+    options: list[Any] = []
+    if pandas.get_option("display.max_columns") in (0, 20):  # with and without a terminal
+        options += ["display.max_columns", _MAX_TABLE_COLUMNS]
+    if pandas.get_option("display.show_dimensions") == "truncate":
+        options += ["display.show_dimensions", True]
+    with pandas.option_context(*options) if options else nullcontext():
+        return _from_methods(value)
+
+
+def _from_styler(value: Any) -> tuple[str, str] | None:
+    """Return a styled table of pandas, as far as the screen can show it."""
+    if not is_instance_if_loaded(value, "pandas.io.formats.style", "Styler"):
+        return None
+    return encode_form("text/html", value.to_html(max_rows=MAX_STYLED_ROWS))
+
+
+def _from_methods(value: Any) -> tuple[str, str] | None:
+    for mime, method in _METHODS.items():
+        if find_in_class(type(value), method) is MISSING:
+            continue
+        data = getattr(value, method)()
+        if isinstance(data, tuple):  # with metadata
+            data = data[0]
+        form = encode_form(mime, data)
+        if form is not None:
+            return form
+    return None
+
+
+def encode_form(mime: str, data: object) -> tuple[str, str] | None:
+    """Return the type, and the data as text; None if they are invalid, too large, or HTML that is
+    not a table."""
+    if mime.startswith("image/"):
+        base64 = late_import("base64")
+        picture = data
+        if isinstance(data, str):
+            picture = base64.b64decode(data, validate=True)
+        if not isinstance(picture, bytes) or len(picture) > MAX_PICTURE_BYTES:
+            return None
+        return mime, base64.b64encode(picture).decode()
+    if not isinstance(data, str) or len(data) > MAX_TEXT_CHARS:
+        return None
+    text = str.__str__(data)  # of a subclass
+    if mime == "text/html" and not is_essentially_table(text):
+        return None
+    return mime, text
