@@ -113,6 +113,30 @@ def test_failing_rich_format_leaves_the_plain_one(cells: Cells, body: str) -> No
     assert (result.status, result.output, result.displays) == ("ok", "odd\n", ())
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def _repr_png_(self): raise ValueError",
+        "def _repr_png_(self): return 'not base64!'",
+        "def _repr_mimebundle_(self, **options): return {'image/png': '!', 'text/html': TABLE}",
+    ],
+)
+def test_failing_picture_leaves_the_table(cells: Cells, body: str) -> None:
+    table = "<table><tr><td>1</table>"
+    html_method = "def _repr_html_(self): return TABLE"
+    if "mimebundle" in body:
+        html_method = ""
+    (odd,) = show(cells, f"TABLE = {table!r}\nclass Odd:\n    {body}\n    {html_method}\nOdd()")
+    assert (odd.mime, odd.data) == ("text/html", table)
+
+
+def test_picture_in_lines_of_base64_is_shown(cells: Cells) -> None:
+    method = "def _repr_mimebundle_(self, **options): return {'image/png': base64.encodebytes(DATA).decode()}"
+    code = f"import base64\nDATA = {PNG!r} + bytes(200)\nclass Picture:\n    {method}\nPicture()"
+    (picture,) = show(cells, code)
+    assert base64.b64decode(picture.data) == PNG + bytes(200)
+
+
 def test_forked_child_prints_displays_as_text(cells: Cells) -> None:
     code = "import os\nif os.fork(): os.wait()\nelse: display(Words()), os._exit(0)"
     result = cells.run(WORDS.format(1) + code)
@@ -660,6 +684,11 @@ def test_capture_magic_stores_printed_output(cells: Cells) -> None:
     figure = "import matplotlib.pyplot as plt\nfigure = plt.figure()"
     assert show(cells, f"%%capture printed\n{figure}\ndisplay(figure)\nplt.plot([1])") == []
     assert len(show(cells, "printed.show()")) == 2
+    clear = "from IPython.display import clear_output\ndisplay(1)\nclear_output(wait=True)"
+    cells.run(f"%%capture printed\n{clear}")
+    cells.expect("[output.text for output in printed.outputs]", "['1\\n']\n")
+    cells.run(f"%%capture printed\n{clear}\ndisplay(2)\ndisplay(3)")
+    cells.expect("[output.text for output in printed.outputs]", "['2\\n', '3\\n']\n")
     assert "does not take --no" in cells.run("%%capture --no\n1").output
     assert "ZeroDivisionError" in cells.run("%%capture printed\nprint('so far')\n1 / 0").output
     cells.expect("print(printed)", "so far\n\n")

@@ -71,6 +71,23 @@ def test_result_of_plotting_is_not_shown_below_its_figure(cells: Cells, line: st
     assert "Axes" in cells.text("axes"), "without a figure, it is a value as any other"
 
 
+def test_parts_of_other_figures_are_values_while_a_figure_is_open(cells: Cells) -> None:
+    cells.run("from matplotlib.figure import Figure\nfrom matplotlib.lines import Line2D")
+    values = {
+        "[Figure()]": "[<Figure",
+        "Figure().subplots()": "<Axes",
+        "Line2D([0], [1])": "<matplotlib.lines",
+    }
+    for value, text in values.items():
+        result = cells.run(f"plt.plot([1])\n{value}")
+        (figure,) = result.displays
+        assert result.output.replace(figure.text, "").startswith(text)
+    inner = "plt.figure().subfigures(1, 2)[0].subplots()"
+    for value in (inner, "plt.subplots()", "plt.bar([], [])", "plt.bar([1], [1])"):
+        result = cells.run(value)
+        assert (len(result.displays), result.output) == (1, result.displays[0].text), value
+
+
 def test_figure_carries_its_chart_and_is_unchanged(cells: Cells) -> None:
     code = (
         "figure, axes = plt.subplots(figsize=(5, 3), layout='constrained')\n"

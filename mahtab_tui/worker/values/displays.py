@@ -7,13 +7,13 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..link.control import Host
 from ..stdlib import own_module
 from ..tools.text_tools import text_form
 from .displayed_tables import remember_table
-from .matplotlib_backend import has_file_backend
+from .matplotlib_backend import open_figures
 from .objects import MISSING, find_in_class, is_instance_if_loaded
 from .pretty import pretty_repr
 from .rich_forms import MAX_STYLED_ROWS, encode_form, rich_form
@@ -26,6 +26,8 @@ _CELL_MARK = "\x1f"
 
 
 class Display(NamedTuple):
+    """What the screen shows of a value, or does with the cell's output."""
+
     mime: str
     """One of `MIMES`; ``text/plain`` for help, which is shown from its start; empty for other
     text."""
@@ -33,22 +35,47 @@ class Display(NamedTuple):
     """Base64 for pictures."""
     text: str
     """The value as text, for readers without the rich representation; ends with a line break."""
-    value: str = ""
+    table_key: str = ""
+    """By which the table can be opened, as with `displayed_table`; empty for other values."""
     name: str = ""
     """By which it is updated."""
-    action: str = ""
+    action: Literal["", "update", "clear", "clear later"] = ""
     """`update`: in the place of the display with this name. `clear`: remove the cell's output so
     far; `clear later`: before its next output."""
 
+    def to_message(self) -> dict[str, str]:
+        """Return the arguments of the host's function `display`."""
+        arguments = self._asdict()
+        arguments["value"] = arguments.pop("table_key")
+        return arguments
 
-_captures: list[list[Display]] = []
-"""Where displays go instead of the screen; the last one is the innermost."""
+
+class _Capture:
+    """Takes what is displayed, instead of the screen."""
+
+    def __init__(self, outputs: list[Display]) -> None:
+        self._outputs = outputs
+        self._clears_before_next = False
+
+    def add(self, output: Display) -> None:
+        if self._clears_before_next:
+            self.clear(wait=False)
+        self._outputs.append(output)
+
+    def clear(self, *, wait: bool) -> None:
+        self._clears_before_next = wait
+        if not wait:
+            self._outputs.clear()
+
+
+_captures: list[_Capture] = []
+"""The last one is the innermost, which takes the displays."""
 
 
 @contextmanager
 def capture_displays(outputs: list[Display]) -> Iterator[None]:
     """Add what is displayed to a list instead of showing it."""
-    _captures.append(outputs)
+    _captures.append(_Capture(outputs))
     try:
         yield
         if "matplotlib.pyplot" in sys.modules:
@@ -59,24 +86,25 @@ def capture_displays(outputs: list[Display]) -> Iterator[None]:
 
 def show_figures() -> None:
     """Show all open figures of pyplot, if its backend has no screen."""
-    if has_file_backend():
-        pyplot: Any = sys.modules["matplotlib.pyplot"]
-        for number in pyplot.get_fignums():
-            display(pyplot.figure(number))
+    for figure in open_figures():
+        display(figure)
 
 
 def display(*values: object) -> None:
+    """Show the best display of each value. Raises any exception of its `__repr__`."""
     for value in values:
         show(make_display(value))
 
 
 def show_named(value: object, name: str, *, update: bool) -> None:
     """Display a value that can be updated, or update it."""
-    new_display = make_display(value)
-    action = "update" if update else ""
+    new_display = make_display(value)._replace(name=name)
+    if update:
+        new_display = new_display._replace(action="update")
     # A text, too, must be a display, not a part of what is printed.
-    mime = new_display.mime or "text/plain"
-    show(new_display._replace(mime=mime, name=name, action=action))
+    if not new_display.mime:
+        new_display = new_display._replace(mime="text/plain")
+    show(new_display)
 
 
 def clear_output(wait: bool = False) -> None:
@@ -86,19 +114,21 @@ def clear_output(wait: bool = False) -> None:
         wait: Whether to remove it only when something else is shown.
     """
     if _captures:
-        _captures[-1].clear()
+        _captures[-1].clear(wait=wait)
         return
     sys.stdout.flush()
     sys.stderr.flush()
+    request = Display("", "", "", action="clear")
+    if wait:
+        request = Display("", "", "", action="clear later")
     with suppress(RuntimeError):  # a forked child has no screen
-        action = "clear later" if wait else "clear"
-        Host.call("display", Display("", "", "", action=action)._asdict())
+        Host.call("display", request.to_message())
 
 
 def show(output: Display) -> None:
     """Send a display after the output so far; print its text if there is no screen."""
     if _captures:
-        _captures[-1].append(output)
+        _captures[-1].add(output)
         return
     if not output.mime:
         sys.stdout.write(output.text)
@@ -106,7 +136,7 @@ def show(output: Display) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        Host.call("display", output._asdict())  # waits, so that later output comes after it
+        Host.call("display", output.to_message())  # waits, so that later output comes after it
     except RuntimeError:  # a forked child has no screen
         sys.stdout.write(output.text)
 
@@ -129,7 +159,9 @@ def make_display(value: object) -> Display:
         if form == "markdown":
             markdown = encode_form("text/markdown", text)
         mime, data = markdown or ("", "")
-        return Display(mime, data, text if text.endswith("\n") else text + "\n")
+        if not text.endswith("\n"):
+            text += "\n"
+        return Display(mime, data, text)
 
     methods = ("__rich__", "__rich_console__")
     if any(find_in_class(type(value), method) is not MISSING for method in methods):
@@ -138,11 +170,13 @@ def make_display(value: object) -> Display:
             return Display("", "", rendered)
 
     mime, data = rich_form(value)
-    key = remember_table(value) if mime == "text/html" else ""
+    table_key = ""
+    if mime == "text/html":
+        table_key = remember_table(value)
     text = _styled_text(value) or pretty_repr(value)
     if mime and is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
         text = f"{text}\n{_figure_words(value)}".rstrip()
-    return Display(mime, data, text + "\n", key)
+    return Display(mime, data, text + "\n", table_key)
 
 
 def _styled_text(value: Any) -> str:

@@ -8,45 +8,57 @@ from itertools import islice
 from typing import Any
 
 from .charts import chart_metadata
-from .matplotlib_backend import has_file_backend
+from .matplotlib_backend import open_figures
 from .objects import is_instance_if_loaded
 
-_PLOT_CLASSES = (
-    ("matplotlib.artist", "Artist"),
-    ("matplotlib.container", "Container"),
-    ("seaborn.axisgrid", "Grid"),
-)
-"""Modules and classes of what plotting functions return."""
 _MAX_PLOT_RESULT_DEPTH = 2
 _MAX_PLOT_RESULT_ITEMS = 10
 """Levels, and items of each, up to which the results of plotting functions are recognised."""
 
 
-def is_plot_result(value: object) -> bool:
+def is_plot_result(value: Any) -> bool:
     """Return whether a value is what a plotting function returned, and its figure will be shown at
-    the end of the cell."""
-    if not has_file_backend() or not sys.modules["matplotlib.pyplot"].get_fignums():
-        return False
-    return _is_plot_part(value)
-
-
-def _is_plot_part(value: Any, depth: int = 0) -> bool:
-    """Return whether a value is a part of a figure, or contains one: `hist` returns a tuple,
-    `boxplot` a dict of lists."""
-    if depth == 0 and is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
+    the end of the cell. Runs code of the value's class."""
+    figures = open_figures()
+    if not figures or is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
         return False  # because the figure itself is shown
-    if any(is_instance_if_loaded(value, *plot_class) for plot_class in _PLOT_CLASSES):
-        return True
+    try:
+        return _is_in_figures(value, figures, depth=0)
+    except Exception:  # raised by the code of a subclass
+        return False
+
+
+def _is_in_figures(value: Any, figures: list[Any], depth: int) -> bool:
+    """Return whether a value is a part of one of these figures, or contains one: `hist` returns a
+    tuple, `boxplot` a dict of lists."""
+    is_artist = is_instance_if_loaded(value, "matplotlib.artist", "Artist")
+    if is_artist or is_instance_if_loaded(value, "seaborn.axisgrid", "Grid"):
+        return any(_figure_of(value) is figure for figure in figures)
     if depth > _MAX_PLOT_RESULT_DEPTH:
         return False
+
     items: Any = ()
-    if type(value) in (list, tuple):
+    if is_instance_if_loaded(value, "matplotlib.container", "Container"):
+        items = value.get_children()
+        if not items:  # there was nothing to draw
+            return True
+    elif type(value) in (list, tuple):
         items = value
     elif type(value) is dict:
         items = value.values()
     elif is_instance_if_loaded(value, "numpy", "ndarray") and value.dtype == object:
         items = value.flat
-    return any(_is_plot_part(item, depth + 1) for item in islice(items, _MAX_PLOT_RESULT_ITEMS))
+    first_items = islice(items, _MAX_PLOT_RESULT_ITEMS)
+    return any(_is_in_figures(item, figures, depth + 1) for item in first_items)
+
+
+def _figure_of(value: Any) -> Any:
+    """Return the figure that an artist, or a grid of seaborn, is drawn in; None without one."""
+    figure = value.figure
+    # A figure inside a figure has the outer one there; the outermost has itself.
+    while is_instance_if_loaded(figure, "matplotlib.figure", "SubFigure"):
+        figure = figure.figure
+    return figure
 
 
 def draw_png(figure: Any, side: int) -> bytes:

@@ -29,6 +29,19 @@ def _show_figure(manager: Any) -> None:
         own_module("values.displays").display(manager.canvas.figure)
 
 
+def open_figures() -> list[Any]:
+    """Return the figures that pyplot shows at the end of the cell, in their order; none if its
+    backend has a screen, which shows them itself."""
+    if not has_file_backend():
+        return []
+    managers = sys.modules["matplotlib._pylab_helpers"].Gcf.get_all_fig_managers()
+    return [manager.canvas.figure for manager in sorted(managers, key=_figure_number)]
+
+
+def _figure_number(manager: Any) -> Any:
+    return manager.num
+
+
 def has_file_backend() -> bool:
     """Return whether pyplot is loaded and has no screen, so that we show its figures."""
     pyplot = sys.modules.get("matplotlib.pyplot")

@@ -14,12 +14,17 @@ from .objects import MISSING, find_in_class, is_instance_if_loaded
 
 MAX_PICTURE_BYTES = 5_000_000
 """Bytes of a picture's file."""
+_MAX_BASE64_CHARS = 2 * MAX_PICTURE_BYTES
+"""Characters of a picture in base64, with line breaks."""
 MAX_TEXT_CHARS = 300_000
 """Characters of Markdown or HTML."""
 _PICTURE_SIDES_PIXELS = (3_000, 1_000)
 """Lengths of the longer side; the second is tried if the file is too large."""
 _MAX_TABLE_COLUMNS = 200
+_DEFAULT_MAX_COLUMNS = (0, 20)
+"""What pandas sets `display.max_columns` to with and without a terminal."""
 MAX_STYLED_ROWS = 60
+"""Rows of a table with a style of the user's."""
 
 _METHODS = {
     "image/png": "_repr_png_",
@@ -28,6 +33,7 @@ _METHODS = {
     "text/html": "_repr_html_",
 }
 MIMES = tuple(_METHODS)
+"""The types that the screen can show, the best first."""
 
 
 def rich_form(value: object) -> tuple[str, str]:
@@ -36,7 +42,7 @@ def rich_form(value: object) -> tuple[str, str]:
     for find_form in finders:
         try:
             form = find_form(value)
-        except Exception:  # raised by the object's code; other representations are tried
+        except Exception:  # raised by the object's code, or by a library
             continue
         if form is not None:
             return form
@@ -87,7 +93,7 @@ def _from_frame(value: Any) -> tuple[str, str] | None:
         return None
     pandas = sys.modules["pandas"]
     options: list[Any] = []
-    if pandas.get_option("display.max_columns") in (0, 20):  # with and without a terminal
+    if pandas.get_option("display.max_columns") in _DEFAULT_MAX_COLUMNS:
         options += ["display.max_columns", _MAX_TABLE_COLUMNS]
     if pandas.get_option("display.show_dimensions") == "truncate":
         options += ["display.show_dimensions", True]
@@ -106,10 +112,13 @@ def _from_methods(value: Any) -> tuple[str, str] | None:
     for mime, method in _METHODS.items():
         if find_in_class(type(value), method) is MISSING:
             continue
-        data = getattr(value, method)()
-        if isinstance(data, tuple):  # with metadata
-            data = data[0]
-        form = encode_form(mime, data)
+        try:
+            data = getattr(value, method)()
+            if isinstance(data, tuple):  # with metadata
+                data = data[0]
+            form = encode_form(mime, data)
+        except Exception:  # raised by the object's code
+            continue
         if form is not None:
             return form
     return None
@@ -119,16 +128,28 @@ def encode_form(mime: str, data: object) -> tuple[str, str] | None:
     """Return the type, and the data as text; None if they are invalid, too large, or HTML that is
     not a table."""
     if mime.startswith("image/"):
-        base64 = late_import("base64")
-        picture = data
-        if isinstance(data, str):
-            picture = base64.b64decode(data, validate=True)
-        if not isinstance(picture, bytes) or len(picture) > MAX_PICTURE_BYTES:
+        picture = _decode_picture(data)
+        if picture is None or len(picture) > MAX_PICTURE_BYTES:
             return None
-        return mime, base64.b64encode(picture).decode()
+        return mime, late_import("base64").b64encode(picture).decode()
     if not isinstance(data, str) or len(data) > MAX_TEXT_CHARS:
         return None
     text = str.__str__(data)  # of a subclass
     if mime == "text/html" and not is_essentially_table(text):
         return None
     return mime, text
+
+
+def _decode_picture(data: object) -> bytes | None:
+    """Return a picture's file; None if the data are neither bytes nor base64, which may be broken
+    into lines."""
+    if isinstance(data, bytes):
+        return data
+    if not isinstance(data, str) or len(data) > _MAX_BASE64_CHARS:
+        return None
+    base64_text = "".join(str.split(data))
+    try:
+        picture: bytes = late_import("base64").b64decode(base64_text, validate=True)
+    except ValueError:
+        return None
+    return picture
