@@ -234,7 +234,7 @@ class SandboxServer:
         elif op == "forked":
             self._take_forked(number, message["pid"], descriptors)
         elif op == "failed":
-            _fail(self._requests.pop(number), _not_started(message["why"]))
+            _fail(self._requests.pop(number), _not_started(message["reason"]))
         elif op == "ended":
             exit_code = self._running.pop(number, None)
             if exit_code is not None:
@@ -356,7 +356,10 @@ class TextServer(SandboxServer):
     async def loaded(self) -> None:
         """Wait until it has read its text. Raises `SandboxError`."""
         try:
-            await self._hello
+            hello = await self._hello
+            missing = hello["missing"]
+            if missing:
+                raise _not_started(missing)
         except BaseException:
             self.close()
             raise
@@ -532,7 +535,7 @@ class ChildProcess(asyncio.Protocol):
             if not self.ready.done():
                 self.ready.set_result(None)
         elif op == "refused":
-            self._refuse(f"{str(frame.get('why'))[:500]}.")
+            self._refuse(f"{str(frame.get('reason'))[:500]}.")
         elif op == "call":
             self._start_call(*_checked_fields(frame, id=int, name=str, args=dict))
         elif op == "cancelled":

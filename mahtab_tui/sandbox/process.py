@@ -68,14 +68,15 @@ class ProcessSandboxes:
         longest_answer: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> ProcessSandbox:
-        about = {
+        text_frame = {
+            "op": "text",
             "kind": text.kind,
             "parts": text.parts,
             "contexts": text.contexts,
-            "answer": longest_answer,
+            "max_answer_chars": longest_answer,
             "tools": list(tools),
         }
-        start = partial(self._start_child, text, host, about)
+        start = partial(self._start_child, text, host, text_frame)
         sandbox = ProcessSandbox(await start(), start, self._replace_closed)
         if self._closed:
             await sandbox.close()
@@ -96,14 +97,14 @@ class ProcessSandboxes:
         self._server = None
 
     async def _start_child(
-        self, text: SearchedText, host: SandboxHost, about: Frame
+        self, text: SearchedText, host: SandboxHost, text_frame: Frame
     ) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn.
 
         Args:
             text: the text.
             host: answers the calls of its code.
-            about: how its code gets the text.
+            text_frame: the first frame, which says how its code gets the text.
 
         Raises:
             SandboxError: The process did not start, or not in time.
@@ -115,7 +116,7 @@ class ProcessSandboxes:
                 await asyncio.get_running_loop().create_connection(
                     lambda: child, sock=process.channel
                 )
-                child.send({"op": "text", **about})
+                child.send(text_frame)
                 await child.ready
         except BaseException as error:
             child.kill()  # the transport owns the socket by now and closes it

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import zoneinfo
 from collections.abc import AsyncIterator
@@ -15,12 +17,13 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui import worker
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
-from mahtab_tui.sandbox.child import ForkServer
+from mahtab_tui.sandbox.child import ForkServer, TextServer, send_text
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
-from mahtab_tui.worker.sandbox import confinement
+from mahtab_tui.worker.sandbox import confinement, system_calls
 from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
-from tests.waiting import alive
+from tests.waiting import alive, run_python
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -507,3 +510,63 @@ async def test_large_text_is_delivered_once_and_uses_only_its_own_memory(
     peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
     assert peak < 4 * len(text)
     assert await printed(sandbox, "twice = context + context\nlen(twice)") == "209715200\n"
+
+
+@pytest.mark.parametrize(
+    ("limited_resource", "limit", "reason"),
+    [
+        (resource.RLIMIT_AS, 20 * 2**20, "Cannot allocate memory|no memory"),
+        # Its standard streams, its socket, the rules, and a copy of the socket.
+        (resource.RLIMIT_NOFILE, 6, "Too many open files"),
+    ],
+)
+async def test_resource_that_is_missing_to_read_a_text_is_named(
+    limited_resource: int, limit: int, reason: str
+) -> None:
+    server = await ForkServer.start()
+    try:
+        text = "x" * 50_000_000
+        file = system_calls.memory_file("text")
+        os.write(file, text.encode())
+        process = await server.fork(load=True)
+        pid = process.forked.pid
+        if limited_resource == resource.RLIMIT_AS:
+            used_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+            limit += used_pages * resource.getpagesize()
+        resource.prlimit(pid, limited_resource, (limit, limit))
+        send_text(process, file)
+        os.close(file)
+        with pytest.raises(SandboxError, match=f"^A sandbox cannot be started: ({reason})"):
+            await TextServer(process, text).loaded()
+    finally:
+        server.close()
+
+
+REFUSING_SERVER = """
+import os, socket, sys
+package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
+from w.sandbox import confinement, server
+send_fds = socket.send_fds
+def refuse(channel, data, fds):
+    if fds:
+        raise OSError(109, "Too many references")
+    return send_fds(channel, data, fds)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+if os.fork() == 0:
+    ours.close()
+    socket.send_fds = refuse
+    server._Server(theirs, confinement.prepare()).run()
+    os._exit(0)
+theirs.close()
+ours.recv(4096)
+send_fds(ours, [b'{"id": 1}'], [0])
+print(ours.recv(4096).decode())
+"""
+"""Prints the answer to a request of a server whose system sends no descriptors."""
+
+
+async def test_descriptor_that_cannot_be_sent_is_reported() -> None:
+    folder = str(Path(worker.__file__).parent)
+    done = run_python("-I", "-S", "-c", REFUSING_SERVER, folder, stdin=subprocess.DEVNULL)
+    answer = {"op": "failed", "id": 1, "reason": "Too many references"}
+    assert json.loads(done.stdout) == answer, done.stderr

@@ -52,7 +52,7 @@ if os.fork() == 0:
 theirs.close()
 try:
     socket.send_fds(ours, [b"t"], [text])
-    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "answer": 1000, "tools": []}))
+    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "max_answer_chars": 1000, "tools": []}))
 except BrokenPipeError:  # it has ended; its message can still be read
     pass
 print(ours.recv(10_000)[4:].decode())
@@ -229,7 +229,7 @@ def test_intact_sandbox_is_used_and_needs_few_descriptors(change: str) -> None:
 def test_broken_sandbox_is_not_used(change: str, reason: str) -> None:
     message = first_message(change)
     assert message["op"] == "refused"
-    assert reason in message["why"]
+    assert reason in message["reason"]
 
 
 async def test_unusable_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

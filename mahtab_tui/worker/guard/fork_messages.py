@@ -15,7 +15,7 @@ from typing import Any
 
 from ..cells.executor import ForkReport, Outcome
 from ..magic.syntax import parse_python
-from ..sandbox.server import MODULES
+from ..sandbox.harmless_modules import HARMLESS_MODULES
 
 MAX_NAMES = 1_000
 """New names that a cell may bring back."""
@@ -31,7 +31,7 @@ _PACKAGES = (
     " xarray plotly altair bokeh tabulate rich yaml toml tqdm dateutil pytz lxml bs4 openpyxl nltk"
     " spacy regex numexpr duckdb sqlite3 tomllib"
 ).split()
-_HARMLESS_PACKAGES = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
+_HARMLESS_PACKAGES = frozenset(name.partition(".")[0] for name in (*HARMLESS_MODULES, *_PACKAGES))
 """Importing these packages changes nothing."""
 _TOOL_MODULES = frozenset("tests test testing conftest f2py tool setup distutils".split())
 """Names of modules within packages that are tools or tests."""

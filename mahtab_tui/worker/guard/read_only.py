@@ -99,7 +99,7 @@ def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int]
     _block_descriptors((*keep, rules), readable)
     limit_resources()
     confinement.forbid_new_privileges()
-    confinement.take_files(rules)
+    confinement.deny_files(rules)
 
     # The listener must be handed over before the second filter, after which no file can be sent.
     try:
@@ -108,11 +108,11 @@ def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int]
         # Nobody counts the threads of this process, so those of the user are limited.
         most_threads = confinement.threads_of_user() + confinement.MAX_SHARED_THREADS
         confinement.set_limits({resource.RLIMIT_NPROC: most_threads})
-        confinement.take_system_calls(strict_filter, _ATTEMPTS)
+        confinement.restrict_system_calls(strict_filter, _ATTEMPTS)
         return
     hand_over(listener)
     os.close(listener)
-    confinement.take_system_calls(lenient_filter, _ATTEMPTS)
+    confinement.restrict_system_calls(lenient_filter, _ATTEMPTS)
 
 
 def _block_descriptors(keep: Sequence[int], readable: ReadablePaths) -> None:

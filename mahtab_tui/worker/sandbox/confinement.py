@@ -1,6 +1,6 @@
-"""Locks a process down: by Landlock, which takes files, by a filter of system calls, and by limits.
+"""Locks a process down: by Landlock, which denies files, by a filter of system calls, and by limits.
 
-A process calls `leave_parent`, `take_files`, `limit_resources` and `take_system_calls`, in this
+A process calls `leave_parent`, `deny_files`, `limit_resources` and `restrict_system_calls`, in this
 order. The last one tries what must fail, so that no process runs code half locked down."""
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def forbid_new_privileges() -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def take_files(rules: int) -> None:
-    """Take capabilities and files from this process, which has one thread and can gain no
-    privileges. rules: `Locks.rules`, which is closed. Raises `LockdownError` or `OSError`."""
+def deny_files(rules: int) -> None:
+    """Deny capabilities and files to this process, which has one thread and can gain no privileges.
+    rules: `Locks.rules`, which is closed. Raises `LockdownError` or `OSError`."""
     drop_capabilities()
     restrict_files(rules)
     os.close(rules)
@@ -176,8 +176,8 @@ def count_threads(pid: int | str) -> int:
     return os.stat(f"/proc/{pid}/task").st_nlink - 2
 
 
-def take_system_calls(compiled: bytes, forbidden: Mapping[str, Callable[[], Any]]) -> None:
-    """Take system calls from this process, which has one thread, and try what must fail.
+def restrict_system_calls(compiled: bytes, forbidden: Mapping[str, Callable[[], Any]]) -> None:
+    """Restrict the system calls of this process, which has one thread, and try what must fail.
 
     Args:
         compiled: `Locks.filter`.

@@ -2,14 +2,27 @@
 
 It exchanges JSON messages with its host:
 
-    {"op": "hello", "missing"}     from the server at its start: why there can be no sandbox, or ""
-    {"id"} + a socket              from the host: make a sandbox, which gets its text over the socket
-    {"id", "load": true} + one     from the host: make a server for sandboxes that share a text
-    {"op": "forked", "id", "pid"}  from the server, with a descriptor of the process
-    {"op": "failed", "id", "why"}  from the server instead
-    {"op": "ended", "id", "code"}  from the server when the process has been reaped
+    {"op": "hello", "missing"}        from the server at its start: why there can be no sandbox, or ""
+    {"id"} + a socket                 from the host: make a sandbox, which gets its text over the socket
+    {"id", "load": true} + one        from the host: make a server for sandboxes that share a text
+    {"op": "forked", "id", "pid"}     from the server, with a descriptor of the process
+    {"op": "failed", "id", "reason"}  from the server instead
+    {"op": "ended", "id", "code"}     from the server when the process has been reaped
 
-It ends with the connection, and its children end with it. A model's code never runs in it."""
+The hello of a server for a text comes when it has read the text, or could not.
+
+A sandbox and the engine exchange frames over the sandbox's socket:
+
+    {"op": "text", "kind", "parts", "contexts", "max_answer_chars", "tools"}
+                                      from the engine, first: how code gets the text (`make_names`)
+    {"op": "ready"}                   from the sandbox when it is locked down and can run code
+    {"op": "refused", "reason"}       from the sandbox instead, with a clause
+    {"op": "run", "turn", "code"}     from the engine: run the code of a turn
+    {"op": "done", "turn", ...}       from the sandbox: how the turn has ended (`Turns.run`)
+
+During a turn, its code calls the engine (`EngineConnection`).
+
+The server ends with the connection, and its children end with it. A model's code never runs in it."""
 
 from __future__ import annotations
 
@@ -44,26 +57,13 @@ from zoneinfo import _common
 from ..link.frames import Frame, FrameReader, encode
 from ..link.interrupts import Interrupts
 from . import confinement, system_calls
+from .harmless_modules import HARMLESS_MODULES
 from .names import make_names
 from .pieces import Source
 from .turns import EngineConnection, Turns
 
-MODULES = (
-    "__future__ abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
-    " configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email.message email.parser email.policy"
-    " email.utils enum errno fnmatch fractions functools gc getopt gettext glob graphlib gzip hashlib heapq hmac html.entities html.parser http"
-    " inspect io ipaddress itertools json keyword linecache locale logging lzma math mimetypes numbers operator os pathlib pickle pkgutil"
-    " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
-    " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
-    " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
-    # Imported by the others on first use.
-    " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
-    " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
-    " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
-).split()
-
-_CHANNEL = 3
-_RULES = 4
+_CHANNEL_FD = 3
+_RULES_FD = 4
 
 
 def preload() -> None:
@@ -73,7 +73,7 @@ def preload() -> None:
     module_names = (
         module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings.")
     )
-    for name in (*MODULES, *module_names):
+    for name in (*HARMLESS_MODULES, *module_names):
         with suppress(ImportError):
             importlib.import_module(name)
     del sys.modules["ssl"]
@@ -128,37 +128,37 @@ def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks
     try:
         confinement.leave_parent(parent)
         locks = _keep_only(channel, locks)
-        channel = _CHANNEL
+        channel = _CHANNEL_FD
         threading.stack_size(confinement.THREAD_STACK_BYTES)
         confinement.share_heap()
-        confinement.take_files(locks.rules)
+        confinement.deny_files(locks.rules)
         context = _receive_text() if text is None else text
         confinement.limit_resources(sys.getsizeof(context))
-        confinement.take_system_calls(locks.filter, confinement.ATTEMPTS)
+        confinement.restrict_system_calls(locks.filter, confinement.ATTEMPTS)
     except (confinement.LockdownError, OSError, MemoryError) as error:
         reason = f"Sandboxing is not supported on this system: {error}"
         if confinement.is_shortage(error):
-            reason = f"A sandbox cannot be started: {getattr(error, 'strerror', '') or str(error) or 'no memory'}"
-        os.write(channel, encode({"op": "refused", "why": reason}))
+            reason = f"A sandbox cannot be started: {_error_clause(error)}"
+        os.write(channel, encode({"op": "refused", "reason": reason}))
         return
     _serve(context)
 
 
 def _keep_only(channel: int, locks: confinement.Locks) -> confinement.Locks:
     """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _RULES + 1) for fd in (channel, locks.rules)]
-    for old, new in zip(moved, (_CHANNEL, _RULES)):
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _RULES_FD + 1) for fd in (channel, locks.rules)]
+    for old, new in zip(moved, (_CHANNEL_FD, _RULES_FD)):
         os.dup2(old, new)
     os.dup2(0, 1)
     os.dup2(0, 2)
-    system_calls.syscall(system_calls.CLOSE_RANGE, _RULES + 1, 0xFFFFFFFF, 0)
-    return locks._replace(rules=_RULES)
+    system_calls.syscall(system_calls.CLOSE_RANGE, _RULES_FD + 1, 0xFFFFFFFF, 0)
+    return locks._replace(rules=_RULES_FD)
 
 
 def _receive_text() -> Source:
     """Read a text, which may have surrogates, from a file received over the channel. The file is
     released before the text is copied. The process ends with the channel."""
-    with socket.socket(fileno=os.dup(_CHANNEL)) as channel:
+    with socket.socket(fileno=os.dup(_CHANNEL_FD)) as channel:
         received, fds, _, _ = socket.recv_fds(channel, 1, 1)
     if not received:
         os._exit(0)
@@ -174,23 +174,30 @@ def _receive_text() -> Source:
     return Source(text)
 
 
-def _serve(context: Source) -> None:
+def _error_clause(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or "no memory"
+
+
+def _serve(context: Source) -> NoReturn:
+    """Run the code of turns, until the engine closes the channel."""
     gc.enable()
     interrupts = Interrupts()
-    connection = EngineConnection(_CHANNEL, interrupts)
+    connection = EngineConnection(_CHANNEL_FD, interrupts)
     jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     # Starting a `Thread` would wait until it runs.
     _thread.start_new_thread(_listen, (connection, jobs))
-    about = jobs.get()
+    text_frame = jobs.get()
     names = make_names(
         context,
-        about["kind"],
-        [tuple(part) for part in about["parts"]],
+        text_frame["kind"],
+        [tuple(part) for part in text_frame["parts"]],
         connection,
-        about["answer"],
-        contexts=about["contexts"],
-        tools=about["tools"],
+        text_frame["max_answer_chars"],
+        contexts=text_frame["contexts"],
+        tools=text_frame["tools"],
     )
     turns = Turns(names, connection, interrupts)
     connection.ready()
@@ -205,7 +212,7 @@ def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> Non
         frames = FrameReader()
         # Allocated now, because later there may be no memory left.
         buffer = memoryview(bytearray(65_536))
-        while size := os.readv(_CHANNEL, [buffer]):
+        while size := os.readv(_CHANNEL_FD, [buffer]):
             for frame in frames.feed(buffer[:size]):
                 if frame["op"] == "answer":
                     connection.deliver(frame)
@@ -234,10 +241,15 @@ def main(fd: int) -> None:
 
 def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
     """Become a server for a text, until the host closes its socket."""
-    system_calls.die_with_parent(parent)
-    locks = _keep_only(channel, locks)
-    text = _receive_text()
-    _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
+    try:
+        system_calls.die_with_parent(parent)
+        locks = _keep_only(channel, locks)
+        channel = _CHANNEL_FD
+        text = _receive_text()
+    except (OSError, MemoryError) as error:
+        _send(socket.socket(fileno=channel), {"op": "hello", "missing": _error_clause(error)})
+        return
+    _Server(socket.socket(fileno=channel), locks, text).run()
 
 
 def _hide_machine() -> None:
@@ -271,10 +283,10 @@ class _Server:
             for fd, _ in self._poll.poll():
                 if fd in self._sandboxes:
                     self._reap(fd)
-                elif not self._request():
+                elif not self._handle_request():
                     return
 
-    def _request(self) -> bool:
+    def _handle_request(self) -> bool:
         """Fork a sandbox, or a server for a text; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, 1024, 1)
         if not data:
@@ -294,26 +306,30 @@ class _Server:
                         run(parent, fds[0], self._text, self._locks)
                 finally:
                     os._exit(1)
-            self._forked(number, pid)
+            self._report_fork(number, pid)
         except OSError as error:
             reason = error.strerror or "no process can be made"
-            _send(self._host, {"op": "failed", "id": number, "why": reason})
+            _send(self._host, {"op": "failed", "id": number, "reason": reason})
         finally:
             for fd in fds:
                 os.close(fd)
         return True
 
-    def _forked(self, number: int, pid: int) -> None:
-        """Report a new process. Kills it and raises `OSError` if it cannot get a descriptor."""
+    def _report_fork(self, number: int, pid: int) -> None:
+        """Report a new process. Kills it and raises `OSError` if it cannot get a descriptor, or the
+        descriptor cannot be sent."""
+        process = -1
         try:
             process = system_calls.process_handle(pid)
+            _send(self._host, {"op": "forked", "id": number, "pid": pid}, process)
         except OSError:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+            if process >= 0:
+                os.close(process)
             raise
         self._sandboxes[process] = (number, pid)
         self._poll.register(process, select.POLLIN)
-        _send(self._host, {"op": "forked", "id": number, "pid": pid}, process)
 
     def _reap(self, process: int) -> None:
         number, pid = self._sandboxes.pop(process)
@@ -324,7 +340,9 @@ class _Server:
 
 
 def _send(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
+    """Send a message with descriptors; the process ends if the host is gone. Raises `OSError` if the
+    system refuses to send it."""
     try:
         socket.send_fds(host, [json.dumps(message).encode()], fds)
-    except OSError:
-        os._exit(0)  # the host is gone
+    except ConnectionError:
+        os._exit(0)
