@@ -385,7 +385,7 @@ def export(
         # It was masked when saved, as far as secrets were known then.
         mask = Secrets(checked_settings((), None).secrets).redact_for_model
         try:
-            echo(export_session(row, output, mask, over=force))
+            echo(export_session(row, output, mask, overwrite=force))
         except FileExistsError:
             fail(f"{one_line(str(output))} already exists. --force replaces it.", 1)
         except OSError as error:

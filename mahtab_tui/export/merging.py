@@ -28,7 +28,7 @@ def new_notebook(path: Path) -> LoadedNotebook:
 
 def merge_content(
     file: LoadedNotebook,
-    ran: Mapping[int, Cell],
+    run_cells: Mapping[int, Cell],
     additions: Sequence[Entry],
     selected: ExportedEntries,
     mask: Callable[[str], str],
@@ -36,14 +36,14 @@ def merge_content(
     """Return the content of a notebook after a session.
 
     Args:
-        ran: The cells of the file that ran, by their index.
+        run_cells: The last runs of the file's cells, by the index of the cell.
         additions: The rest of the session, which becomes new cells at the end.
         mask: Masks secrets; a source that differs only by them stays as it is.
     """
     merged_cells: list[Node] = []
     for index, cell in enumerate(file.cells):
-        if index in ran:
-            cell = _updated_cell(cell, ran[index], selected, mask)
+        if index in run_cells:
+            cell = _updated_cell(cell, run_cells[index], selected, mask)
         merged_cells.append(cell)
 
     used_ids = {cell["id"] for cell in file.cells if isinstance(cell.get("id"), str)}
@@ -67,15 +67,19 @@ def render_text(file: LoadedNotebook, content: Node) -> str:
         # UTF-8 has no lone surrogates; JSON writes them as escapes.
         if _SURROGATE.search(text):
             text = json.dumps(content, indent=file.style.indent)
-        if file.style.ends:
+        if file.style.ends_with_newline:
             text += "\n"
-    return text.replace("\n", "\r\n") if file.style.windows else text
+    if file.style.has_crlf:
+        text = text.replace("\n", "\r\n")
+    return text
 
 
 def _updated_cell(
     cell: Node, run: Cell, selected: ExportedEntries, mask: Callable[[str], str]
 ) -> Node:
-    """Return a cell of the file as it was last run."""
+    """Return a cell of the file as it was last run; unchanged if the run is private."""
+    if selected.is_private(run):
+        return cell
     (updated,) = _split_lines([code_cell(run, selected)])
     source = cell_source(cell)
     if mask(source).strip("\n") == run.code.strip("\n"):

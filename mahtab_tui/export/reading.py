@@ -48,9 +48,9 @@ class Style(NamedTuple):
 
     indent: str | None = " "
     """Indentation of the JSON; None if it is a single line."""
-    windows: bool = False
+    has_crlf: bool = False
     """Whether lines end with ``\\r\\n``."""
-    ends: bool = True
+    ends_with_newline: bool = True
     """Whether the last line ends, too."""
     encoding: str = "utf-8"
     """Declared by a script."""
@@ -184,8 +184,8 @@ def _make_file(
     indent = _INDENT.match(start)
     style = Style(
         indent=indent[1] if indent else None,
-        windows="\r\n" in start,
-        ends=data.endswith(b"\n"),
+        has_crlf="\r\n" in start,
+        ends_with_newline=data.endswith(b"\n"),
         encoding=encoding.removesuffix("-sig"),
     )
     return LoadedNotebook(

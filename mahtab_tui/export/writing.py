@@ -13,11 +13,11 @@ from mahtab_tui.export.rendering import render
 from mahtab_tui.system import replace_file
 
 
-def write(selected: ExportedEntries, path: Path, *, over: bool = False) -> None:
+def write(selected: ExportedEntries, path: Path, *, overwrite: bool = False) -> None:
     """Write a file atomically, in the format that its suffix names.
 
     Args:
-        over: Replace the file if it exists.
+        overwrite: Replace the file if it exists.
 
     Raises:
         OSError: It cannot be written; `FileExistsError` if it exists.
@@ -26,9 +26,20 @@ def write(selected: ExportedEntries, path: Path, *, over: bool = False) -> None:
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     text = render(selected, path.suffix.lower())
-    if not over and os.path.lexists(path):  # also matches a broken link
-        raise FileExistsError(f"{path} already exists.")
-    replace_file(path, text)
+    if overwrite:
+        replace_file(path, text)
+        return
+
+    # Creating the file reserves its name, so that no other program's file can be replaced.
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:  # also if it is a broken link
+        raise FileExistsError(f"{path} already exists.") from None
+    try:
+        replace_file(path, text)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def file_digest(path: Path) -> str:
@@ -42,11 +53,10 @@ def file_digest(path: Path) -> str:
 
 def free_name(path: Path) -> Path:
     """Return a path beside another at which there is no file: ``name (2).ipynb``."""
-    for number in itertools.count(2):
-        candidate = path.with_name(f"{path.stem} ({number}){path.suffix}")
-        if not os.path.lexists(candidate):
-            return candidate
-    raise AssertionError  # there is always a larger number
+    candidates = (
+        path.with_name(f"{path.stem} ({number}){path.suffix}") for number in itertools.count(2)
+    )
+    return next(candidate for candidate in candidates if not os.path.lexists(candidate))
 
 
 def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:

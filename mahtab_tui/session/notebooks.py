@@ -110,12 +110,12 @@ def export_records(
     conversation = ExportedConversation(past)
     conversation.mask_texts(mask)
     selected = select(conversation)
-    write(selected, file, over=True)
+    write(selected, file, overwrite=True)
     return selected.sentence(name)
 
 
 def export_session(
-    row: SessionRow, path: Path, mask: Callable[[str], str], *, over: bool = False
+    row: SessionRow, path: Path, mask: Callable[[str], str], *, overwrite: bool = False
 ) -> str:
     """Export a saved session.
 
@@ -123,7 +123,7 @@ def export_session(
         row: The session in the store.
         path: Where to write it. The extension sets the format.
         mask: Masks the secrets of the settings.
-        over: Whether an existing file is replaced.
+        overwrite: Whether an existing file is replaced.
 
     Returns:
         A sentence about the written file.
@@ -143,7 +143,7 @@ def export_session(
     conversation.mask_texts(lambda text: mask_spans(text, private_texts.spans(text)))
 
     selected = select(conversation)
-    write(selected, path, over=over)
+    write(selected, path, overwrite=overwrite)
     sentence = selected.sentence(str(path))
     if page.unreadable:
         sentence += f" {page.unreadable:,} records cannot be read and are left out."

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import re
+import resource
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
 from mahtab_tui.export.line_merge import find_replacements, preserve_lines
+from mahtab_tui.export.merging import merge_content
 from mahtab_tui.export.notebook import make_inert, parse_error
+from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.rendering import ENDINGS, render
 from mahtab_tui.export.writing import write
 from mahtab_tui.store.resume import MAX_PAST_RECORDS, find_session, new_store, resumed_store
@@ -340,11 +345,50 @@ def test_existing_file_or_link_is_overwritten_only_if_allowed(link: str, tmp_pat
     with pytest.raises(FileExistsError):
         write(chosen(), file)
     assert target.read_text() == "mine"
-    write(chosen(), file, over=True)
+    write(chosen(), file, overwrite=True)
     assert "What is **x**?" in file.read_text()
     assert target.stat().st_mode & 0o777 == 0o640
     assert file.is_symlink() == bool(link)
     assert sorted(tmp_path.iterdir()) == sorted({*files_before, file.resolve()})
+
+
+def test_only_one_of_several_writers_creates_a_file(tmp_path: Path) -> None:
+    start = threading.Barrier(8)
+
+    def export(file: Path) -> bool:
+        start.wait()
+        try:
+            write(chosen(), file)
+        except FileExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as executor:
+        for number in range(10):
+            created = executor.map(export, [tmp_path / f"{number}.ipynb"] * 8)
+            assert sum(created) == 1
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    text = "x" * 100_000
+    selected = chosen([records.UserChat(text, turn=1)])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(selected, tmp_path / "a.md")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_private_run_leaves_its_cell_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("df")])))
+    file = read_notebook(path)
+    private_run = next(entry for entry in chosen().entries if isinstance(entry, Cell))
+    selected = chosen()._replace(is_private=lambda entry: entry is private_run)
+    assert merge_content(file, {0: private_run}, [], selected, str) == file.content
 
 
 @pytest.mark.parametrize("story", [[], [records.Notice("Full.", level="warning")]])
