@@ -46,7 +46,7 @@ class NodeSource(NamedTuple):
 
     @property
     def part_spans(self) -> Sequence[TextSpan]:
-        """The parts, also if they are one: the whole container."""
+        """The parts; the whole container is one part."""
         if self.parts is None:
             return ((0, len(self.container.text)),)
         return self.parts
@@ -65,7 +65,8 @@ class NodeSource(NamedTuple):
     def chars(self) -> int:
         """Length of the node's text, with a line break between two parts."""
         part_chars = [end - start for start, end in self.part_spans]
-        return sum(part_chars) + len(part_chars) - 1
+        line_break_count = max(0, len(part_chars) - 1)
+        return sum(part_chars) + line_break_count
 
     def make_text(self) -> SearchedText:
         """Return the node's text, which is a copy if it consists of parts."""
@@ -112,9 +113,9 @@ class LiveNode:
     ending: bool = False
     """Whether it can no longer start children."""
     task: asyncio.Task[NodeOutcome] | None = None
-    """Answers it. None until the node is registered."""
+    """Answers the node's query. None until the node is registered."""
     outcome: NodeOutcome | None = None
-    """Set when the task has ended, for those who wait for it."""
+    """The result of the task. None until it has ended."""
 
 
 @dataclass(eq=False)
@@ -131,8 +132,8 @@ class TreeServices:
     """Answers the sub-calls of a node's code over its text. Raises `CallRefusedError`."""
     deadline: SearchDeadline = field(default_factory=SearchDeadline)
 
-    def budget_left(self, turns: int) -> BudgetLeft:
-        """Return what is left of the tree's budget. turns: those that the asking node has left."""
+    def remaining_budget(self, turns: int) -> BudgetLeft:
+        """Return what remains of the tree's budget. turns: how many the asking node may still run."""
         remaining = replace(self.calls.ledger.remaining(), turns=turns)
         work_end = self.deadline.work
         if work_end is None:

@@ -203,8 +203,8 @@ class Exploration:
             )
             await asyncio.sleep(0)  # lets it start while the message is made and the model thinks
 
-            budget_left = self._services.budget_left(limits.max_turns)
-            first_message = prompts.first_message(self._node.query, text, budget_left)
+            remaining_budget = self._services.remaining_budget(limits.max_turns)
+            first_message = prompts.first_message(self._node.query, text, remaining_budget)
             self._conversation.add(PromptMessage("user", first_message))
 
             exploring = self._explore(_Workplace(text, calls, self.sandbox))
@@ -302,7 +302,7 @@ class Exploration:
 
         self._accepts_words = is_in_words
         self._node.findings.written.add(answer.strip())
-        feedback = prompts.feedback_message(extracted.feedback, self._budget_left(turn))
+        feedback = prompts.feedback_message(extracted.feedback, self._remaining_budget(turn))
         self._reply(answer, extracted, feedback)
         return None
 
@@ -334,16 +334,16 @@ class Exploration:
         self._node.findings.printed.add(result.output.strip())
         self._printed += f"\n{result.output}"
         output = prompts.turn_message(
-            result, self._budget_left(turn), cut=extracted.cut, query=self._node.query
+            result, self._remaining_budget(turn), cut=extracted.cut, query=self._node.query
         )
         message = self._reply(answer, extracted, output)
         self._outputs.append((message, result))
         self._shorten_outputs()
         return None
 
-    def _budget_left(self, turn: int) -> BudgetLeft:
-        """Return what is left after a turn."""
-        return self._services.budget_left(self._services.limits.max_turns - turn)
+    def _remaining_budget(self, turn: int) -> BudgetLeft:
+        """Return what remains after a turn."""
+        return self._services.remaining_budget(self._services.limits.max_turns - turn)
 
     def _is_printed(self, words: str) -> bool:
         """Return whether an answer in words gives values that the code has printed, and no

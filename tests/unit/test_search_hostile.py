@@ -216,6 +216,14 @@ def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
     assert bench.story.begun() == ["1", "1.1", "1.2"]
 
 
+@pytest.mark.parametrize("parts", [None, (), ((2, 4),), ((0, 4), (8, 11))])
+def test_size_of_a_nodes_text_is_known_without_making_it(
+    parts: tuple[tuple[int, int], ...] | None,
+) -> None:
+    source = NodeSource(SearchedText.root("äbc\n" * 3), parts)
+    assert source.chars == len(source.make_text().text)
+
+
 def test_hashing_a_part_makes_no_copy() -> None:
     import tracemalloc
 
