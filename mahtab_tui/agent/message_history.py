@@ -147,7 +147,7 @@ class MessageHistory(PromptMessages):
         texts = [(message.type, str(message.text)) for message in sent]
         request = prompts.summary_request(earlier_text, texts, keep)
         answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", self._warn)
-        if answer.stopped:
+        if answer.is_stopped:
             return None
         text = answer.text.strip()
         if answer.failure or not text:

@@ -21,19 +21,19 @@ from mahtab_tui.llm.usage import context_window, estimate_message_tokens, estima
 
 
 class ModelAnswer(NamedTuple):
-    """What came of a call of a model."""
+    """The outcome of a model call."""
 
     text: str
     """The words that were received, without tags of ours that the model has copied."""
-    stopped: bool
-    """Whether the user stopped it."""
-    cut: bool
-    """Whether it reached the token limit, or the service did not say that it is complete."""
+    is_stopped: bool
+    """Whether the user stopped the answer."""
+    is_cut: bool
+    """Whether the answer reached the token limit, or the service did not say that it is complete."""
     failure: str
     """Why the model could not answer, as a sentence; empty if it could."""
     usage: Usage | None
     """None if the call was not made, or its usage is unknown."""
-    too_long: bool = False
+    is_too_long: bool = False
     """Whether the messages exceed the context window."""
     message: AIMessage | None = None
     """The message to send back to the provider if the model calls tools."""
@@ -42,12 +42,11 @@ class ModelAnswer(NamedTuple):
     thought: str = ""
     """The model's thinking."""
     cut_note: str = ""
-    """A sentence for the user if it is cut off, or may be."""
+    """A sentence for the user if the answer is cut off, or may be."""
 
     @property
-    def ended(self) -> bool:
-        """Whether it is complete."""
-        return not (self.stopped or self.cut or self.failure)
+    def is_complete(self) -> bool:
+        return not (self.is_stopped or self.is_cut or self.failure)
 
 
 def call_model(
@@ -105,12 +104,12 @@ def make_answer(call: ModelCall) -> ModelAnswer:
 
     failure = None if call.is_stopped else call.failure
     return ModelAnswer(
-        make_encodable(strip_copied_tags(text)),
-        call.is_stopped,
-        is_cut(reader.metadata),
-        "" if failure is None else make_encodable(str(failure)),
-        call.usage,
-        too_long=isinstance(call.failure, ContextTooLong),
+        text=make_encodable(strip_copied_tags(text)),
+        is_stopped=call.is_stopped,
+        is_cut=is_cut(reader.metadata),
+        failure="" if failure is None else make_encodable(str(failure)),
+        usage=call.usage,
+        is_too_long=isinstance(call.failure, ContextTooLong),
         message=message,
         calls=calls,
         thought=make_encodable("".join(reader.thoughts)),

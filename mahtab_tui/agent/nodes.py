@@ -328,12 +328,12 @@ class Nodes:
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
-            if not answer.stopped:
+            if not answer.is_stopped:
                 failure = answer.failure.rstrip(".")
                 problem = f"failed ({failure})" if failure else "could not be read"
                 text = f"The check of the result {problem}, so the result counts as complete."
                 _warn(writer, text)
-        update: Update = {"reflection": dict(result), "stopped": answer.stopped}
+        update: Update = {"reflection": dict(result), "stopped": answer.is_stopped}
         if not result["is_complete"]:
             hint = prompts.INCOMPLETE.format(
                 reasoning=result["reasoning"], next_action=result["next_action"]
@@ -367,16 +367,16 @@ class Nodes:
         if answer.thought.strip():
             party = self._session.party
             writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=party))
-        if answer.cut:
+        if answer.is_cut:
             _warn(writer, answer.cut_note)
-        if answer.ended and not answer.text.strip() and not answer.calls:
+        if answer.is_complete and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
 
         # Some models write their calls into the answer instead of making them.
         text = answer.text
         calls = list(answer.calls)
         message = answer.message
-        if self.toolset is not None and not calls and answer.ended:
+        if self.toolset is not None and not calls and answer.is_complete:
             text, calls = parse_written_calls(text, self.toolset.tools)
             if calls:
                 message = call_message(text, calls)
@@ -389,8 +389,8 @@ class Nodes:
             "step": step,
             "current_response": text,
             "figures": () if calls or answer.failure else look_up_figures(state, text, messages),
-            "ended": answer.ended,
-            "stopped": answer.stopped,
+            "ended": answer.is_complete,
+            "stopped": answer.is_stopped,
             "failure": answer.failure,
         }
 
@@ -426,7 +426,7 @@ class Nodes:
             answer = call(request, sent_pictures, options)
 
         is_rejected = not answer.text and _names_any(answer.failure, _TOOL_ERRORS)
-        if answer.too_long and not answer.text:
+        if answer.is_too_long and not answer.text:
             sent_tokens = estimate_size(system) + estimate_size(request)
             sent_tokens += _picture_tokens(sent_pictures)
             self.known_limit = sent_tokens // 2
@@ -610,9 +610,9 @@ def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
 
 def _stored_text(answer: ModelAnswer) -> str:
     """Return an answer for the conversation; never empty, which some providers reject."""
-    text = answer.text if answer.ended else shorten(answer.text, _MAX_UNFINISHED_CHARS)
+    text = answer.text if answer.is_complete else shorten(answer.text, _MAX_UNFINISHED_CHARS)
     mark = ""
-    if answer.stopped:
+    if answer.is_stopped:
         mark = prompts.STOPPED_ANSWER
     elif answer.failure:
         mark = prompts.FAILED_ANSWER

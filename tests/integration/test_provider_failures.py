@@ -97,7 +97,7 @@ def test_too_long_conversation_is_recognised(
     service: Service, protocol: Protocol, status: int, kind: str, message: str
 ) -> None:
     answer = ask(service, protocol, refuse(protocol, status, message, kind=kind))
-    assert answer.too_long
+    assert answer.is_too_long
     assert answer.failure.startswith("The conversation is too long for the model: ")
 
 
@@ -188,7 +188,7 @@ def test_waiting_for_a_busy_service_can_be_stopped(
     service.replies = [refuse(protocol, 429, "Later.", kind="x"), protocol.reply("Now")]
     cancelled = threading.Event()
     answer = read(get_llm(protocol.spec), cancelled=cancelled, on_pause=lambda _: cancelled.set())
-    assert (answer.text, answer.stopped, answer.failure) == ("", True, "")
+    assert (answer.text, answer.is_stopped, answer.failure) == ("", True, "")
     assert len(service.asked) == 1
 
 
@@ -226,7 +226,7 @@ def test_dropped_connection_keeps_the_partial_answer_and_a_cost_estimate(
     service: Service, protocol: Protocol, drop: bool
 ) -> None:
     answer = ask(service, protocol, protocol.sending([protocol.words("Half of it")], drop=drop))
-    assert (answer.text, answer.failure, answer.ended) == ("Half of it", BROKE_OFF, False)
+    assert (answer.text, answer.failure, answer.is_complete) == ("Half of it", BROKE_OFF, False)
     assert answer.usage is not None
     assert answer.usage.estimated
     assert answer.usage.output_tokens > 0
@@ -265,7 +265,7 @@ def test_stop_closes_a_silent_connection(service: Service, protocol: Protocol, s
     begin = [] if silent == "before" else [protocol.words("Well")]
     service.replies = [protocol.sending([*begin, cancelled.set, service.stall])]
     answer = read(get_llm(protocol.spec, timeout=600), cancelled=cancelled)
-    assert answer.stopped
+    assert answer.is_stopped
     assert service.left.wait(PATIENCE)
 
 
@@ -301,7 +301,7 @@ def test_a_token_of_nearly_two_million_characters_arrives_whole(
 ) -> None:
     answer = ask(service, protocol, protocol.reply("x" * 1_900_000, "y"))
     assert len(answer.text) == 1_900_001
-    assert answer.ended
+    assert answer.is_complete
 
 
 def test_invalid_address_gives_one_sentence() -> None:

@@ -64,7 +64,7 @@ def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> 
 
     answer = read(get_llm(protocol.spec, timeout=PATIENCE), on_token=see)
     assert received_tokens == ["It ", "is ", "so."]
-    assert (answer.text, answer.ended) == ("It is so.", True)
+    assert (answer.text, answer.is_complete) == ("It is so.", True)
 
 
 def test_usage_and_cost_are_reported(service: Service, protocol: Protocol) -> None:

@@ -50,8 +50,8 @@ def kind(request: pytest.FixtureRequest) -> type[FakeModel]:
 def test_tokens_are_delivered_as_they_arrive(kind: type[FakeModel]) -> None:
     tokens: list[str | None] = []
     answer = read(kind(script=["It ", "", "is."]), on_token=tokens.append)
-    assert answer == ModelAnswer("It is.", stopped=False, cut=False, failure="", usage=None)
-    assert answer.ended
+    assert answer == ModelAnswer("It is.", is_stopped=False, is_cut=False, failure="", usage=None)
+    assert answer.is_complete
     assert tokens == ["It ", "is."]
 
 
@@ -80,8 +80,8 @@ def test_usage_in_two_parts_adds_up(kind: type[FakeModel]) -> None:
 )
 def test_answer_at_the_token_limit_is_cut(kind: type[FakeModel], metadata: dict[str, str]) -> None:
     answer = read(kind(script=["It is", {"content": "", "response_metadata": metadata}]))
-    assert answer.cut
-    assert not answer.ended
+    assert answer.is_cut
+    assert not answer.is_complete
 
 
 @pytest.mark.parametrize(
@@ -96,21 +96,21 @@ def test_partial_answer_survives_a_failure(
     kind: type[FakeModel], error: Exception, sentence: str
 ) -> None:
     answer = read(kind(script=["Half", error]))
-    assert (answer.text, answer.failure, answer.ended) == ("Half", sentence, False)
+    assert (answer.text, answer.failure, answer.is_complete) == ("Half", sentence, False)
 
 
 def test_failure_caused_by_a_stop_is_not_a_failure(kind: type[FakeModel]) -> None:
     cancelled = threading.Event()
     model = kind(script=["Half", lambda: cancelled.wait(PATIENCE), ConnectionError("closed")])
     answer = read(model, cancelled=cancelled, on_token=lambda token: cancelled.set())
-    assert (answer.text, answer.stopped, answer.failure) == ("Half", True, "")
+    assert (answer.text, answer.is_stopped, answer.failure) == ("Half", True, "")
 
 
 def test_model_is_not_asked_once_the_turn_is_cancelled(kind: type[FakeModel]) -> None:
     cancelled = threading.Event()
     cancelled.set()
     model = kind(script=["Yes."])
-    assert read(model, cancelled=cancelled).stopped
+    assert read(model, cancelled=cancelled).is_stopped
     assert not model.asked
 
 
@@ -131,7 +131,7 @@ def test_unstoppable_silent_model_is_abandoned() -> None:
     call_ended = threading.Event()
     model = FakeModel(script=["Well", lambda: release.wait(PATIENCE), call_ended.set, "too late"])
     answer = read(model, cancelled=cancelled, on_token=lambda token: cancelled.set())
-    assert (answer.text, answer.stopped) == ("Well", True)
+    assert (answer.text, answer.is_stopped) == ("Well", True)
     assert not call_ended.is_set()
     release.set()
 

@@ -283,7 +283,7 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
     options = {"tools": ["read_file"]}
     answer = read(model, cancelled=cancelled, on_token=on_token, options=options)
     expected_end = (True, "") if ends == "stopped" else (False, "The line is dead.")
-    assert (answer.stopped, answer.failure) == expected_end
+    assert (answer.is_stopped, answer.failure) == expected_end
     assert (answer.message, list(answer.calls)) == (None, [])
 
 
