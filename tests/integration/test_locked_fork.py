@@ -534,6 +534,14 @@ def test_all_values_of_a_cell_are_counted_together(monkeypatch: pytest.MonkeyPat
         dumper.dump([4])
 
 
+def test_a_forged_report_does_not_change_a_singleton() -> None:
+    pd = pytest.importorskip("pandas")
+    attributes = pickle.dumps({"year": 5}, 2)[2:-1] + pickle.BUILD
+    data = b"\x80\x02" + _library_object(("NaT",)) + attributes + b"."
+    assert plain_pickle.load(data) is pd.NaT
+    assert "year" not in vars(pd.NaT)
+
+
 def _transferred(value: Any) -> Any:
     return plain_pickle.load(plain_pickle.Dumper().dump(value))
 

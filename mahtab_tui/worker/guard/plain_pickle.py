@@ -72,7 +72,11 @@ def _too_many_bytes() -> TooLargeError:
 def load(data: bytes) -> Any:
     """Load plain data. May raise any exception for data that `Dumper` does not write, and may take
     any time and memory."""
-    return _Unpickler(io.BytesIO(data)).load()
+    unpickler = _Unpickler(io.BytesIO(data))
+    try:
+        return unpickler.load()
+    finally:
+        unpickler.restore_singletons()
 
 
 class _End(NamedTuple):
@@ -126,6 +130,9 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._decoded: dict[int, tuple[Any, Any]] = {}
         """What was read for a mutable object, and the object, by the `id` of the former."""
+        self._singletons: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        """The attributes of objects that are not made for the pickle, and a copy of them from
+        before the pickle could set any; by the name of the codec."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
@@ -137,8 +144,17 @@ class _Unpickler(pickle.Unpickler):
             return self._decoded[id(encoded)][1]
         name, *parts = encoded
         codec = _CODECS_BY_NAME[name]
-        if not codec.is_mutable:
-            return codec.decode(*parts)
-        value = codec.decode(*parts[:-1])  # without the end
-        self._decoded[id(encoded)] = encoded, value
+        if codec.is_mutable:
+            value = codec.decode(*parts[:-1])  # without the end
+            self._decoded[id(encoded)] = encoded, value
+            return value
+        value = codec.decode(*parts)
+        if codec.is_singleton and name not in self._singletons:
+            self._singletons[name] = vars(value), dict(vars(value))
         return value
+
+    def restore_singletons(self) -> None:
+        """Take back what the pickle has set on objects that are not made for it."""
+        for attributes, attributes_before in self._singletons.values():
+            attributes.clear()
+            attributes.update(attributes_before)
