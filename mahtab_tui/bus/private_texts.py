@@ -15,6 +15,9 @@ PIECE_CHARS = 16
 complete piece."""
 MIN_PIECEWISE_CHARS = 2 * PIECE_CHARS
 """Shorter private lines are only found as a whole."""
+MAX_FINDER_CHARS = MIN_PIECEWISE_CHARS - 1
+"""What a line is found by begins at most so many characters before the line's end: it is a whole
+short line, or the last piece of a long one, with a remainder that is shorter than a piece."""
 MAX_LINES_PER_PIECE = 8
 """A line of dashes contains the same piece many times."""
 
@@ -79,9 +82,11 @@ class PrivateTexts:
                 continue
             # A match by a piece may begin before the piece, within earlier matches.
             while spans and span.start <= spans[-1].end:
-                span = SecretSpan(min(span.start, spans.pop().start), span.end)
+                earlier = spans.pop()
+                span = SecretSpan(min(span.start, earlier.start), max(span.end, earlier.end))
             spans.append(span)
-            start = span.end
+            # A line may begin within another, or within a false start of its own.
+            start = max(start + 1, span.end - MAX_FINDER_CHARS + 1)
         return spans
 
     def _longest_match_at(self, text: str, start: int) -> SecretSpan | None:
@@ -96,17 +101,28 @@ class PrivateTexts:
 
         for line, offset in self._pieces.get(text[start : start + PIECE_CHARS], ()):
             # Extend the piece to both sides as far as line and text are equal.
-            before = 0
-            max_before = min(offset, start)
-            while before < max_before and line[offset - before - 1] == text[start - before - 1]:
-                before += 1
-            after = PIECE_CHARS
-            max_after = min(len(line) - offset, len(text) - start)
-            while after < max_after and line[offset + after] == text[start + after]:
-                after += 1
+            text_before = text[max(0, start - offset) : start]
+            before = _common_prefix_chars(line[:offset][::-1], text_before[::-1])
+            text_after = text[start : start + len(line) - offset]
+            after = _common_prefix_chars(line[offset:], text_after)
             match_start = min(match_start, start - before)
             match_end = max(match_end, start + after)
 
         if match_end >= 0:
             return SecretSpan(match_start, match_end)
         return None
+
+
+def _common_prefix_chars(first: str, second: str) -> int:
+    """Return how many characters are equal at the starts of two texts, by bisection."""
+    if first == second:
+        return len(first)
+    low = 0
+    high = min(len(first), len(second))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[:middle] == second[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

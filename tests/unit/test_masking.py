@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from mahtab_tui.bus.logger import BusLogger
 from mahtab_tui.bus.masked_streams import MaskedStream, MaskingFilter
 from mahtab_tui.bus.masking import MASK, Secrets, mask_secret
+from mahtab_tui.bus.private_texts import MIN_PRIVATE_CHARS, PrivateTexts
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.secret_forms import MIN_SUBSTRING_CHARS
 from mahtab_tui.settings.model import load_settings
@@ -413,6 +414,26 @@ def test_private_texts_in_results_are_masked() -> None:
 def test_matching_hostile_text_takes_linear_time() -> None:
     private = ["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))]
     assert redact_private("-" * 200_000 + "x" + "ab" * 100_000, *private).count("x") == 1
+
+
+@given(
+    st.text("ab", min_size=MIN_PRIVATE_CHARS, max_size=70),
+    st.text("ab", max_size=80),
+    st.text("ab"),
+)
+def test_every_occurrence_of_a_private_line_is_masked(line: str, before: str, after: str) -> None:
+    private = PrivateTexts()
+    private.add([line])
+    text = f"{before}{line}{after}"
+    spans = private.spans(text)
+    for start in range(len(text)):
+        if text.startswith(line, start):
+            end = start + len(line)
+            assert any(span.start <= start and end <= span.end for span in spans)
+
+
+def test_private_line_is_masked_after_a_false_start() -> None:
+    assert redact_private(f"it is 00{REPETITIVE_KEY}.", REPETITIVE_KEY) == f"it is {MASK}."
 
 
 def test_single_words_are_no_private_texts() -> None:
