@@ -81,6 +81,7 @@ import urllib.request as request, webbrowser, copyreg | request.install_opener(r
 def f(x: int): pass | f.__annotations__['y'] = str | f.__annotations__
 def f(x: int): pass | f.__annotations__ = {} | f.__annotations__
 import sys, builtins | sys.excepthook = print; sys.setrecursionlimit(900); builtins.hi = 1 | sys.excepthook is print, hasattr(builtins, 'hi')
+v = type('C', (), {5: 1}) | v.n = 2 | hasattr(v, 'n')
 globals()[6] = [1]; v = [1] | globals()[6].append(2); globals()[5] = 1; v.append(2) | globals()[6], 5 in globals(), v
 """
 """Rows: set-up, change, and the expression whose value the undo restores."""

@@ -15,6 +15,7 @@ UNRESTORABLE = r"""
 g, box: a generator or coroutine cannot be restored | g = (i for i in range(9)); box = {'h': (i for i in range(9))} | next(g); next(box['h'])
 n, z: an iterator cannot be restored | n = iter([1, 2]); z = zip([1, 2], 'ab'); same = iter({1: 2}), map(abs, [1]) | next(n); next(z); same
 k: a lock cannot be restored | import threading; k = threading.Lock() | k.acquire()
+again, freed: a lock cannot be restored | again, freed = threading.RLock(), threading.RLock(); again.acquire(); freed.acquire(); freed.acquire() | again.acquire(); freed.release()
 e: a threading event cannot be restored | e = threading.Event() | e.set()
 mine: is still running | w = threading.Event().wait | threading.Thread(target=w, name='mine', daemon=True).start()
 c: a connection cannot be restored | import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t (a)') | c.execute('insert into t values (1)')
@@ -100,11 +101,16 @@ def test_state_of_user_modules_is_restored(cells: Cells) -> None:
     Path("mine.py").write_text(
         "state = {'n': 1}\ncount = 1\nclass C:\n    x = 1\ndef bump():\n    global count\n    count += 1\n    state['n'] += 1\n    C.x += 1\n"
     )
-    done = undone(cells, "import mine", "mine.bump(); mine.extra = 1")
+    done = undone(
+        cells,
+        "import mine; names = vars(mine); names[5] = 1",
+        "mine.bump(); mine.extra = 1; names[5] = 2; names[6] = 1",
+    )
+    assert done.exact, done.not_restored
     assert kinds(done)["module mine"] == "changed"
     assert (
-        cells.text("mine.count, mine.state, mine.C.x, hasattr(mine, 'extra')")
-        == "(1, {'n': 1}, 1, False)\n"
+        cells.text("mine.count, mine.state, mine.C.x, hasattr(mine, 'extra'), names[5], 6 in names")
+        == "(1, {'n': 1}, 1, False, 1, False)\n"
     )
 
 

@@ -143,8 +143,9 @@ def _iterator(value: Any) -> Values:
     return [remaining(value), *gc.get_referents(value)]
 
 
-def _lock(value: Any) -> Values:
-    return [_library_attribute(value, "__repr__")().partition(" object")[0]]
+def _read_rlock_progress(value: Any) -> Values:
+    """Return how Python writes it: whether it is locked, its owner, how often it was acquired."""
+    return [_library_attribute(value, "__repr__")()]
 
 
 def _cached(value: Any) -> Values:
@@ -167,7 +168,7 @@ _OPAQUE = by_class(
             "an iterator", _iterator, has_finalizer=False
         ),
         "_thread: lock LockType": OpaqueKind("a lock", _call("locked"), has_finalizer=False),
-        "_thread: RLock": OpaqueKind("a lock", _lock, has_finalizer=False),
+        "_thread: RLock": OpaqueKind("a lock", _read_rlock_progress, has_finalizer=False),
         "threading: Thread Timer _MainThread _DummyThread": OpaqueKind(
             "a thread", _call("is_alive")
         ),
@@ -348,10 +349,15 @@ def _put_cell(cell: Any, values: Values) -> None:
         del cell.cell_contents
 
 
+def _is_class_attribute(name: Any) -> bool:
+    """Return whether undo writes an attribute of a class; Python only writes those with a string."""
+    return type(name) is str and name not in _OF_PYTHON
+
+
 def _class(cls: Any) -> Values:
     """Return the bases, the number of registered classes, these classes, and the attributes."""
     named = class_dict(cls)
-    names = [name for name in list(named) if type(name) is str and name not in _OF_PYTHON]
+    names = [name for name in list(named) if _is_class_attribute(name)]
     registered = read_registered(cls)
     attributes = [part for name in names for part in (name, named[name])]
     return [_BASES.__get__(cls), len(registered), *registered, *attributes]
@@ -367,22 +373,27 @@ def _put_class(cls: Any, values: Values) -> None:
     attributes = pairs(values[registered_end:])
     named = dict(class_dict(cls))
     for name in named:
-        if name not in attributes and name not in _OF_PYTHON:
+        if _is_class_attribute(name) and name not in attributes:
             type.__delattr__(cls, name)
     for name, value in attributes.items():
         if named.get(name, MISSING) is not value:
             type.__setattr__(cls, name, value)
 
 
+def _is_of_python(name: Any) -> bool:
+    """Return whether a name in a module is one that Python sets, such as `__file__`."""
+    return type(name) is str and name.startswith("__")
+
+
 def _module(module: Any) -> Values:
     items = list(own_dict(module).items())
-    return [part for pair in items if not pair[0].startswith("__") for part in pair]
+    return [part for pair in items if not _is_of_python(pair[0]) for part in pair]
 
 
 def _put_module(module: Any, content: Any) -> None:
     names = own_dict(module)
     for name in list(names):
-        if name not in content and not name.startswith("__"):
+        if name not in content and not _is_of_python(name):
             del names[name]
     for name, value in content.items():
         if names.get(name, MISSING) is not value:
