@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.cli.options import echo, ensure_folder
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.claude_login import login_hint, login_status
@@ -34,6 +35,13 @@ REPORT_NAME_WIDTH = 12
 DISCOVERY_TIMEOUT_S = 1.0
 MIN_FREE_BYTES = 10 * 2**20
 """`doctor` warns of a disk with less free space."""
+
+
+def doctor() -> None:
+    """Check this machine, and show what to do about anything missing."""
+    ensure_folder()
+    for line in report():
+        echo(line)
 
 
 def report() -> Iterator[str]:

@@ -32,7 +32,22 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.values import Status
-from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, fail_on, warn
+from mahtab_tui.cli.options import (
+    Approval,
+    Assignments,
+    CodeDir,
+    Json,
+    Load,
+    MaxUsd,
+    Model,
+    Python,
+    SkillsDir,
+    checked_settings,
+    fail,
+    fail_on,
+    open_paths,
+    warn,
+)
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.choices import default_model
@@ -241,6 +256,40 @@ class Approver(logging.Handler):
         letter = sys.stdin.readline().strip().lower()[:1]
         decisions = {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}
         return decisions.get(letter, Decision("stop"))
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question")],
+    model: Model = None,
+    approval: Approval = None,
+    python: Python = None,
+    load: Load = None,
+    skills_dir: SkillsDir = None,
+    code_dir: CodeDir = None,
+    max_usd: MaxUsd = None,
+    assignments: Assignments = None,
+    json: Json = False,
+) -> None:
+    """Ask without a screen: the answer goes to stdout, code and output to stderr.
+
+    Piped input becomes the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel
+    failed, 2 wrong arguments, 3 code was refused because nobody could approve it (give --approval
+    auto), 130 interrupted.
+    """
+    if not question.strip():
+        fail('Give a question: mahtab-tui ask "question".')
+    files = open_paths(load)
+    settings = checked_settings(
+        ("model",),
+        assignments,
+        model=model,
+        approval=approval,
+        python=python,
+        skills_dir=skills_dir or None,
+        code_dir=code_dir,
+        max_usd=max_usd,
+    )
+    raise typer.Exit(ask_once(question, settings, files, as_json=json))
 
 
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:

@@ -24,18 +24,18 @@ from mahtab_tui.cli.options import (
     Approval,
     Assignments,
     CodeDir,
-    Json,
     KernelAddress,
+    Load,
     MaxUsd,
     Model,
     Python,
     SkillsDir,
     checked_settings,
-    echo,
     ensure_folder,
     fail,
     fail_on,
     guard_terminal,
+    open_paths,
     warn,
 )
 from mahtab_tui.system import Lazy
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_app import Collector
 
 COMMANDS = {
-    "ask": "mahtab_tui.cli.main:ask",
+    "ask": "mahtab_tui.cli.headless:ask",
     "rlm": "mahtab_tui.cli.headless:rlm",
     "export": "mahtab_tui.cli.sessions:export",
-    "watch": "mahtab_tui.cli.main:watch",
-    "help": "mahtab_tui.cli.main:help_",
-    "doctor": "mahtab_tui.cli.main:doctor",
+    "watch": "mahtab_tui.cli.sessions:watch",
+    "help": "mahtab_tui.cli.manual:help_",
+    "doctor": "mahtab_tui.cli.doctor:doctor",
     "mcp": "mahtab_tui.cli.mcp:mcp_app",
     "skills": "mahtab_tui.cli.skills:skills_app",
     "config": "mahtab_tui.cli.config:config_app",
@@ -161,12 +161,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="[FILE|FOLDER]... | COMMAND [ARGS]...",
 )
-Load = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="PATH", help="Load a file as a variable named after it, or work in a folder"
-    ),
-]
 
 
 def _print_version(is_given: bool) -> None:
@@ -255,6 +249,8 @@ def screen(
                 "--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."
             )
         gc.enable()
+        from mahtab_tui.cli.headless import ask
+
         # Without a screen, the files are only loaded.
         load += cell_files
         ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, assignments, json)
@@ -349,7 +345,7 @@ def _open_screen(options: ScreenOptions) -> NoReturn:
         from mahtab_tui.cli.session_setup import open_notebook
 
         notebook = open_notebook(options.cell_files, options.notebook)
-    files = _open_paths(options.load)
+    files = open_paths(options.load)
     settings = options.load_settings()
     _check_reachable(files, settings.kernel)
 
@@ -520,102 +516,6 @@ def _new_backend(settings: Settings, project: Path) -> SessionBackend:
     from mahtab_tui.cli.session_setup import new_backend
 
     return new_backend(settings, project)
-
-
-def ask(
-    question: Annotated[str, typer.Argument(help="The question")],
-    model: Model = None,
-    approval: Approval = None,
-    python: Python = None,
-    load: Load = None,
-    skills_dir: SkillsDir = None,
-    code_dir: CodeDir = None,
-    max_usd: MaxUsd = None,
-    assignments: Assignments = None,
-    json: Json = False,
-) -> None:
-    """Ask without a screen: the answer goes to stdout, code and output to stderr.
-
-    Piped input becomes the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel
-    failed, 2 wrong arguments, 3 code was refused because nobody could approve it (give --approval
-    auto), 130 interrupted.
-    """
-    if not question.strip():
-        fail('Give a question: mahtab-tui ask "question".')
-    files = _open_paths(load)
-    settings = checked_settings(
-        ("model",),
-        assignments,
-        model=model,
-        approval=approval,
-        python=python,
-        skills_dir=skills_dir or None,
-        code_dir=code_dir,
-        max_usd=max_usd,
-    )
-    from mahtab_tui.cli.headless import ask_once
-
-    raise typer.Exit(ask_once(question, settings, files, as_json=json))
-
-
-def watch(
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SESSION]", help="Its name or process id  [default: this folder's]"
-        ),
-    ] = None,
-) -> None:
-    """Watch a session on another screen, read-only."""
-    from mahtab_tui.settings.model import SettingsError
-    from mahtab_tui.tui.open import TerminalUnavailable, watch_live
-
-    ensure_folder()
-    with fail_on(TerminalUnavailable, SettingsError):
-        raise typer.Exit(watch_live(session))
-
-
-def help_(
-    topic: Annotated[
-        str | None, typer.Argument(help="A topic of the manual; without one, the list of topics")
-    ] = None,
-) -> None:
-    """Show a page of the manual: keys, models, search, agents and more."""
-    from mahtab_tui.cli.manual import overview, show_page
-    from mahtab_tui.manual import TopicNotFound, page
-
-    with fail_on(TopicNotFound):
-        show_page(page(topic).text if topic else overview())
-
-
-def doctor() -> None:
-    """Check this machine, and show what to do about anything missing."""
-    from mahtab_tui.cli.doctor import report
-
-    ensure_folder()
-    for line in report():
-        echo(line)
-
-
-def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
-    """Change to the folder among the paths, and check the files."""
-    if not paths:
-        return []
-    from mahtab_tui.session.loading import CannotLoad, inspect_files
-
-    folders = [path for path in paths if path.is_dir()]
-    file_paths = [path for path in paths if path not in folders]
-    if len(folders) > 1:
-        fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
-    try:
-        files = inspect_files(file_paths)
-        for folder in folders:
-            os.chdir(folder)
-    except CannotLoad as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"Cannot work in {folders[0]}: {error.strerror}.")
-    return files
 
 
 def main() -> None:

@@ -5,13 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from typing import Annotated
 
 import typer
 
-from mahtab_tui.manual import TOPICS, page
+from mahtab_tui.cli.options import fail_on
+from mahtab_tui.manual import TOPICS, TopicNotFound, page
 
 MAX_MANUAL_WIDTH = 100
 """In columns."""
+
+
+def help_(
+    topic: Annotated[
+        str | None, typer.Argument(help="A topic of the manual; without one, the list of topics")
+    ] = None,
+) -> None:
+    """Show a page of the manual: keys, models, search, agents and more."""
+    with fail_on(TopicNotFound):
+        show_page(page(topic).text if topic else overview())
 
 
 def overview() -> str:

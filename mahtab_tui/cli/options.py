@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.loading import DataFile
 
 ALLOWED_SEQUENCES = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 """Rewriting a line, colours and styles."""
@@ -81,6 +85,28 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
         fail(str(error), code)
 
 
+def open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
+    """Change to the folder among the paths, and check the files. Ends the command if that is
+    impossible."""
+    if not paths:
+        return []
+    from mahtab_tui.session.loading import CannotLoad, inspect_files
+
+    folders = [path for path in paths if path.is_dir()]
+    file_paths = [path for path in paths if path not in folders]
+    if len(folders) > 1:
+        fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
+    try:
+        files = inspect_files(file_paths)
+        for folder in folders:
+            os.chdir(folder)
+    except CannotLoad as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"Cannot work in {folders[0]}: {error.strerror}.")
+    return files
+
+
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
     """Ask on the terminal; None if there is no answer."""
     try:
@@ -133,6 +159,12 @@ SkillsDir = Annotated[
         "--skills-dir",
         metavar="FOLDER",
         help="A folder of skills; may be repeated. If names clash, the last folder wins",
+    ),
+]
+Load = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH", help="Load a file as a variable named after it, or work in a folder"
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]

@@ -1,4 +1,4 @@
-"""``mahtab-tui sessions`` and ``export``, and resuming a session."""
+"""``mahtab-tui sessions``, ``export`` and ``watch``, and resuming a session."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from mahtab_tui.session.background_kernels import (
 )
 from mahtab_tui.session.kernel import ReattachedKernel
 from mahtab_tui.session.running_sessions import SharingError, running_sessions
-from mahtab_tui.settings.model import Settings
+from mahtab_tui.settings.model import Settings, SettingsError
 from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
@@ -390,3 +390,19 @@ def export(
             fail(f"{one_line(str(output))} already exists. --force replaces it.", 1)
         except OSError as error:
             fail(f"{one_line(str(output))} cannot be written: {error.strerror}.", 1)
+
+
+def watch(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SESSION]", help="Its name or process id  [default: this folder's]"
+        ),
+    ] = None,
+) -> None:
+    """Watch a session on another screen, read-only."""
+    from mahtab_tui.tui.open import TerminalUnavailable, watch_live
+
+    ensure_folder()
+    with fail_on(TerminalUnavailable, SettingsError):
+        raise typer.Exit(watch_live(session))
