@@ -13,7 +13,7 @@ from contextlib import suppress
 from mahtab_tui.bus import records
 from mahtab_tui.bus.partial_records import stream_key
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
-from mahtab_tui.session.cells import output_records, unfinished_cells
+from mahtab_tui.session.cell_records import output_records, unfinished_cells
 
 MAX_QUEUED_RECORDS = 10_000
 """Records queued for a watcher; one that reads too slowly misses some."""

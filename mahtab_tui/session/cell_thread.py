@@ -12,7 +12,8 @@ from mahtab_tui.bus.records import Notice, ReplIn, emit, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.session.cells import Cells, last_changes, unfinished_cells
+from mahtab_tui.session.cell_records import last_changes, unfinished_cells
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.runtime import Runtime

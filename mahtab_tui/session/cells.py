@@ -7,17 +7,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Display, Namespace, Record, ReplIn, ReplOut, emit
+from mahtab_tui.bus.records import Display, Namespace, ReplIn, ReplOut, emit
 from mahtab_tui.bus.values import Change, Status, Variable
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import BoundedCell, describe_restoration
 from mahtab_tui.kernel.provenance import Author, Provenance
 from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind, Restoration
+from mahtab_tui.session.cell_records import output_attrs, output_records
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
@@ -38,55 +39,6 @@ Origin = Literal["user", "assistant"]
 AuthorKind = Literal["user", "assistant", "agent"]
 CellGroup = tuple[int, str, int | None]
 """What the records of one cell's changes share: cell, party and an agent's colour."""
-
-_CELL_FIELDS = tuple(
-    field.name for field in fields(records.CellRecord) if field.name not in ("text", "time")
-)
-"""What the records of a cell's code and output share."""
-
-
-def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
-    """Return the cells whose end is not in the records, oldest first."""
-    ended_cells = {
-        record.cell for record in past if isinstance(record, ReplOut) and not record.late
-    }
-    return [
-        record
-        for record in past
-        if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended_cells
-    ]
-
-
-def output_attrs(started: ReplIn) -> dict[str, Any]:
-    """Return the fields that the records of a cell's output and code share."""
-    values = {name: getattr(started, name) for name in _CELL_FIELDS}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
-    """Return the last cell's record for each name that a cell has set."""
-    records = [record for record in past if isinstance(record, Namespace)]
-    # The previous screen detached the kernel, so its names are not lost.
-    if records and records[-1].fresh and records[-1].cell:
-        records.pop()
-
-    last_records: dict[str, Namespace] = {}
-    for record in records:
-        if record.fresh:
-            last_records.clear()
-        for change in record.changes:
-            if change.change == "deleted" or not record.cell:
-                last_records.pop(change.name, None)
-            elif change.change != "perhaps":
-                last_records[change.name] = record
-    return last_records
-
-
-def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
-    """Return the record classes for a piece of output, and for the whole output."""
-    if isinstance(started, records.UserReplIn):
-        return records.UserReplOutStream, records.UserReplOut
-    return records.AssistantReplOutStream, records.AssistantReplOut
 
 
 def _author_kind(started: ReplIn) -> AuthorKind:

@@ -16,8 +16,9 @@ from mahtab_tui.llm.ledger import SessionLedger
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
+from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.cell_thread import CellThread
-from mahtab_tui.session.cells import Cells, UndoControl, last_changes
+from mahtab_tui.session.cells import Cells, UndoControl
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.joined_agents import JoinedAgents

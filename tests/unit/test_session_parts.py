@@ -27,7 +27,7 @@ from mahtab_tui.bus.values import Change, ChangeKind
 from mahtab_tui.kernel.detached import save_last_output, sockets_folder
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session.background_kernels import add_recovered_output
-from mahtab_tui.session.cells import last_changes
+from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.running_sessions import remove_leftovers, share_folder
 from mahtab_tui.session.session import Session

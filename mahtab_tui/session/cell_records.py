@@ -1,0 +1,59 @@
+"""What the records of cells say: which have not ended, what they changed, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
+
+_CELL_FIELDS = tuple(
+    field.name for field in fields(records.CellRecord) if field.name not in ("text", "time")
+)
+"""What the records of a cell's code and output share."""
+
+
+def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
+    """Return the cells whose end is not in the records, oldest first."""
+    ended_cells = {
+        record.cell for record in past if isinstance(record, ReplOut) and not record.late
+    }
+    return [
+        record
+        for record in past
+        if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended_cells
+    ]
+
+
+def output_attrs(started: ReplIn) -> dict[str, Any]:
+    """Return the fields that the records of a cell's output and code share."""
+    values = {name: getattr(started, name) for name in _CELL_FIELDS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
+    """Return the last cell's record for each name that a cell has set."""
+    namespace_records = [record for record in past if isinstance(record, Namespace)]
+    # The previous screen detached the kernel, so its names are not lost.
+    if namespace_records and namespace_records[-1].fresh and namespace_records[-1].cell:
+        namespace_records.pop()
+
+    last_records: dict[str, Namespace] = {}
+    for record in namespace_records:
+        if record.fresh:
+            last_records.clear()
+        for change in record.changes:
+            if change.change == "deleted" or not record.cell:
+                last_records.pop(change.name, None)
+            elif change.change != "perhaps":
+                last_records[change.name] = record
+    return last_records
+
+
+def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
+    """Return the record classes for a piece of output, and for the whole output."""
+    if isinstance(started, records.UserReplIn):
+        return records.UserReplOutStream, records.UserReplOut
+    return records.AssistantReplOutStream, records.AssistantReplOut
