@@ -50,6 +50,7 @@ PIECES = {
     "numbers": "1,234 ",
     "quoted values": "'A b\" ",
     "nested tables": "<td rowspan=9><table><tr>",
+    "declared encodings": "coding:",
     "spanning cells": "<tr><td colspan=999 rowspan=999>",
 }
 
@@ -67,7 +68,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.bus.terminal_screen import collapse
     from mahtab_tui.export.line_merge import MAX_COMPARED_LINES, preserve_lines
     from mahtab_tui.export.merging import render_text
-    from mahtab_tui.export.reading import read_notebook
+    from mahtab_tui.export.reading import HEADER, read_notebook
     from mahtab_tui.kernel.cells import TerminalOutput
     from mahtab_tui.sandbox.base import SearchedText, without_surrogates
     from mahtab_tui.search.answer_code import extract_code, last_answer
@@ -173,6 +174,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "values that are named": lambda text: names_no_value(text, [text, "8"], text),
         "cells of a script": lambda text: read_as_cells(f"# %%\n{text}", "a.py"),
         "cells of Markdown": lambda text: read_as_cells(f"---\n{text}\n---\n{text}", "a.md"),
+        "header of a script": lambda text: HEADER.match(f"#{text * 20}"),
         "lines of a formatted text": preserve_blank_lines,
         "cell with commands": lambda text: transform(f"{text}\n!ls"),
         "names in a cell": lambda text: find_inputs(text[:20_000]),

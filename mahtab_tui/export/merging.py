@@ -15,7 +15,7 @@ from mahtab_tui.bus.entries import Cell, Entry
 from mahtab_tui.export.entries import ExportedEntries
 from mahtab_tui.export.line_merge import preserve_lines
 from mahtab_tui.export.notebook import NEW_METADATA, build_cells, code_cell
-from mahtab_tui.export.reading import HEADER, LoadedNotebook, Node, cell_source
+from mahtab_tui.export.reading import HEADER, FileFormat, LoadedNotebook, Node, cell_source
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -50,7 +50,7 @@ def merge_content(
     new_cells = list(build_cells(selected._replace(entries=additions), used_ids))
     new_cells = _split_lines(new_cells)
     minor_version = file.content.get("nbformat_minor")
-    if file.form != "ipynb":
+    if file.format != "ipynb":
         new_cells = [{**cell, "metadata": {}} for cell in new_cells]
     elif not isinstance(minor_version, int) or minor_version < 5:
         for cell in new_cells:
@@ -60,7 +60,7 @@ def merge_content(
 
 def render_text(file: LoadedNotebook, content: Node) -> str:
     """Return a file's text with new content, in the file's own style."""
-    if file.form != "ipynb":
+    if file.format != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
     else:
         text = json.dumps(content, ensure_ascii=False, indent=file.style.indent)
@@ -102,28 +102,28 @@ def _split_lines(new_cells: list[Node]) -> list[Node]:
 
 def _preserve_file_lines(file: LoadedNotebook, content: Node) -> str:
     """Return new content as text, with the lines of the file where nothing has changed."""
-    if file.form == "script":
-        return _render_cells(file.form, content)
-    new_text = HEADER.sub("", _render_cells(file.form, content), count=1)
-    read_text = HEADER.sub("", _render_cells(file.form, file.content), count=1)
+    if file.format == "script":
+        return _render_cells(file.format, content)
+    new_text = HEADER.sub("", _render_cells(file.format, content), count=1)
+    read_text = HEADER.sub("", _render_cells(file.format, file.content), count=1)
     return preserve_lines(file.text, read_text, new_text)
 
 
-def _render_cells(form: str, content: Node) -> str:
+def _render_cells(file_format: FileFormat, content: Node) -> str:
     """Return the cells of a notebook in a text format. Raises `OSError`."""
     import jupytext
 
     cells = content["cells"]
     metadata = content["metadata"]
-    if form == "script" and len(cells) <= 1:
+    if file_format == "script" and len(cells) <= 1:
         return cell_source(cells[0]) if cells else ""
     # A script that got more cells needs marks between them.
-    if form == "script":
-        form = "py:percent"
+    if file_format == "script":
+        file_format = "py:percent"
         metadata = {"jupytext": {"notebook_metadata_filter": "-all"}}
     text_cells = [{**cell, "source": cell_source(cell)} for cell in cells]
     node = nbformat.from_dict({**content, "metadata": metadata, "cells": text_cells})
     try:
-        return str(jupytext.writes(node, fmt=form))
+        return str(jupytext.writes(node, fmt=file_format))
     except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None

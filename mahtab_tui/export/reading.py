@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
@@ -22,21 +22,30 @@ from mahtab_tui.export.entries import BASE64, MAX_OUTPUT_CHARS, OutputPart, shor
 ENDINGS = (".ipynb", ".py", ".md")
 MAX_FILE_BYTES = 200_000_000
 MAX_TEXT_CHARS = 2_000_000
+"""Characters of a script or Markdown file."""
 MAX_TEXT_CELLS = 5_000
-"""Characters and cells of a script or Markdown file."""
+"""Cells of a script or Markdown file."""
 MAX_PICTURE_CHARS = 20_000_000
 MAX_CELL_OUTPUTS = 200
 MAX_DECLARATION_BYTES = 10_000
 """Bytes in which a script may declare its encoding."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
-HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
-"""Interpreter, encoding and metadata of a script or Markdown file."""
+HEADER = re.compile(
+    r"\A(?:#!.*\n)?(?:(?=.*\n)#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?"
+)
+"""Interpreter, encoding and metadata of a script or Markdown file.
+
+The lookahead makes a last line without a newline fail at once, instead of at each "coding:" in it.
+"""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 CELL_TYPES = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
 """An object of a notebook's JSON, which may have any keys."""
+
+FileFormat = Literal["ipynb", "py:percent", "md", "script"]
+"""A format by jupytext's name; "script" is Python without cells."""
 
 
 class NotebookError(Exception):
@@ -56,7 +65,8 @@ class Style(NamedTuple):
     """Declared by a script."""
 
 
-AS_JUPYTER = Style()
+JUPYTER_STYLE = Style()
+"""How Jupyter writes notebooks."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +78,8 @@ class LoadedNotebook:
     digest: str
     content: Node
     """Never modified."""
-    form: str = "ipynb"
-    """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
-    style: Style = AS_JUPYTER
+    format: FileFormat = "ipynb"
+    style: Style = JUPYTER_STYLE
     rewritable: bool = False
     header: str = ""
     """What precedes the cells of a script or Markdown file."""
@@ -150,12 +159,15 @@ def cell_outputs(cell: Node) -> Iterator[OutputPart]:
 
 def _parse_notebook(data: bytes, name: str) -> Node:
     """Parse and check an ``.ipynb`` file. Raises `NotebookError`."""
+    # Decoded here, because `json.loads` accepts lone surrogates in bytes.
     try:
-        content: Any = json.loads(data)
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NotebookError(f"{name} is not UTF-8 text.") from None
+    try:
+        content: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise NotebookError(f"{name} is not a notebook: it is not valid JSON.") from None
-    if not json.detect_encoding(data).startswith("utf-8"):
-        raise NotebookError(f"{name} is not UTF-8 text.")
 
     is_version_4 = isinstance(content, dict) and content.get("nbformat") == 4
     cells = content.get("cells") if is_version_4 else None
@@ -174,7 +186,7 @@ def _make_file(
     path: Path,
     data: bytes,
     content: Node,
-    form: str = "ipynb",
+    file_format: FileFormat = "ipynb",
     header: str = "",
     text: str = "",
     encoding: str = "utf-8-sig",
@@ -189,7 +201,7 @@ def _make_file(
         encoding=encoding.removesuffix("-sig"),
     )
     return LoadedNotebook(
-        path.absolute(), content_digest(data), content, form, style, header=header, text=text
+        path.absolute(), content_digest(data), content, file_format, style, header=header, text=text
     )
 
 
@@ -204,19 +216,22 @@ def _read_text_file(path: Path, data: bytes, name: str) -> LoadedNotebook:
         raise NotebookError(f"{name} is not {encoding_name} text.") from None
     if "\0" in text:
         raise NotebookError(f"{name} is not a text file.")
-    if is_python and not _PERCENT.search(text):
-        return _make_file(path, data, _single_cell(text), "script", encoding=encoding)
-
-    cell_count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
+    cell_count = len(_PERCENT.findall(text))
+    is_single_cell = is_python and cell_count == 0
+    if not is_single_cell:
+        cell_count = max(cell_count, text.count("```") // 2)
     if len(text) > MAX_TEXT_CHARS or cell_count > MAX_TEXT_CELLS:
         advice = f"--load={name} loads it as a variable."
         raise NotebookError(f"{name} is too large to be shown as cells. {advice}")
+    if is_single_cell:
+        return _make_file(path, data, _single_cell(text), "script", encoding=encoding)
+
     match = HEADER.match(text)
     header = match[0] if match else ""
     body = text.removeprefix(header)
-    form = "py:percent" if is_python else "md"
-    content = _parse_cells(body, form, name)
-    return _make_file(path, data, content, form, header, body, encoding)
+    file_format: FileFormat = "py:percent" if is_python else "md"
+    content = _parse_cells(body, file_format, name)
+    return _make_file(path, data, content, file_format, header, body, encoding)
 
 
 def _single_cell(text: str) -> Node:
@@ -232,17 +247,17 @@ def _single_cell(text: str) -> Node:
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _parse_cells(body: str, form: str, name: str) -> Node:
+def _parse_cells(body: str, file_format: FileFormat, name: str) -> Node:
     """Parse the cells of a script or Markdown file without its header. Raises `NotebookError`."""
     import jupytext
 
     # Below a cell that we insert, jupytext finds no header. It would parse one as YAML, in which a
     # few lines can expand without limit.
     first_cell = "x\n\n\n"
-    if form == "py:percent":
+    if file_format == "py:percent":
         first_cell = "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
     try:
-        content: Node = json.loads(json.dumps(jupytext.reads(first_cell + body, fmt=form)))
+        content: Node = json.loads(json.dumps(jupytext.reads(first_cell + body, fmt=file_format)))
     except Exception as error:  # a library reading an untrusted file
         raise NotebookError(f"{name} cannot be read as cells: {one_line(str(error))}.") from None
     del content["cells"][0]

@@ -430,7 +430,7 @@ class Notebook(logging.Handler):
             digest_on_disk = writing.file_digest(self.path)
             is_unchanged = content == self._content
             # A script has no outputs, so its text may be unchanged although cells ran.
-            if not is_unchanged and self._file.form != "ipynb":
+            if not is_unchanged and self._file.format != "ipynb":
                 is_unchanged = text == merging.render_text(self._file, self._content)
 
             sentence = ""

@@ -11,7 +11,7 @@ from typing import Any
 import jupytext
 import pytest
 
-from mahtab_tui.export.reading import NotebookError, cell_outputs, read_notebook
+from mahtab_tui.export.reading import MAX_TEXT_CHARS, NotebookError, cell_outputs, read_notebook
 from tests.notebooks import PIXEL
 from tests.unit.notebook_bench import OpenBench, again
 from tests.unit.test_export import cell as ran
@@ -118,7 +118,7 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> No
     ("content", "sentence"),
     [
         (b"", NO_JSON),
-        (b"\xff\xfe\x00", NO_JSON),
+        (b"\xff\xfe\x00", "is not UTF-8 text."),
         (b"[" * 100_000, NO_JSON),
         (b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}", NO_JSON),
         ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not UTF-8 text."),
@@ -155,6 +155,23 @@ def test_unreadable_file_gives_one_sentence(
     monkeypatch.setattr("mahtab_tui.export.reading.MAX_FILE_BYTES", 2)
     with pytest.raises(NotebookError, match="a notebook may have"):
         read_notebook(tmp_path / "a.py")
+
+
+def test_script_without_cells_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x = 1\n" * (MAX_TEXT_CHARS // 6 + 1))
+    with pytest.raises(NotebookError, match="is too large to be shown as cells"):
+        read_notebook(path)
+    path.write_text("x = 1\n" * 100 + "```\n" * 20_000)
+    assert len(read_notebook(path).cells) == 1
+
+
+def test_notebook_whose_bytes_are_not_utf_8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    cell = b'{"cell_type": "code", "source": "\xed\xa0\x80", "metadata": {}, "outputs": []}'
+    path.write_bytes(b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [%s]}' % cell)
+    with pytest.raises(NotebookError, match="is not UTF-8 text"):
+        read_notebook(path)
 
 
 def test_fields_of_the_wrong_type_are_displayed_and_preserved(
