@@ -365,6 +365,13 @@ def test_timeit_runs_the_code_many_times(cells: Cells) -> None:
     assert "needs code" in cells.run("%timeit").output
 
 
+def test_timed_code_keeps_its_strings_and_commands(cells: Cells) -> None:
+    cells.expect(
+        "%%timeit -q -n 1 -r 1 texts = []\ntexts.append('''a\nb''')\nprint(texts)", "['a\\nb']\n"
+    )
+    assert cells.text("%timeit -q -n 1 -r 2 !echo timed") == "timed\ntimed\n"
+
+
 def test_the_working_directory_changes(cells: Cells, project: Path) -> None:
     (project / "inner").mkdir()
     cells.expect("%cd inner", f"{project / 'inner'}\n")
@@ -668,6 +675,9 @@ def test_cells_of_html_and_markdown_are_shown(cells: Cells) -> None:
 def test_profiling_and_pylab_magics_work(cells: Cells) -> None:
     assert "function calls" in cells.text("%prun sorted(range(100))")
     assert "function calls" in cells.text("%%prun\nx = 1\nsorted([x])")
+    assert "Ordered by: cumulative time" in cells.text("%%prun -s cumtime\nx = 1\nsorted([x])")
+    cells.expect("%prun -q sum([1, 2])", "3\n")
+    cells.expect("stats = %prun -qr sum([1, 2])\ntype(stats).__name__", "'Stats'\n")
     cells.expect(
         "%pylab inline\nplt.__name__, np.pi == pi, sum([1, 2])", "('matplotlib.pyplot', True, 3)\n"
     )

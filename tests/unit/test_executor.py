@@ -164,7 +164,10 @@ def test_python_and_nested_lines_are_unchanged(source: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")],
+    [
+        *((2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (0.9996, "1 s"), (3, "3 s")),
+        *((59.6, "59.6 s"), (59.97, "1 min 0 s"), (75, "1 min 15 s"), (119.7, "2 min 0 s")),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text

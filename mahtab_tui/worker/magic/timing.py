@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import statistics
 from collections.abc import Iterator
@@ -9,22 +10,36 @@ from contextlib import contextmanager
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
-from ..cells.compiling import compile_callable
+from ..cells.compiling import cache_source, compile_callable
 from ..stdlib import late_import
 from .syntax import MagicContext, transform
 
 MAX_PROFILE_LINES = 30
 
-_PRUN_OPTION = re.compile(r"[ \t]*-(?:[rq]+|([slTD])[ \t]*(\S+))(?:[ \t]+|$)")
-_TIMEIT_OPTION = re.compile(r"[ \t]*-(?:([nrp])[ \t]*(\d+)|([oqtc]+))(?:[ \t]+|$)")
+_PRUN_OPTION = re.compile(
+    r"[ \t]*-(?:(?P<flags>[rq]+)|(?P<name>[slTD])[ \t]*(?P<value>\S+))(?:[ \t]+|$|(?=\n))"
+)
+_TIMEIT_OPTION = re.compile(
+    r"[ \t]*-(?:(?P<name>[nrp])[ \t]*(?P<number>\d+)|(?P<flags>[oqtc]+))(?:[ \t]+|$)"
+)
+
+_LOOPS_SOURCE = """\
+def _time_loops(_it, _timer):
+    _t0 = _timer()
+    for _i in _it:
+        pass
+    return _timer() - _t0
+"""
 
 
 def duration(seconds: float) -> str:
     """Format a duration: ``1.23 ms``, ``45.6 ns``, ``1 min 2 s``."""
-    if seconds >= 60:
-        return f"{int(seconds) // 60:,} min {seconds % 60:.0f} s"
+    # Units are chosen after rounding: 0.9996 s is "1 s", not "1e+03 ms".
+    if float(f"{seconds:.3g}") >= 60:
+        rounded_s = round(seconds)
+        return f"{rounded_s // 60:,} min {rounded_s % 60} s"
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * factor >= 1:
+        if float(f"{seconds * factor:.3g}") >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
 
@@ -44,21 +59,30 @@ def report_time() -> Iterator[None]:
 
 @contextmanager
 def report_profile(
-    sort_key: str = "tottime", limits: tuple[Any, ...] = (MAX_PROFILE_LINES,)
-) -> Iterator[None]:
-    """Print which functions took the time, also after an error.
+    sort_key: str = "tottime",
+    limits: tuple[Any, ...] = (MAX_PROFILE_LINES,),
+    is_quiet: bool = False,
+) -> Iterator[Any]:
+    """Print which functions took the time, also after an error. Yields the `cProfile.Profile`.
 
     Args:
         sort_key: a key of `pstats.Stats.sort_stats`.
         limits: what to print, as `pstats.Stats.print_stats` takes it.
+        is_quiet: print nothing.
     """
     profile = late_import("cProfile").Profile()
     profile.enable()
     try:
-        yield
+        yield profile
     finally:
         profile.disable()
-        late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort_key).print_stats(*limits)
+        if not is_quiet:
+            _sort_stats(profile, sort_key).print_stats(*limits)
+
+
+def _sort_stats(profile: Any, sort_key: str) -> Any:
+    """Return a profile's `pstats.Stats`."""
+    return late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort_key)
 
 
 def time_code(source: str, caller: MagicContext) -> Any:
@@ -76,7 +100,7 @@ class TimeitResult:
         self.repeat = len(all_runs)
         self.all_runs = all_runs
         """Durations of all loops of a run."""
-        self.timings = [duration / loops for duration in all_runs]
+        self.timings = [run_s / loops for run_s in all_runs]
         self.best = min(self.timings)
         self.worst = max(self.timings)
 
@@ -101,20 +125,26 @@ class _TimeitOptions(NamedTuple):
     loops: int
     """0 to choose a good number."""
     repeats: int
-    letters: str
-    """The letters of the options without a number: o returns the result, q prints nothing."""
+    returns_result: bool
+    is_quiet: bool
 
 
 def _split_timeit(line: str) -> tuple[_TimeitOptions, str]:
     """Separate the options from the code after them."""
     numbers = {"n": 0, "r": 7}
-    letters = ""
+    flags = ""
     while option := _TIMEIT_OPTION.match(line):
-        if option[1]:
-            numbers[option[1]] = int(option[2])
-        letters += option[3] or ""
+        if option["name"]:
+            numbers[option["name"]] = int(option["number"])
+        flags += option["flags"] or ""
         line = line[option.end() :]
-    return _TimeitOptions(numbers["n"], numbers["r"] or 1, letters), line
+    options = _TimeitOptions(
+        loops=numbers["n"],
+        repeats=numbers["r"] or 1,
+        returns_result="o" in flags,
+        is_quiet="q" in flags,
+    )
+    return options, line
 
 
 def time_line(line: str, caller: MagicContext) -> TimeitResult | None:
@@ -130,40 +160,88 @@ def time_cell(source: str, caller: MagicContext) -> TimeitResult | None:
     return _time_loops(options, setup or "pass", body, caller)
 
 
+def _compile_loops(setup: str, code: str, namespace: dict[str, Any]) -> Any:
+    """Return what `timeit.Timer` calls with an iterator and a timer: it runs `setup`, and times
+    `code`. Raises `SyntaxError`.
+
+    Joined as trees, because indenting the source would change strings of several lines.
+    """
+    filename = "<%timeit>"
+    cache_source(f"{setup}\n{code}", filename)
+    setup_tree = ast.parse(transform(setup), filename)
+    code_tree = ast.increment_lineno(ast.parse(transform(code), filename), setup.count("\n") + 1)
+    module = ast.parse(_LOOPS_SOURCE, filename)
+    function: Any = module.body[0]
+    loop = function.body[1]
+    loop.body = code_tree.body or loop.body
+    function.body = [*setup_tree.body, *function.body]
+    local_names: dict[str, Any] = {}
+    exec(compile(module, filename, "exec", dont_inherit=True), namespace, local_names)
+    return local_names["_time_loops"]
+
+
 def _time_loops(
     options: _TimeitOptions, setup: str, code: str, caller: MagicContext
 ) -> TimeitResult | None:
     """Time code in loops. setup: runs before each series of loops, and is not timed."""
     if not code.strip():
         raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
-    timer = late_import("timeit").Timer(code.strip("\n"), setup.strip(), globals=caller.namespace)
+    timer = late_import("timeit").Timer()
+    timer.inner = _compile_loops(setup.strip(), code.strip("\n"), caller.namespace)
     loops = options.loops or timer.autorange()[0]
     result = TimeitResult(loops, timer.repeat(options.repeats, loops))
-    if "q" not in options.letters:
+    if not options.is_quiet:
         print(result)
-    return result if "o" in options.letters else None
+    return result if options.returns_result else None
+
+
+class _PrunOptions(NamedTuple):
+    sort_key: str
+    limits: tuple[Any, ...]
+    returns_stats: bool
+    is_quiet: bool
+
+
+def _split_prun(source: str) -> tuple[_PrunOptions, str]:
+    """Separate the options from the code after them. Raises `ValueError`."""
+    sort_key = "tottime"
+    limits: list[Any] = []
+    flags = ""
+    while option := _PRUN_OPTION.match(source):
+        name = option["name"]
+        if name == "s":
+            sort_key = option["value"]
+        elif name == "l":
+            limits.append(_parse_limit(option["value"]))
+        elif name:
+            raise ValueError(
+                f"%prun does not take -{name}: it prints the profile, for a file use cProfile"
+            )
+        flags += option["flags"] or ""
+        source = source[option.end() :]
+    options = _PrunOptions(
+        sort_key=sort_key,
+        limits=tuple(limits) or (MAX_PROFILE_LINES,),
+        returns_stats="r" in flags,
+        is_quiet="q" in flags,
+    )
+    return options, source
 
 
 def profile_code(source: str, caller: MagicContext) -> Any:
-    """`%prun`: run code, and print which functions took the time."""
-    sort_key = "tottime"
-    limits: list[Any] = []
-    while option := _PRUN_OPTION.match(source):
-        if option[1] == "s":
-            sort_key = option[2]
-        elif option[1] == "l":
-            limits.append(_parse_number(option[2]))
-        elif option[1]:
-            raise ValueError(
-                f"%prun does not take -{option[1]}: it prints the profile, for a file use cProfile"
-            )
-        source = source[option.end() :]
-    run = compile_callable(transform(source), "<%prun>", *caller)
-    with report_profile(sort_key, tuple(limits) or (MAX_PROFILE_LINES,)):
-        return run()
+    """`%prun`: run code, and print which functions took the time.
+
+    Returns:
+        The code's last value; with -r the `pstats.Stats`.
+    """
+    options, code = _split_prun(source)
+    run = compile_callable(transform(code), "<%prun>", *caller)
+    with report_profile(options.sort_key, options.limits, options.is_quiet) as profile:
+        value = run()
+    return _sort_stats(profile, options.sort_key) if options.returns_stats else value
 
 
-def _parse_number(text: str) -> int | float | str:
+def _parse_limit(text: str) -> int | float | str:
     """Return a limit of pstats: a number of lines, a part of them, or a pattern of names."""
     try:
         return float(text) if "." in text else int(text)
