@@ -24,8 +24,9 @@ from mahtab_tui.llm.prompts import (
 )
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.worker.rlm.search import rlm
+from mahtab_tui.worker.tools.files import create, edit, read
 from mahtab_tui.worker.tools.text_tools import grep
-from mahtab_tui.worker.tools.toolbox import NAMES, create, edit, read
+from mahtab_tui.worker.tools.toolbox import NAMES
 
 
 def variable(name: str, summary: str = "42", kind: str = "data") -> Variable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Collection
 
-from ..tools import toolbox
+from ..tools import shell_commands
 from .syntax import Aliases, MagicContext
 
 
@@ -70,4 +70,4 @@ def fill_alias(name: str, rest: str) -> str:
 
 def run_alias(rest: str, caller: MagicContext) -> None:
     """Run the command that `fill_alias` returned."""
-    toolbox.run_command(rest)
+    shell_commands.run_command(rest)

@@ -14,7 +14,7 @@ from typing import Any, Callable, ClassVar
 from ..cells.compiling import compile_callable
 from ..cells.tracebacks import CELL
 from ..stdlib import late_import
-from ..tools import toolbox
+from ..tools import shell_commands
 from ..values import displays
 from . import syntax
 from .expansion import Names, expand_command
@@ -76,10 +76,10 @@ class InteractiveShell:
         return self.run_line_magic(name, line, _stack_depth=2)
 
     def system(self, cmd: str) -> None:
-        toolbox.run_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
+        shell_commands.run_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
 
     def getoutput(self, cmd: str, split: bool = True) -> list[str] | str:
-        lines = toolbox.read_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
+        lines = shell_commands.read_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
         return lines if split else "\n".join(lines)
 
     def run_cell(self, raw_cell: str, **options: Any) -> Any:

@@ -9,8 +9,8 @@ import sys
 from typing import NamedTuple
 
 from ..stdlib import importing_from, late_import
-from ..tools import toolbox
-from ..tools.toolbox import report_exit
+from ..tools import shell_commands
+from ..tools.shell_commands import report_exit
 from .syntax import MagicContext
 
 PIP = """\
@@ -157,20 +157,20 @@ def run_uv(rest: str, caller: MagicContext) -> None:
     if words[:1] == ["pip"] and len(words) > 1 and "--python" not in rest:
         python = late_import("shlex").quote(sys.executable)
         rest = f"pip {words[1]} --python {python} {' '.join(words[2:])}"
-    toolbox.run_command(f"uv {rest}")
+    shell_commands.run_command(f"uv {rest}")
 
 
 def run_command(command: str, text: str, caller: MagicContext) -> None:
     """Run a command of the shell on the rest of the line."""
-    toolbox.run_command(f"{command} {text}")
+    shell_commands.run_command(f"{command} {text}")
 
 
 def list_matching(pattern: str, rest: str, caller: MagicContext) -> None:
     """List the files whose lines in a long list match a pattern of grep."""
     # grep reports that nothing matches as a failure.
-    toolbox.run_command(f"ls -lF {rest} | grep '{pattern}' || true")
+    shell_commands.run_command(f"ls -lF {rest} | grep '{pattern}' || true")
 
 
 def read_command(text: str, caller: MagicContext) -> list[str]:
     """`%sx`: run a command of the shell, and return the lines of its output."""
-    return toolbox.read_command(text.strip())
+    return shell_commands.read_command(text.strip())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..cells.compiling import compile_callable
 from ..cells.suggestions import nearest
 from ..stdlib import late_import
-from ..tools import toolbox
+from ..tools import shell_commands
 from ..values.pretty import pretty_repr
 from ..values.variables import HIDDEN_NAMES
 from .expansion import Names
@@ -296,6 +296,6 @@ def edit_file(text: str, caller: MagicContext) -> None:
     """Open a file in the user's editor: ``%edit FILE``."""
     path = text.strip().strip("'\"")
     if path:
-        toolbox.open_in_editor(os.path.expanduser(path))
+        shell_commands.open_in_editor(os.path.expanduser(path))
     else:
         print("%edit FILE opens a file in your editor. F4 opens the input there.")

@@ -1,0 +1,143 @@
+"""Reads, edits and creates text files."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sys
+from contextlib import suppress
+
+from ..stdlib import late_import
+from .text_tools import mark_as_text
+
+_LINE_END = re.compile(r"\r?\n")
+
+
+def read(path: str, start: int = 1, end: int | None = None) -> str:
+    """Return the lines of a text file, each with its number.
+
+    start, end: the first and the last line, from 1; by default all lines.
+    Raises FileNotFoundError, IsADirectoryError, PermissionError.
+    Example: print(read("app.py", 10, 40)).
+    """
+    # Split at newlines only, not at form feeds, so that line numbers match those of editors.
+    lines = [line.removesuffix("\r") for line in _text(path)[0].split("\n")]
+    lines = lines if lines[-1] else lines[:-1]
+    last_line = len(lines) if end is None else min(end, len(lines))
+    first_line = max(1, start)
+    numbers = range(first_line, last_line + 1)
+    return mark_as_text("\n".join(f"{number:>6}  {lines[number - 1]}" for number in numbers))
+
+
+def edit(path: str, old: str, new: str) -> None:
+    """Replace a text that occurs exactly once in a file, and show what changed. A module that was imported from it is reloaded.
+
+    Raises ValueError if old is empty, does not occur, or occurs more than once; FileNotFoundError.
+    Example: edit("app.py", "timeout = 3", "timeout = 30").
+    """
+    if not old:
+        raise ValueError("old is empty: say what to replace")
+    old_text, encoding = _text(path)
+    end = "\n"
+    if old_text.count("\r\n") * 2 > old_text.count("\n"):
+        end = "\r\n"
+    if old not in old_text:
+        old = _LINE_END.sub(end, old)
+    new = _LINE_END.sub(end, new)
+    count = old_text.count(old)
+    if count == 0:
+        raise ValueError(f"{path}: the text to replace does not occur.{_nearest(old_text, old)}")
+    if count > 1:
+        raise ValueError(
+            f"{path}: the text to replace occurs {count:,} times; include more of the text around it"
+        )
+    new_text = old_text.replace(old, new)
+    _write(path, new_text, encoding)
+    diff = late_import("difflib").unified_diff(
+        old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2
+    )
+    print("\n".join(diff))
+    _reload(path)
+
+
+def create(name: str, content: str) -> None:
+    """Write a new file and make its folders; an existing file is not changed.
+
+    Raises FileExistsError.
+    Example: create("notes/plan.md", "# Plan\\n").
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
+    try:
+        with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(content)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{name} already exists; change it with edit(path, old, new)"
+        ) from None
+    count = content.count("\n") + (bool(content) and not content.endswith("\n"))
+    print(f"{name}: {count:,} lines written")
+    _reload(name)
+
+
+def _text(path: str) -> tuple[str, str]:
+    """Return a file's text and its encoding, which preserves invalid bytes."""
+    with open(path, "rb") as file:
+        data = file.read()
+    text = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= character <= "\udcff" for character in text)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif 2 * invalid > sum(character > "\x7f" for character in text):
+        encoding = "cp1252"
+    else:
+        return text, "utf-8"
+    with suppress(UnicodeDecodeError):
+        return data.decode(encoding), encoding
+    return text, "utf-8"
+
+
+def _write(path: str, text: str, encoding: str) -> None:
+    """Replace a file's text atomically, keeping its mode and links."""
+    try:
+        data = text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed"
+        ) from None
+    target = os.path.realpath(path)
+    mode = os.stat(target).st_mode & 0o7777
+    folder = os.path.dirname(target)
+    handle, draft = late_import("tempfile").mkstemp(".draft", ".", folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(draft, mode)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _nearest(text: str, old: str) -> str:
+    first_line = old.strip().split("\n")[0].strip()
+    lines = [line.strip() for line in text.splitlines()[:20000]]
+    close = late_import("difflib").get_close_matches(first_line, lines, n=1, cutoff=0.7)
+    if close:
+        return f" Line {lines.index(close[0]) + 1} is similar: {close[0]!r}"
+    return ""
+
+
+def _reload(path: str) -> None:
+    real = os.path.realpath(path)
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real:
+            importing = late_import("importlib")
+            importing.invalidate_caches()
+            try:
+                importing.reload(module)
+            except Exception as error:  # raised by the user's module
+                print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
+            else:
+                print(f"{name} was reloaded")
