@@ -244,7 +244,9 @@ def test_edit_replaces_unique_text_and_shows_it(
     [
         ("", "new", "empty"),
         ("zzz", "new", "does not occur"),
-        ("a", "new", "occurs 3 times"),
+        ("a", "new", "occurs more than once"),
+        ("xx", "new", "occurs more than once"),
+        ("gamma = 3", "new", "Line 3 is similar"),
         ("alpha = 2", "new", "Line 1 is similar"),
         ("caf", "→", "cp1252, which has no '→'"),
     ],
@@ -252,7 +254,7 @@ def test_edit_replaces_unique_text_and_shows_it(
 def test_edit_refuses_ambiguous_or_unencodable_text(
     project: Path, old: str, new: str, message: str
 ) -> None:
-    original_bytes = b"alpha = 1\ncaf\xe9\n"
+    original_bytes = b"alpha = 1\ncaf\xe9\x0cxxx\ngamma = 1\n"
     (project / "a.py").write_bytes(original_bytes)
     with pytest.raises(ValueError, match=message):
         edit("a.py", old, new)
@@ -269,6 +271,7 @@ def test_edit_refuses_ambiguous_or_unencodable_text(
         ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
         (b"\x81\xff one\n", "one", "é", b"\x81\xff \xc3\xa9\n"),
         ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
+        ("\ufeffé\n".encode("utf-16-be"), "é", "à", "\ufeffà\n".encode("utf-16-be")),
         ("é è ü\n".encode() + b"\xff one\n", "é è ü", "é", "é\n".encode() + b"\xff one\n"),
     ],
 )
@@ -311,6 +314,7 @@ def test_claude_sessions_are_read(project: Path, home: Path) -> None:
     assistant = {"type": "assistant", "message": {"content": []}}
     broken = ["{broken", "[]", "[" * 200_000]
     file.write_text("\n".join([*broken, json.dumps(user), json.dumps(assistant)]))
+    file.with_name("broken.jsonl").symlink_to("missing")
     [session] = load_claude_sessions()
     assert (session["id"], session["title"], session["messages"]) == ("abc", "Fix the bug", 2)
 
@@ -334,8 +338,14 @@ def test_valid_python_is_unchanged(source: str) -> None:
         assert transform(source) == source
 
 
-def test_terminal_programs_are_recognised() -> None:
-    terminal = "vim a.py|git commit|git rebase -i HEAD~3|git add -p|EDITOR=vi less a|sudo vi /etc/hosts|python|ssh host|/usr/bin/top"
+def test_terminal_programs_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "python3 -m ed")
+    terminal = "vim a.py|git commit|git rebase -i HEAD~3|git add -p|EDITOR=vi less a|sudo vi /etc/hosts|python|python3.12|ssh host|/usr/bin/top"
+    terminal += "|git -C /tmp commit|git -c user.name=x commit --amend|git rebase --continue|git tag -a v1|sudo -u bob vim|env -u A vi|python3 -m ed a"
     captured = "ls|git commit -m x|git status|python a.py|echo vim|grep 'x y|"
+    captured += "|git -C commit status|git commit -qm x|git tag v1|git tag -am x v1|git tag -l|sudo -u vim ls|python3 a.py|git|sudo"
     assert [command for command in terminal.split("|") if not needs_terminal(command)] == []
     assert [command for command in captured.split("|") if needs_terminal(command)] == []
+    monkeypatch.setenv("EDITOR", "vi 'a")
+    assert [needs_terminal("ls"), needs_terminal("vi a")] == [False, True]

@@ -13,6 +13,9 @@ from .text_tools import mark_as_text
 
 _LINE_END = re.compile(r"\r?\n")
 
+_MAX_COMPARED_LINES = 20_000
+"""Lines of a file that are compared with a text that does not occur in it."""
+
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
     """Return the lines of a text file, each with its number.
@@ -22,7 +25,8 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Example: print(read("app.py", 10, 40)).
     """
     # Split at newlines only, not at form feeds, so that line numbers match those of editors.
-    lines = [line.removesuffix("\r") for line in _text(path)[0].split("\n")]
+    text = _read_text(path)[0].removeprefix("\ufeff")
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     lines = lines if lines[-1] else lines[:-1]
     last_line = len(lines) if end is None else min(end, len(lines))
     first_line = max(1, start)
@@ -38,19 +42,20 @@ def edit(path: str, old: str, new: str) -> None:
     """
     if not old:
         raise ValueError("old is empty: say what to replace")
-    old_text, encoding = _text(path)
+    old_text, encoding = _read_text(path)
     end = "\n"
     if old_text.count("\r\n") * 2 > old_text.count("\n"):
         end = "\r\n"
     if old not in old_text:
         old = _LINE_END.sub(end, old)
     new = _LINE_END.sub(end, new)
-    count = old_text.count(old)
-    if count == 0:
+    start = old_text.find(old)
+    if start == -1:
         raise ValueError(f"{path}: the text to replace does not occur.{_nearest(old_text, old)}")
-    if count > 1:
+    # Not by `count`, which counts no occurrences that overlap.
+    if old_text.find(old, start + 1) != -1:
         raise ValueError(
-            f"{path}: the text to replace occurs {count:,} times; include more of the text around it"
+            f"{path}: the text to replace occurs more than once; include more of the text around it"
         )
     new_text = old_text.replace(old, new)
     _write(path, new_text, encoding)
@@ -80,14 +85,17 @@ def create(name: str, content: str) -> None:
     _reload(name)
 
 
-def _text(path: str) -> tuple[str, str]:
+def _read_text(path: str) -> tuple[str, str]:
     """Return a file's text and its encoding, which preserves invalid bytes."""
     with open(path, "rb") as file:
         data = file.read()
     text = data.decode("utf-8", "surrogateescape")
     invalid = sum("\udc80" <= character <= "\udcff" for character in text)
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
+    # By the order of their bytes, so that the mark at the start stays in the text.
+    if data.startswith(codecs.BOM_UTF16_LE):
+        encoding = "utf-16-le"
+    elif data.startswith(codecs.BOM_UTF16_BE):
+        encoding = "utf-16-be"
     elif 2 * invalid > sum(character > "\x7f" for character in text):
         encoding = "cp1252"
     else:
@@ -120,8 +128,9 @@ def _write(path: str, text: str, encoding: str) -> None:
 
 
 def _nearest(text: str, old: str) -> str:
+    """Return a sentence about the line most like the first one of `old`; empty if none is."""
     first_line = old.strip().split("\n")[0].strip()
-    lines = [line.strip() for line in text.splitlines()[:20000]]
+    lines = [line.strip() for line in text.split("\n")[:_MAX_COMPARED_LINES]]
     close = late_import("difflib").get_close_matches(first_line, lines, n=1, cutoff=0.7)
     if close:
         return f" Line {lines.index(close[0]) + 1} is similar: {close[0]!r}"
@@ -129,14 +138,15 @@ def _nearest(text: str, old: str) -> str:
 
 
 def _reload(path: str) -> None:
-    real = os.path.realpath(path)
+    """Reload the modules that were imported from a file."""
+    real_path = os.path.realpath(path)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real:
-            importing = late_import("importlib")
-            importing.invalidate_caches()
+        if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real_path:
+            importlib = late_import("importlib")
+            importlib.invalidate_caches()
             try:
-                importing.reload(module)
+                importlib.reload(module)
             except Exception as error:  # raised by the user's module
                 print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
             else:

@@ -4,50 +4,111 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 
 from ..link.control import Host
 from ..magic.expansion import Names, expand_command
 from ..stdlib import late_import
 
-# Programs that need the whole terminal.
 _FULL_SCREEN = frozenset(
     "vi vim nvim nano pico emacs micro helix hx joe less more most man top htop btop ssh mosh tmux screen fzf tig lazygit ranger mc"
     " ipython psql sqlite3 mysql watch nethack".split()
 )
-_BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
+"""Programs that need the whole terminal."""
+_INTERPRETERS = frozenset("python bash sh zsh fish node irb".split())
+"""Programs that need it without arguments; Python's may end with a version."""
+
+_PREFIXES = {
+    "sudo": frozenset(("-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U", "-r", "-t")),
+    "env": frozenset(("-u", "-C")),
+    "exec": frozenset(("-a",)),
+}
+"""Programs that run the program after their options, with the options whose value is the next word."""
+_GIT_OPTIONS_WITH_VALUE = frozenset(
+    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
+)
+
+_COMMIT_MESSAGE = re.compile(r"-[a-zA-Z]*[mFC]|--(?:message|file|no-edit|fixup|reuse-message)\b")
+_TAG_MESSAGE = re.compile(r"-[a-zA-Z]*[mF]|--(?:message|file)\b")
+_ANNOTATED_TAG = re.compile(r"-[a-zA-Z]*[asu]|--(?:annotate|sign|local-user)\b")
 
 
 def needs_terminal(command: str) -> bool:
-    try:
-        words = late_import("shlex").split(command)
-    except ValueError:
-        return False
-    while words and ("=" in words[0] or words[0] in ("sudo", "env", "exec")):
-        words.pop(0)
+    """Tell whether a shell command runs a program that needs the whole terminal, as far as its
+    words show."""
+    words = _skip_prefixes(_split_words(command))
     if not words:
         return False
     program = os.path.basename(words[0])
     if program == "git":
         return _git_needs_terminal(words[1:])
-    editor = _editor()
-    if program in _FULL_SCREEN or (editor and program == os.path.basename(editor[0])):
+    is_interpreter = program.rstrip("0123456789.") in _INTERPRETERS
+    if is_interpreter and len(words) == 1:
         return True
-    return program in _BARE_ONLY and len(words) == 1
+
+    editor = _editor()
+    is_editor = bool(editor) and program == os.path.basename(editor[0])
+    if is_editor and is_interpreter:
+        # An interpreter runs many programs: it is the editor only with the editor's arguments.
+        is_editor = words[1 : len(editor)] == editor[1:]
+    return is_editor or program in _FULL_SCREEN
+
+
+def _split_words(command: str) -> list[str]:
+    """Split a command as a shell does; empty if its quotes are unbalanced."""
+    try:
+        return list(late_import("shlex").split(command))
+    except ValueError:
+        return []
+
+
+def _skip_prefixes(words: list[str]) -> list[str]:
+    """Return the words from the program on, without assignments, and without programs that only run
+    it."""
+    while words:
+        options_with_value = _PREFIXES.get(words[0])
+        if options_with_value is not None:
+            words = _skip_options(words[1:], options_with_value)
+        elif "=" in words[0]:
+            words = words[1:]
+        else:
+            break
+    return words
+
+
+def _skip_options(words: list[str], options_with_value: frozenset[str]) -> list[str]:
+    """Return the words after the options at the start."""
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        if words[index] in options_with_value:
+            index += 1
+        index += 1
+    return words[index:]
 
 
 def _editor() -> list[str]:
-    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    return list(late_import("shlex").split(chosen))
+    """Return the words of $VISUAL or $EDITOR; empty if there is none, or its quotes are unbalanced."""
+    return _split_words(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
 
 
 def _git_needs_terminal(words: list[str]) -> bool:
-    command = next((word for word in words if not word.startswith("-")), "")
+    """Tell whether Git opens an editor, or asks. words: what follows "git"."""
+    words = _skip_options(words, _GIT_OPTIONS_WITH_VALUE)
+    if not words:
+        return False
+    command = words[0]
+    options = [word for word in words[1:] if word.startswith("-")]
     if command == "commit":
-        without = ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
-        return not any(word.startswith(without) for word in words)
+        return not any(map(_COMMIT_MESSAGE.match, options))
+    if command == "tag":
+        is_annotated = any(map(_ANNOTATED_TAG.match, options))
+        return is_annotated and not any(map(_TAG_MESSAGE.match, options))
+    if command in ("rebase", "merge", "cherry-pick", "revert") and "--continue" in options:
+        return True
     if command in ("rebase", "add", "checkout", "restore", "reset", "stash"):
-        return not {"-p", "-i", "--patch", "--interactive"}.isdisjoint(words)
+        asking_options = {"-p", "-i", "--patch", "--interactive", "--edit-todo"}
+        return not asking_options.isdisjoint(options)
     return command in ("mergetool", "difftool")
 
 
@@ -69,9 +130,9 @@ def read_command(command: str) -> list[str]:
     """Run a shell command, and return the lines of its output."""
     subprocess = late_import("subprocess")
     pipes = {"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    done = subprocess.run(command, shell=True, text=True, errors="replace", **pipes)
-    report_exit(done.returncode)
-    return str(done.stdout).splitlines()
+    completed = subprocess.run(command, shell=True, text=True, errors="replace", **pipes)
+    report_exit(completed.returncode)
+    return str(completed.stdout).splitlines()
 
 
 def run_shell_line(command: str) -> None:
