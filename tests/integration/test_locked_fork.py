@@ -8,6 +8,7 @@ import os
 import pickle
 import socket
 import struct
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.worker.guard import plain_pickle, trial
 from mahtab_tui.worker.guard.fork_observer import TOO_LARGE
 from mahtab_tui.worker.guard.library_codecs import all_library_codecs
+from mahtab_tui.worker.guard.locked_fork import LockedFork
 from mahtab_tui.worker.guard.plain_codecs import STANDARD_CODECS, NotTransferableError
 from tests.integration.hostile_cells import CELLS, LATER
 from tests.integration.kernels import RecordingHost
@@ -175,6 +177,21 @@ def _forge(fields: dict[str, object], data: bytes = b"") -> str:
         "    try: is_socket = stat.S_ISSOCK(os.fstat(descriptor).st_mode)\n"
         "    except OSError: is_socket = False\n"
         f"    if is_socket: os.write(descriptor, {message!r})\n"
+    )
+
+
+def _forge_messages(messages: bytes) -> str:
+    """Return code that sends messages in place of its fork, and then waits without reading
+    answers."""
+    return (
+        "import os, stat\n"
+        "for descriptor in range(500, 510):\n"
+        "    try: is_socket = stat.S_ISSOCK(os.fstat(descriptor).st_mode)\n"
+        "    except OSError: is_socket = False\n"
+        "    if is_socket:\n"
+        f"        messages = {messages!r} * 3_000\n"
+        "        while messages: messages = messages[os.write(descriptor, messages):]\n"
+        "import time; time.sleep(1000)"
     )
 
 
@@ -467,6 +484,42 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
     failed = cells.run("kept = 4\n1 / 0", "keep")
     assert (failed.status, failed.needs, failed.frames[-1].line) == ("error", "", 2)
     assert cells.value("kept") == "4\n"
+
+
+@pytest.mark.timeout(40)
+def test_a_fork_that_closes_its_channel_and_waits_is_ended(cells: Cells) -> None:
+    code = "import os, time; os.closerange(3, 4096); time.sleep(1000)"
+    assert cells.run(code, "keep").needs == "ended its process"
+    assert cells.value("1") == "1\n"
+
+
+@pytest.mark.timeout(40)
+def test_a_fork_that_reads_no_answer_to_its_displays_is_ended(cells: Cells) -> None:
+    fields = {"op": "display", "mime": "text/plain", "name": "", "action": "", "data_size": 0}
+    text = json.dumps(fields).encode()
+    code = _forge_messages(struct.pack("!QQ", len(text), 0) + text)
+    assert cells.run(code, "keep").needs == "displays without waiting for the kernel"
+    assert cells.value("1") == "1\n"
+
+
+def test_threads_that_send_at_once_do_not_mix_their_messages() -> None:
+    channel, fork_channel = socket.socketpair()
+    nothing: Any = None
+    fork = LockedFork(nothing, nothing, nothing, fork_channel.fileno(), keep=False)
+    data = b"a" * 500_000
+    threads = [threading.Thread(target=fork._send, args=({}, data)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    sent = channel.makefile("rb")
+    for _ in threads:
+        text_size, data_size = struct.unpack("!QQ", sent.read(16))
+        assert (sent.read(text_size), data_size) == (b"{}", len(data))
+        assert sent.read(data_size) == data
+    for thread in threads:
+        thread.join()
+    for end in (sent, channel, fork_channel):
+        end.close()
+    os.close(fork._channel)
 
 
 # An index of Python's memo of objects that needs 32 GB.

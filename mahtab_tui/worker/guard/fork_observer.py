@@ -43,6 +43,9 @@ IDLE_LIMIT_S = 4.0
 """Seconds without output or CPU time. A fork may wait forever for a library's thread, because
 threads do not survive a fork."""
 _POLL_INTERVAL_S = 0.25
+_EXIT_TIME_S = 1.0
+"""Seconds that a process may take to end after it has closed its channel."""
+_EXIT_INTERVAL_S = 0.005
 _RECEIVED_BYTES = 2**20
 """Bytes of messages that are read at once."""
 _OUTPUT_BYTES = 2**16
@@ -107,6 +110,8 @@ class ForkObserver:
         """Hears what the system refuses; None until the fork has sent its descriptor."""
         self._ready = False
         """Whether the lock has been tried, and the code may run."""
+        self._deadline = 0.0
+        """On the clock of `time.monotonic`, in seconds."""
         self._refusal = ""
         """The first action that the system refused to the code, as a clause."""
 
@@ -126,7 +131,7 @@ class ForkObserver:
         """Handle what the fork does until there is a report, or its time is over."""
         self._poll.register(self._output, select.POLLIN)
         self._poll.register(self._channel, select.POLLIN)
-        deadline = time.monotonic() + TIME_LIMIT_S
+        self._deadline = time.monotonic() + TIME_LIMIT_S
         last_active = time.monotonic()
         last_cpu_seconds = 0.0
         while True:
@@ -139,7 +144,7 @@ class ForkObserver:
             if events or cpu_seconds != last_cpu_seconds:
                 last_active = now
                 last_cpu_seconds = cpu_seconds
-            if now > deadline:
+            if now > self._deadline:
                 return stopped(f"ran longer than {TIME_LIMIT_S:.0f} s")
             # A fork that waits uses no CPU time.
             if now - last_active > IDLE_LIMIT_S:
@@ -211,10 +216,15 @@ class ForkObserver:
         return is_open
 
     def _exit_cause(self) -> str:
-        """Return why the fork has ended, as a clause."""
+        """Return why the fork has ended, as a clause. If it has only closed the channel, it does not
+        end, and nothing waits for it."""
         info = None
+        last_try = time.monotonic() + _EXIT_TIME_S
         with suppress(ChildProcessError):  # code of the user's waits for all children
-            info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+            while info is None and time.monotonic() < last_try:
+                info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+                if info is None:
+                    time.sleep(_EXIT_INTERVAL_S)
         if info is None or info.si_code == os.CLD_EXITED:
             return "ended its process"
         if info.si_status in (signal.SIGSEGV, signal.SIGBUS):
@@ -238,7 +248,8 @@ class ForkObserver:
             del self._data[:data_end]
             # What the code printed before appears before.
             while is_readable(self._output) and self._pass_output():
-                pass
+                if time.monotonic() > self._deadline:  # a thread of the code prints without end
+                    return None
             if (report := self._handle_message(message, data)) is not None:
                 return report
         return None
@@ -247,8 +258,8 @@ class ForkObserver:
         """Handle a message; return the report, if it is one. May raise anything."""
         operation = message["op"]
         if operation == "display":
-            self._display(message, data)
-        elif operation == "ready":
+            return self._display(message, data)
+        if operation == "ready":
             self._ready = True
         elif operation == "refused":
             return stopped(f"cannot be locked: {to_clause(message['reason'])}")
@@ -256,14 +267,21 @@ class ForkObserver:
             return self._read_report(message, data)
         return None
 
-    def _display(self, message: dict[str, Any], data: bytes) -> None:
-        """Show what the code displays, and let the fork go on."""
+    def _display(self, message: dict[str, Any], data: bytes) -> ForkReport | None:
+        """Show what the code displays, and let the fork go on; return the report of a stopped cell if
+        the fork does not read the answers."""
         content_size = int(message["data_size"])
         args = {field: str(message[field]) for field in ("mime", "name", "action")}
         args["data"] = data[:content_size].decode("utf-8", "replace")
         args["text"] = data[content_size:].decode("utf-8", "replace")
         Host.call("display", args)
-        self._channel.send(b".")
+        try:
+            self._channel.send(b".", socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return stopped("displays without waiting for the kernel")
+        except ConnectionError:  # it has ended, which is noticed when the channel is read
+            pass
+        return None
 
     def _read_report(self, message: dict[str, Any], data: bytes) -> ForkReport:
         """Return the report, made of checked values; that of a stopped cell if there are too many.

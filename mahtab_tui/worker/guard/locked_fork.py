@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from contextlib import suppress
@@ -125,6 +126,8 @@ class LockedFork:
         self._environment = environment
         self._calls = calls
         self._channel = duplicate_high(channel, _LOWEST_FD)
+        self._channel_lock = threading.Lock()
+        """Held while a thread sends a message and waits for its answer."""
         self._needs: dict[str, None] = {}
         """What the code wanted and did not get, as clauses without "wanted to"."""
         self._database_errors = DatabaseErrors(self._note_database_error)
@@ -194,8 +197,7 @@ class LockedFork:
             text = args["text"].encode("utf-8", "replace")
             fields = {field: args[field] for field in ("mime", "name", "action")}
             message = {**fields, "op": "display", "data_size": len(content)}
-            self._send(message, content + text)
-            os.read(self._channel, 1)  # the kernel has displayed it
+            self._send(message, content + text, wait_for_answer=True)
             return None
         self._needs.setdefault(f"call {name}()")
         raise RuntimeError(f"{name}() cannot be called here")
@@ -414,13 +416,19 @@ class LockedFork:
         except Exception:  # raised by code of the user's classes
             return name_of(type(value))
 
-    def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
-        """Send a message and its data to the kernel."""
-        for part in (encode_message(message, len(data)), data):
-            unwritten = memoryview(part)
-            while unwritten:
-                written_bytes = os.write(self._channel, unwritten)
-                unwritten = unwritten[written_bytes:]
+    def _send(
+        self, message: dict[str, Any], data: bytes = b"", *, wait_for_answer: bool = False
+    ) -> None:
+        """Send a message and its data to the kernel, from any thread. wait_for_answer: return only
+        when the kernel has handled the message."""
+        with self._channel_lock:
+            for part in (encode_message(message, len(data)), data):
+                unwritten = memoryview(part)
+                while unwritten:
+                    written_bytes = os.write(self._channel, unwritten)
+                    unwritten = unwritten[written_bytes:]
+            if wait_for_answer:
+                os.read(self._channel, 1)
 
 
 def _describe_excess(new_values: dict[str, Any], deleted_names: list[str]) -> str:
