@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..undo.libraries import LibrarySnapshot, take_library_snapshots
-from ..undo.parts import file_class
+from ..undo.opaque import file_class
 from ..undo.process_state import ProcessState
 from ..undo.side_state import SideState
 from ..values.objects import MISSING, class_module, get_if_loaded, is_class

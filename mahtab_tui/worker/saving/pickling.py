@@ -18,7 +18,7 @@ from ..former_names import present_name
 from ..stdlib import late_import, load_package
 from ..undo.checkpoint import UnpicklableError, reduce_object
 from ..undo.graph import Graph, Kinds, Node, ancestors
-from ..undo.parts import opaque_kind
+from ..undo.opaque import opaque_kind
 from ..values.objects import (
     ATOMS,
     MISSING,

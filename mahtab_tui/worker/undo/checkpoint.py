@@ -22,7 +22,8 @@ from importlib.util import MAGIC_NUMBER
 from typing import Any, Callable, NoReturn
 
 from ..values.objects import ATOMS, MISSING, address_of, get_if_loaded, is_subclass
-from .parts import opaque_kind, read_cell_contents
+from .opaque import opaque_kind
+from .parts import read_cell_contents
 
 _FRAME = struct.Struct("!?Q")
 """Header: whether the data are an answer or the reason for having none, and their length."""

@@ -23,7 +23,8 @@ from .checkpoint import dump_state, run_in_fork
 from .graph import Graph, Kinds
 from .library_parts import is_mapped
 from .memory import plain_array
-from .parts import Values, file_class
+from .opaque import file_class
+from .parts import Values
 from .step import Step
 
 MENTIONED_TIMEOUT_S = 20.0

@@ -32,6 +32,7 @@ from ..values.objects import (
 )
 from .library_parts import BY_BASE, DTYPE, IMMUTABLE, SCALAR
 from .memory import MemorySpan, find_memory
+from .opaque import opaque_kind, progress_part
 from .parts import (
     ANNOTATIONS,
     ATTRIBUTES,
@@ -43,8 +44,6 @@ from .parts import (
     SLOTS,
     ObjectPart,
     Values,
-    opaque_kind,
-    progress_part,
     slot_descriptors,
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..values.objects import as_library_type, get_if_loaded, is_subclass
 from .memory import MemorySpan, plain_array, tensor_memory
-from .parts import ObjectPart, Read, Values, by_class, put_attributes
+from .parts import ClassName, ObjectPart, Read, Values, for_each_class, writes_fields
 
 _MANAGER = ("axes", "blocks")
 _MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
@@ -174,36 +174,36 @@ def _put_generator(value: Any, state: Any) -> None:
         value.set_state(state)
 
 
-BY_BASE: dict[tuple[str, str], tuple[ObjectPart, ...]] = by_class(
-    {
-        "numpy: ndarray": (
-            ObjectPart(_identity),
-            ObjectPart(_array, _put_array, size=_objects_in, has_memory=True),
+BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
+    ("numpy", "ndarray"): (
+        ObjectPart(_identity),
+        ObjectPart(_array, _put_array, size=_objects_in, has_memory=True),
+    ),
+    ("torch", "Tensor"): (ObjectPart(_tensor, _put_tensor, _check_tensor, has_memory=True),),
+    **for_each_class(
+        "numpy.random",
+        "Generator RandomState BitGenerator",
+        (ObjectPart(_generator, _put_generator, lambda values: load_plain(values[0])),),
+    ),
+    ("random", "Random"): (
+        ObjectPart(
+            lambda value: [dump_plain(get_if_loaded("random", "Random").getstate(value))],
+            lambda value, state: get_if_loaded("random", "Random").setstate(value, state),
+            lambda values: load_plain(values[0]),
         ),
-        "torch: Tensor": (ObjectPart(_tensor, _put_tensor, _check_tensor, has_memory=True),),
-        "numpy.random: Generator RandomState BitGenerator": (
-            ObjectPart(_generator, _put_generator, lambda values: load_plain(values[0])),
-        ),
-        "random: Random": (
-            ObjectPart(
-                lambda value: [dump_plain(get_if_loaded("random", "Random").getstate(value))],
-                lambda value, state: get_if_loaded("random", "Random").setstate(value, state),
-                lambda values: load_plain(values[0]),
-            ),
-        ),
-        "sklearn.tree._tree: Tree": (ObjectPart(lambda tree: [dump_plain(tree.__getstate__())]),),
-        "pandas.core.internals.managers: SingleBlockManager": (
-            ObjectPart(_fields(*_MANAGER), put_attributes(*_MANAGER)),
-        ),
-        "pandas.core.internals.managers: BlockManager": (
-            ObjectPart(_fields(*_MANAGER), _put_manager),
-        ),
-        "pandas._libs.internals: Block": (ObjectPart(_block, put_attributes(*_BLOCK)),),
-        "pandas._libs.arrays: NDArrayBacked": (
-            ObjectPart(_fields("_ndarray", "_dtype"), _put_backed),
-        ),
-    }
-)
+    ),
+    ("sklearn.tree._tree", "Tree"): (ObjectPart(lambda tree: [dump_plain(tree.__getstate__())]),),
+    ("pandas.core.internals.managers", "SingleBlockManager"): (
+        ObjectPart(_fields(*_MANAGER), writes_fields(*_MANAGER)),
+    ),
+    ("pandas.core.internals.managers", "BlockManager"): (
+        ObjectPart(_fields(*_MANAGER), _put_manager),
+    ),
+    ("pandas._libs.internals", "Block"): (ObjectPart(_block, writes_fields(*_BLOCK)),),
+    ("pandas._libs.arrays", "NDArrayBacked"): (
+        ObjectPart(_fields("_ndarray", "_dtype"), _put_backed),
+    ),
+}
 
 
 def _match(value: Any) -> Values:
@@ -226,34 +226,40 @@ def _text(value: Any) -> Values:
     return [str(value)]
 
 
-IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
-    {
-        "pathlib: PosixPath PurePosixPath PureWindowsPath": _text,
-        "decimal: Decimal": _text,
-        "fractions: Fraction": _fields("numerator", "denominator"),
-        "datetime: datetime date time timedelta timezone": lambda value: list(
-            value.__reduce_ex__(4)[1]
-        ),
-        "uuid: UUID": _fields("int"),
-        "re: Pattern": _fields("pattern", "flags"),
-        "re: Match": _match,
-        "builtins: range": _fields("start", "stop", "step"),
-        "pandas: Timestamp": _fields("_value", "unit", "tzinfo"),
-        "pandas: Timedelta": _fields("_value", "unit"),
-        "pandas: Period": _fields("ordinal", "freqstr"),
-        "pandas._libs.internals: BlockPlacement": _placement,
-        "zoneinfo: ZoneInfo": _fields("key"),
-        "pandas._libs.internals: BlockValuesRefs": None,
-        "polars.dataframe.frame: PyDataFrame": None,
-        "polars.series.series: PySeries": None,
-        "polars.lazyframe.frame: PyLazyFrame": None,
-        "polars.expr.expr: PyExpr": None,
-        "numpy: ufunc": None,
-        "types: WrapperDescriptorType MethodWrapperType MethodDescriptorType GetSetDescriptorType"
+def _reconstruction_arguments(value: Any) -> Values:
+    return list(value.__reduce_ex__(4)[1])
+
+
+IMMUTABLE: dict[ClassName, Read | None] = {
+    **for_each_class("pathlib", "PosixPath PurePosixPath PureWindowsPath", _text),
+    ("decimal", "Decimal"): _text,
+    ("fractions", "Fraction"): _fields("numerator", "denominator"),
+    **for_each_class(
+        "datetime", "datetime date time timedelta timezone", _reconstruction_arguments
+    ),
+    ("uuid", "UUID"): _fields("int"),
+    ("re", "Pattern"): _fields("pattern", "flags"),
+    ("re", "Match"): _match,
+    ("builtins", "range"): _fields("start", "stop", "step"),
+    ("pandas", "Timestamp"): _fields("_value", "unit", "tzinfo"),
+    ("pandas", "Timedelta"): _fields("_value", "unit"),
+    ("pandas", "Period"): _fields("ordinal", "freqstr"),
+    ("pandas._libs.internals", "BlockPlacement"): _placement,
+    ("zoneinfo", "ZoneInfo"): _fields("key"),
+    ("pandas._libs.internals", "BlockValuesRefs"): None,
+    ("polars.dataframe.frame", "PyDataFrame"): None,
+    ("polars.series.series", "PySeries"): None,
+    ("polars.lazyframe.frame", "PyLazyFrame"): None,
+    ("polars.expr.expr", "PyExpr"): None,
+    ("numpy", "ufunc"): None,
+    **for_each_class(
+        "types",
+        "WrapperDescriptorType MethodWrapperType MethodDescriptorType GetSetDescriptorType"
         " ClassMethodDescriptorType MemberDescriptorType NotImplementedType GenericAlias UnionType"
-        " CapsuleType": None,
-    }
-)
+        " CapsuleType",
+        None,
+    ),
+}
 """Readers of objects that never change; None where their holders show their changes."""
 SCALAR = ObjectPart(_scalar)
 DTYPE = ObjectPart(_text)

@@ -1,6 +1,7 @@
-"""Parts of Python's own objects: the values inside each kind of object, read and put back.
+"""Parts of Python's own objects: the values inside each kind of object, read and written back.
 
-Opaque objects are only compared by how far they have got, and then named as not restored."""
+Values are read into one flat list, so that two states can be compared without running code of the
+user's classes. A dict is read as key, value, key, value and so on."""
 
 from __future__ import annotations
 
@@ -9,472 +10,370 @@ import functools
 import gc
 import sys
 import types
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from ..values.objects import (
-    ATOMS,
-    MISSING,
-    address_of,
-    class_dict,
-    class_module,
-    is_subclass,
-    mro_of,
-    name_of,
-    own_dict,
-)
+from ..values.objects import MISSING, address_of, class_dict, mro_of, own_dict
 from .registries import read_registered, write_registered
 
 T = TypeVar("T")
 Values = list[Any]
 Read = Callable[[Any], Values]
+ClassName = tuple[str, str]
+"""The names of a module and of a class in it."""
 
-_FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
+_PANDAS_CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
+"""Attributes in which pandas caches results when a table is read."""
 
-_CONNECTION_FIELDS = (
-    *("total_changes", "in_transaction", "isolation_level"),
-    *("row_factory", "text_factory"),
-)
-
-_FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
-
-_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
-
-_CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""In these pandas caches results when a table is read."""
-
-_FUNCTION_FIELDS = tuple(
-    f"__{name}__" for name in "code defaults kwdefaults name qualname doc module".split()
+_FUNCTION_FIELDS = (
+    "__code__ __defaults__ __kwdefaults__ __name__ __qualname__ __doc__ __module__".split()
 )
 
 _HAS_STORED_ANNOTATIONS = sys.version_info < (3, 14)
 """Whether annotations are stored. Python 3.14 and later run the user's code to read them."""
 
-_OF_PYTHON = frozenset(
-    f"__{name}__"
-    for name in "dict weakref module qualname slots abstractmethods static_attributes firstlineno"
-    " annotations_cache annotate_func annotate type_params parameters hash slotnames".split()
-) | {"_abc_impl"}
-_BASES: Any = type.__dict__["__bases__"]
+_PYTHON_CLASS_ATTRIBUTES = frozenset(
+    "__dict__ __weakref__ __module__ __qualname__ __slots__ __abstractmethods__"
+    " __static_attributes__ __firstlineno__ __annotations_cache__ __annotate_func__ __annotate__"
+    " __type_params__ __parameters__ __hash__ __slotnames__ _abc_impl".split()
+)
+"""Attributes of a class that Python sets itself, and an undo leaves alone."""
 
-_DEQUE = collections.deque
+# As `type` and `defaultdict` define them, whatever a derived class defines.
+_BASES: Any = type.__dict__["__bases__"]
+_DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
 
 
 class ObjectPart(NamedTuple):
+    """How an undo reads, compares and writes a part of an object, such as its attributes."""
+
     read: Read
+    """Returns the values in it."""
     write: Callable[[Any, Any], object] | None = None
-    """Puts values back, without code of the user's classes; None if such an object never
-    changes."""
+    """Writes what `convert` returned, without code of the user's classes; None if such an object
+    never changes."""
     convert: Callable[[Values], Any] = lambda values: values
-    """Makes of the values what `write` wants. May run the user's code, such as the hash of a
+    """Makes of the values what `write` takes. May run the user's code, such as the hash of a
     key."""
     ordered: bool = True
+    """Whether the order of the values counts, unlike that of a set."""
     size: Callable[[Any], int] | None = None
-    """Number of values; eight bytes count as one."""
+    """Returns the number of values; eight bytes count as one."""
     has_memory: bool = False
+    """Whether the object also has memory that is compared and copied as bytes, such as an array."""
 
     def prepare(self, value: Any, values: Values) -> Callable[[], object]:
+        """Return what writes the values into an object. May run the user's code, unlike the
+        result."""
         assert self.write is not None
         return partial(self.write, value, self.convert(values))
 
 
-def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
-    """Make a table by module and class of rows ``modules: classes``."""
-    return {
-        (module, name): value
-        for row, value in table.items()
-        for modules, _, names in (row.partition(":"),)
-        for module in modules.split()
-        for name in names.split() or ("",)
-    }
+def for_each_class(module: str, class_names: str, value: T) -> dict[ClassName, T]:
+    """Make rows of a table by class that have the same value. class_names: separated by spaces."""
+    return {(module, class_name): value for class_name in class_names.split()}
 
 
-class OpaqueKind(NamedTuple):
-    """Objects that an undo leaves alone."""
-
-    noun: str
-    read_progress: Read | None = None
-    """None if nobody knows how far one has got."""
-    has_finalizer: bool = True
+def _are_same_objects(first: Iterable[Any], second: Iterable[Any]) -> bool:
+    return list(map(address_of, first)) == list(map(address_of, second))
 
 
-def _generator(value: Any) -> Values:
-    for prefix in ("gi", "cr", "ag"):
-        frame = getattr(value, f"{prefix}_frame", MISSING)
-        if frame is not MISSING:
-            if frame is None:
-                return [-2]
-            return [frame.f_lasti, *_inside_generator(value, frame)]
-    return []
+def _flatten(items: Iterable[tuple[Any, Any]]) -> Values:
+    return [item for pair in items for item in pair]
 
 
-def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return local variables and, from Python 3.11 on, loops' iterators."""
-    if sys.version_info < (3, 11):
-        return [*frame.f_locals.values()]
-    return [
-        referent
-        for referent in gc.get_referents(value)
-        if address_of(type(referent)) not in _FRAME_TYPES and referent is not frame.f_globals
-    ]
+def read_items(mapping: Any) -> Values:
+    """Return a dict's keys and values by turns."""
+    return _flatten(dict.items(mapping))
 
 
-def _library_attribute(value: Any, name: str) -> Any:
-    """Return an attribute as the library's class defines it."""
-    for base in mro_of(type(value)):
-        if name in class_dict(base) and class_module(base).partition(".")[0] in _PACKAGES:
-            return class_dict(base)[name].__get__(value)
-    raise AttributeError(name)
-
-
-def _call(name: str) -> Read:
-    return lambda value: [_library_attribute(value, name)()]
-
-
-def _mapped(value: Any) -> Values:
-    with memoryview(value) as view:
-        if not view.readonly:
-            raise ValueError("others may write to its memory")
-    return [_library_attribute(value, "tell")()]
-
-
-def _iterator(value: Any) -> Values:
-    remaining = getattr(type(value), "__length_hint__", lambda value: 0)
-    return [remaining(value), *gc.get_referents(value)]
-
-
-def _read_rlock_progress(value: Any) -> Values:
-    """Return how Python writes it: whether it is locked, its owner, how often it was acquired."""
-    return [_library_attribute(value, "__repr__")()]
-
-
-def _cached(value: Any) -> Values:
-    return [*_library_attribute(value, "cache_info")(), *gc.get_referents(value)]
-
-
-def _pipes_of_process(value: Any) -> Values:
-    return [own_dict(value).get(name) for name in ("stdin", "stdout", "stderr")]
-
-
-_OPAQUE = by_class(
-    {
-        "builtins: generator coroutine async_generator": OpaqueKind(
-            "a generator or coroutine", _generator
-        ),
-        "builtins: list_iterator list_reverseiterator tuple_iterator str_iterator str_ascii_iterator"
-        " bytes_iterator bytearray_iterator range_iterator longrange_iterator set_iterator"
-        " dict_keyiterator dict_valueiterator dict_itemiterator dict_reversekeyiterator"
-        " dict_reversevalueiterator dict_reverseitemiterator reversed enumerate zip map filter": OpaqueKind(
-            "an iterator", _iterator, has_finalizer=False
-        ),
-        "_thread: lock LockType": OpaqueKind("a lock", _call("locked"), has_finalizer=False),
-        "_thread: RLock": OpaqueKind("a lock", _read_rlock_progress, has_finalizer=False),
-        "threading: Thread Timer _MainThread _DummyThread": OpaqueKind(
-            "a thread", _call("is_alive")
-        ),
-        "threading: Event": OpaqueKind("a threading event", _call("is_set")),
-        "threading _thread multiprocessing queue _queue:": OpaqueKind(
-            "an object shared by threads or processes"
-        ),
-        "concurrent.futures: Future": OpaqueKind("a future", _call("done")),
-        "concurrent.futures:": OpaqueKind("a pool of threads or processes", lambda value: []),
-        "asyncio _asyncio: Task Future": OpaqueKind("a task", _call("done")),
-        "asyncio _asyncio contextvars _contextvars:": OpaqueKind("a part of the event loop"),
-        "subprocess: Popen": OpaqueKind("a process", _pipes_of_process),
-        "weakref: finalize": OpaqueKind(
-            "a finalizer", lambda value: [_library_attribute(value, "alive")], has_finalizer=False
-        ),
-        "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind("a connection"),
-        "sqlite3 _sqlite3: Connection": OpaqueKind(
-            "a connection",
-            lambda value: [_library_attribute(value, name) for name in _CONNECTION_FIELDS],
-        ),
-        "mmap: mmap": OpaqueKind("memory mapped to a file", _mapped),
-        "io _io _pyio tempfile selectors mmap:": OpaqueKind("an open file"),
-        "functools: _lru_cache_wrapper": OpaqueKind(
-            "a cached function", _cached, has_finalizer=False
-        ),
-    }
-)
-"""A row without a class is about all other classes of these modules and their submodules."""
-_PACKAGES = frozenset(module.partition(".")[0] for module, _ in _OPAQUE)
-
-
-def file_class(cls: type) -> Any:
-    """Return the class of `io` that a class of files is derived from."""
-    for base in mro_of(cls):
-        if name_of(base) in _FILES and class_module(base) == "_io":
-            return base
-    return None
-
-
-def opaque_kind(cls: type) -> OpaqueKind | None:
-    """Return the kind of a class that an undo does not touch, judged by its bases."""
-    bases = mro_of(cls)[:-1]
-    if is_subclass(cls, BaseException) or any(
-        name_of(base) in ("StringIO", "BytesIO") and class_module(base) == "_io" for base in bases
-    ):
-        return None
-    for base in bases:
-        module = class_module(base)
-        name = name_of(base)
-        while module:
-            kind = _OPAQUE.get((module, name)) or _OPAQUE.get((module, ""))
-            if kind is not None:
-                return kind
-            module = module.rpartition(".")[0]
-    return None
-
-
-def progress_part(cls: type, kind: OpaqueKind) -> ObjectPart:
-    """Tell how far an object has got; of derived classes also attributes."""
-    is_derived = class_module(cls).partition(".")[0] not in _PACKAGES
-
-    def read(value: Any) -> Values:
-        if kind.read_progress is None:
-            values = []
-        else:
-            values = [*kind.read_progress(value)]
-        inside = _items(own_dict(value).copy())
-        return values + [item for item in inside if is_derived or address_of(type(item)) in ATOMS]
-
-    return ObjectPart(read)
-
-
-def _items(mapping: Any) -> Values:
-    return [value for pair in dict.items(mapping) for value in pair]
-
-
-def pairs(values: Values) -> dict[Any, Any]:
+def _to_dict(values: Values) -> dict[Any, Any]:
+    """Make a dict of keys and values by turns."""
     return dict(zip(values[::2], values[1::2]))
 
 
-def _put_dict(mapping: Any, content: Any) -> None:
+def _write_dict(mapping: Any, content: dict[Any, Any]) -> None:
     dict.clear(mapping)
     dict.update(mapping, content)
 
 
-def _ordered_items(mapping: Any) -> Values:
+def _read_ordered_dict(mapping: Any) -> Values:
     keys = collections.OrderedDict.__iter__(mapping)
-    return [value for key in keys for value in (key, dict.__getitem__(mapping, key))]
+    return _flatten((key, dict.__getitem__(mapping, key)) for key in keys)
 
 
-def _put_ordered_dict(mapping: Any, content: Any) -> None:
+def _write_ordered_dict(mapping: Any, content: dict[Any, Any]) -> None:
     collections.OrderedDict.clear(mapping)
     for key, value in content.items():
         collections.OrderedDict.__setitem__(mapping, key, value)
 
 
-def _put_default_dict(mapping: Any, content: Any) -> None:
-    _FACTORY.__set__(mapping, content[0])
-    _put_dict(mapping, content[1])
+class _DefaultDictState(NamedTuple):
+    factory: Any
+    content: dict[Any, Any]
 
 
-def _put_set(group: Any, content: Any) -> None:
-    set.clear(group)
-    set.update(group, content)
+def _read_default_dict(mapping: Any) -> Values:
+    return [_DEFAULT_FACTORY.__get__(mapping), *read_items(mapping)]
 
 
-def _put_deque(items: Any, values: Values) -> None:
-    _DEQUE.clear(items)
-    _DEQUE.extend(items, values)
+def _to_default_dict_state(values: Values) -> _DefaultDictState:
+    factory, *items = values
+    return _DefaultDictState(factory, _to_dict(items))
 
 
-def _without_caches(value: Any) -> Values:
-    named = dict.items(own_dict(value))
-    return [part for pair in named if pair[0] not in _CACHES for part in pair]
+def _write_default_dict(mapping: Any, state: _DefaultDictState) -> None:
+    _DEFAULT_FACTORY.__set__(mapping, state.factory)
+    _write_dict(mapping, state.content)
 
 
-def _put_without_caches(value: Any, content: Any) -> None:
-    names = own_dict(value)
-    _put_dict(names, {**content, **{name: names[name] for name in _CACHES if name in names}})
+def _reads_items_of(cls: Any) -> Read:
+    """Return a reader that iterates as this class does, whatever a derived class does."""
+    return lambda value: list(cls.__iter__(value))
+
+
+def _write_list(items: Any, values: Values) -> None:
+    list.__setitem__(items, slice(None), values)
+
+
+def _write_set(items: Any, content: set[Any]) -> None:
+    set.clear(items)
+    set.update(items, content)
+
+
+def _write_deque(items: Any, values: Values) -> None:
+    collections.deque.clear(items)
+    collections.deque.extend(items, values)
+
+
+def _read_bytearray(data: Any) -> Values:
+    return [bytes(bytearray.copy(data))]
+
+
+def _write_bytearray(data: Any, values: Values) -> None:
+    [content] = values
+    bytearray.__setitem__(data, slice(None), content)
+
+
+def _bytearray_size(data: Any) -> int:
+    return bytearray.__len__(data) // 8
+
+
+def _read_attributes(value: Any) -> Values:
+    return read_items(own_dict(value))
+
+
+def _write_attributes(value: Any, attributes: dict[Any, Any]) -> None:
+    _write_dict(own_dict(value), attributes)
+
+
+def _read_pandas_attributes(value: Any) -> Values:
+    attributes = dict.items(own_dict(value))
+    return _flatten(item for item in attributes if item[0] not in _PANDAS_CACHES)
+
+
+def _write_pandas_attributes(value: Any, attributes: dict[Any, Any]) -> None:
+    present = own_dict(value)
+    caches = {name: present[name] for name in _PANDAS_CACHES if name in present}
+    _write_dict(present, {**attributes, **caches})
 
 
 def slot_descriptors(cls: type) -> list[Any]:
+    """Return what `__slots__` of a class and of its bases define."""
     bases = [base for base in mro_of(cls) if "__slots__" in class_dict(base)]
     slots = [slot for base in bases for slot in class_dict(base).values()]
     return [slot for slot in slots if type(slot) is types.MemberDescriptorType]
 
 
-def _get(slot: Any, value: Any) -> Any:
+def _read_slot(slot: Any, value: Any) -> Any:
     try:
         return slot.__get__(value)
     except AttributeError:
         return MISSING
 
 
-def _put_slots(value: Any, values: Values) -> None:
-    for slot, slot_value in zip(slot_descriptors(type(value)), values):
-        if slot_value is MISSING and _get(slot, value) is not MISSING:
+def _read_slots(value: Any) -> Values:
+    return [_read_slot(slot, value) for slot in slot_descriptors(type(value))]
+
+
+def _write_slots(value: Any, values: Values) -> None:
+    for slot, earlier in zip(slot_descriptors(type(value)), values):
+        present = _read_slot(slot, value)
+        if earlier is MISSING and present is not MISSING:
             slot.__delete__(value)
-        elif _get(slot, value) is not slot_value:
-            slot.__set__(value, slot_value)
+        elif earlier is not present:
+            slot.__set__(value, earlier)
 
 
-def put_attributes(*names: str) -> Callable[[Any, Values], None]:
-    def put(value: Any, values: Values) -> None:
-        for name, old_value in zip(names, values):
-            setattr(value, name, old_value)
+def writes_fields(*names: str) -> Callable[[Any, Values], None]:
+    """Return a writer that sets these attributes to the first values."""
 
-    return put
+    def write(value: Any, values: Values) -> None:
+        for name, earlier in zip(names, values):
+            setattr(value, name, earlier)
+
+    return write
 
 
-def _function(function: Any) -> Values:
-    fields = [getattr(function, field) for field in _FUNCTION_FIELDS]
+def _read_function(function: Any) -> Values:
+    """Return the fields, and then the closure's cells, which a function always keeps."""
+    fields = [getattr(function, name) for name in _FUNCTION_FIELDS]
     return [*fields, *(function.__closure__ or ())]
 
 
-def _annotations(function: Any) -> Values:
+def _read_annotations(function: Any) -> Values:
     if _HAS_STORED_ANNOTATIONS:
-        return _items(function.__annotations__)
+        return read_items(function.__annotations__)
     return []
 
 
-def _put_annotations(function: Any, annotations: dict[Any, Any]) -> None:
+def _write_annotations(function: Any, annotations: dict[Any, Any]) -> None:
     if _HAS_STORED_ANNOTATIONS:
-        _put_dict(function.__annotations__, annotations)
+        _write_dict(function.__annotations__, annotations)
 
 
 def read_cell_contents(cell: Any) -> Values:
+    """Return the only value in the cell of a closure; `MISSING` if it is empty."""
     try:
         return [cell.cell_contents]
     except ValueError:
         return [MISSING]
 
 
-def _put_cell(cell: Any, values: Values) -> None:
-    if values[0] is not MISSING:
-        cell.cell_contents = values[0]
-    elif read_cell_contents(cell)[0] is not MISSING:
+def _write_cell_contents(cell: Any, values: Values) -> None:
+    [earlier] = values
+    [present] = read_cell_contents(cell)
+    if earlier is not MISSING:
+        cell.cell_contents = earlier
+    elif present is not MISSING:
         del cell.cell_contents
+
+
+class _ClassState(NamedTuple):
+    bases: tuple[type, ...]
+    registered: list[type]
+    """Classes that were registered with an abstract base class."""
+    attributes: dict[str, Any]
+
+    @classmethod
+    def from_values(cls, values: Values) -> _ClassState:
+        bases, registered_count, *others = values
+        registered = others[:registered_count]
+        return cls(bases, registered, _to_dict(others[registered_count:]))
+
+    def to_values(self) -> Values:
+        attributes = read_items(self.attributes)
+        return [self.bases, len(self.registered), *self.registered, *attributes]
+
+
+def _read_class_state(cls: Any) -> _ClassState:
+    all_attributes = list(class_dict(cls).items())
+    attributes = {name: value for name, value in all_attributes if _is_class_attribute(name)}
+    return _ClassState(_BASES.__get__(cls), read_registered(cls), attributes)
 
 
 def _is_class_attribute(name: Any) -> bool:
     """Return whether undo writes an attribute of a class; Python only writes those with a string."""
-    return type(name) is str and name not in _OF_PYTHON
+    return type(name) is str and name not in _PYTHON_CLASS_ATTRIBUTES
 
 
-def _class(cls: Any) -> Values:
-    """Return the bases, the number of registered classes, these classes, and the attributes."""
-    named = class_dict(cls)
-    names = [name for name in list(named) if _is_class_attribute(name)]
-    registered = read_registered(cls)
-    attributes = [part for name in names for part in (name, named[name])]
-    return [_BASES.__get__(cls), len(registered), *registered, *attributes]
+def _read_class(cls: Any) -> Values:
+    return _read_class_state(cls).to_values()
 
 
-def _put_class(cls: Any, values: Values) -> None:
-    if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
-        _BASES.__set__(cls, values[0])
-    registered_end = 2 + values[1]
-    registered = values[2:registered_end]
-    if list(map(address_of, registered)) != list(map(address_of, read_registered(cls))):
-        write_registered(cls, registered)
-    attributes = pairs(values[registered_end:])
-    named = dict(class_dict(cls))
-    for name in named:
-        if _is_class_attribute(name) and name not in attributes:
+def _write_class(cls: Any, earlier: _ClassState) -> None:
+    if not _are_same_objects(_BASES.__get__(cls), earlier.bases):
+        _BASES.__set__(cls, earlier.bases)
+
+    present = _read_class_state(cls)
+    if not _are_same_objects(present.registered, earlier.registered):
+        write_registered(cls, earlier.registered)
+
+    for name in present.attributes:
+        if name not in earlier.attributes:
             type.__delattr__(cls, name)
-    for name, value in attributes.items():
-        if named.get(name, MISSING) is not value:
+    for name, value in earlier.attributes.items():
+        if present.attributes.get(name, MISSING) is not value:
             type.__setattr__(cls, name, value)
 
 
-def _is_of_python(name: Any) -> bool:
+def _read_module(module: Any) -> Values:
+    names = list(own_dict(module).items())
+    return _flatten(item for item in names if not _is_set_by_python(item[0]))
+
+
+def _is_set_by_python(name: Any) -> bool:
     """Return whether a name in a module is one that Python sets, such as `__file__`."""
     return type(name) is str and name.startswith("__")
 
 
-def _module(module: Any) -> Values:
-    items = list(own_dict(module).items())
-    return [part for pair in items if not _is_of_python(pair[0]) for part in pair]
+def _write_module(module: Any, earlier: dict[Any, Any]) -> None:
+    present = own_dict(module)
+    for name in list(present):
+        if name not in earlier and not _is_set_by_python(name):
+            del present[name]
+    for name, value in earlier.items():
+        if present.get(name, MISSING) is not value:
+            present[name] = value
 
 
-def _put_module(module: Any, content: Any) -> None:
-    names = own_dict(module)
-    for name in list(names):
-        if name not in content and not _is_of_python(name):
-            del names[name]
-    for name, value in content.items():
-        if names.get(name, MISSING) is not value:
-            names[name] = value
+def _fields_part(cls: type, *names: str) -> ObjectPart:
+    """Read fields as this class defines them, whatever a derived class defines."""
+    fields = [class_dict(cls)[name] for name in names]
+    return ObjectPart(lambda value: [field.__get__(value) for field in fields])
 
 
-def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, ObjectPart]:
-    return cls, ObjectPart(lambda value: [read(value)])
+def _plain_value_part(to_plain: Callable[[Any], Any]) -> ObjectPart:
+    """Compare an object of a derived class, such as of `int`, by its value in the plain class."""
+    return ObjectPart(lambda value: [to_plain(value)])
 
 
-def _own_fields(cls: type, *names: str) -> tuple[type, ObjectPart]:
-    """Read fields as this class defines them."""
-    slots = [class_dict(cls)[name] for name in names]
-    return cls, ObjectPart(lambda value: [slot.__get__(value) for slot in slots])
+ATTRIBUTES = ObjectPart(_read_attributes, _write_attributes, _to_dict)
+PANDAS_ATTRIBUTES = ObjectPart(_read_pandas_attributes, _write_pandas_attributes, _to_dict)
+SLOTS = ObjectPart(_read_slots, _write_slots)
+CLASS = ObjectPart(_read_class, _write_class, _ClassState.from_values)
+MODULE = ObjectPart(_read_module, _write_module, _to_dict)
+FUNCTION = ObjectPart(_read_function, writes_fields(*_FUNCTION_FIELDS))
+ANNOTATIONS = ObjectPart(_read_annotations, _write_annotations, _to_dict)
 
-
-def _sequence(cls: Any) -> Read:
-    return lambda value: list(cls.__iter__(value))
-
-
-ATTRIBUTES = ObjectPart(
-    lambda value: _items(own_dict(value)),
-    lambda value, wanted: _put_dict(own_dict(value), wanted),
-    pairs,
+_ORDERED_DICT = ObjectPart(_read_ordered_dict, _write_ordered_dict, _to_dict, size=dict.__len__)
+_DEFAULT_DICT = ObjectPart(
+    _read_default_dict, _write_default_dict, _to_default_dict_state, size=dict.__len__
 )
-PANDAS_ATTRIBUTES = ObjectPart(_without_caches, _put_without_caches, pairs)
-SLOTS = ObjectPart(
-    lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots
+_DICT = ObjectPart(read_items, _write_dict, _to_dict, size=dict.__len__)
+_LIST = ObjectPart(list.copy, _write_list, size=list.__len__)
+_TUPLE = ObjectPart(_reads_items_of(tuple), size=tuple.__len__)
+_SET = ObjectPart(_reads_items_of(set), _write_set, set, ordered=False, size=set.__len__)
+_FROZENSET = ObjectPart(_reads_items_of(frozenset), ordered=False, size=frozenset.__len__)
+_DEQUE = ObjectPart(
+    _reads_items_of(collections.deque), _write_deque, size=collections.deque.__len__
 )
-CLASS = ObjectPart(_class, _put_class)
-MODULE = ObjectPart(_module, _put_module, pairs)
-FUNCTION = ObjectPart(_function, put_attributes(*_FUNCTION_FIELDS))
-ANNOTATIONS = ObjectPart(_annotations, _put_annotations, pairs)
+_BYTEARRAY = ObjectPart(_read_bytearray, _write_bytearray, size=_bytearray_size)
 
 BUILTINS: tuple[tuple[type, ObjectPart], ...] = (
-    (
-        collections.OrderedDict,
-        ObjectPart(_ordered_items, _put_ordered_dict, pairs, size=dict.__len__),
-    ),
-    (
-        collections.defaultdict,
-        ObjectPart(
-            lambda value: [_FACTORY.__get__(value), *_items(value)],
-            _put_default_dict,
-            lambda values: (values[0], pairs(values[1:])),
-            size=dict.__len__,
-        ),
-    ),
-    (dict, ObjectPart(_items, _put_dict, pairs, size=dict.__len__)),
-    (
-        list,
-        ObjectPart(
-            list.copy,
-            lambda items, values: list.__setitem__(items, slice(None), values),
-            size=list.__len__,
-        ),
-    ),
-    (tuple, ObjectPart(_sequence(tuple), size=tuple.__len__)),
-    (set, ObjectPart(_sequence(set), _put_set, set, ordered=False, size=set.__len__)),
-    (frozenset, ObjectPart(_sequence(frozenset), ordered=False, size=frozenset.__len__)),
-    (_DEQUE, ObjectPart(_sequence(_DEQUE), _put_deque, size=_DEQUE.__len__)),
-    (
-        bytearray,
-        ObjectPart(
-            lambda value: [bytes(bytearray.copy(value))],
-            lambda data, values: bytearray.__setitem__(data, slice(None), values[0]),
-            size=lambda value: bytearray.__len__(value) // 8,
-        ),
-    ),
-    (types.CellType, ObjectPart(read_cell_contents, _put_cell)),
-    (types.MethodType, ObjectPart(lambda value: [value.__func__, value.__self__])),
-    _own_fields(staticmethod, "__func__"),
-    _own_fields(classmethod, "__func__"),
-    _own_fields(property, "fget", "fset", "fdel"),
-    _own_fields(functools.partial, "func", "args", "keywords"),
-    _own_fields(slice, "start", "stop", "step"),
-    (memoryview, ObjectPart(lambda value: [value.obj])),
+    (collections.OrderedDict, _ORDERED_DICT),
+    (collections.defaultdict, _DEFAULT_DICT),
+    (dict, _DICT),
+    (list, _LIST),
+    (tuple, _TUPLE),
+    (set, _SET),
+    (frozenset, _FROZENSET),
+    (collections.deque, _DEQUE),
+    (bytearray, _BYTEARRAY),
+    (types.CellType, ObjectPart(read_cell_contents, _write_cell_contents)),
+    (types.MethodType, ObjectPart(lambda method: [method.__func__, method.__self__])),
+    (staticmethod, _fields_part(staticmethod, "__func__")),
+    (classmethod, _fields_part(classmethod, "__func__")),
+    (property, _fields_part(property, "fget", "fset", "fdel")),
+    (functools.partial, _fields_part(functools.partial, "func", "args", "keywords")),
+    (slice, _fields_part(slice, "start", "stop", "step")),
+    (memoryview, ObjectPart(lambda view: [view.obj])),
     (types.MappingProxyType, ObjectPart(gc.get_referents)),
-    _exact(int, int.__pos__),
-    _exact(float, float.__pos__),
-    _exact(complex, complex.__pos__),
-    _exact(str, lambda value: str.__getitem__(value, slice(None))),
-    _exact(bytes, lambda value: bytes.__getitem__(value, slice(None))),
+    (int, _plain_value_part(int.__pos__)),
+    (float, _plain_value_part(float.__pos__)),
+    (complex, _plain_value_part(complex.__pos__)),
+    (str, _plain_value_part(lambda text: str.__getitem__(text, slice(None)))),
+    (bytes, _plain_value_part(lambda data: bytes.__getitem__(data, slice(None)))),
 )
+"""Classes whose objects have these parts. The first row whose class is a base counts."""

@@ -23,7 +23,7 @@ from ..values.objects import (
     own_dict,
 )
 from .actions import Action, Unrestored
-from .parts import file_class
+from .opaque import file_class
 
 _KERNEL_PID = os.getpid()
 """The process that imported this module; in a checkpoint, it is not that of `os.getpid`."""
