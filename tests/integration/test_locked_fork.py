@@ -24,7 +24,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.worker.guard import plain_pickle, trial
-from mahtab_tui.worker.guard.fork_observer import TOO_LARGE
+from mahtab_tui.worker.guard.fork_observer import TOO_LARGE, _are_surely_small
 from mahtab_tui.worker.guard.library_codecs import all_library_codecs
 from mahtab_tui.worker.guard.locked_fork import LockedFork
 from mahtab_tui.worker.guard.plain_codecs import STANDARD_CODECS, NotTransferableError
@@ -520,6 +520,41 @@ def test_threads_that_send_at_once_do_not_mix_their_messages() -> None:
     for end in (sent, channel, fork_channel):
         end.close()
     os.close(fork._channel)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class X: pass\nX.__module__ = None; x = X(); x",
+        "class X:\n    __class__ = property(lambda self: 1 / 0)\nx = X(); x",
+        "class X:\n    @property\n    def __module__(self): raise SystemExit\nx = X(); 1",
+        "import sys, io\nclass X(io.StringIO):\n    def flush(self): raise KeyboardInterrupt\nsys.stdout = X()",
+    ],
+)
+def test_odd_objects_do_not_end_the_report(cells: Cells, code: str) -> None:
+    assert "ended its process" not in cells.run(code, "keep").needs
+    assert "ended its process" not in cells.run(code, "discard").needs
+
+
+def _nested_key() -> bytes:
+    """Return a dict's pickle, whose key is a tuple that contains a tuple twice, sixty times over."""
+    key = b"K\1" + b"".join(b"q%c0h%ch%c\x86" % (level, level, level) for level in range(60))
+    return b"\x80\2}" + key + b"Ns."
+
+
+def test_only_reports_that_might_take_long_are_tried() -> None:
+    data = _nested_key()
+    assert not _are_surely_small([["value", "data", [0, len(data)]]], data)
+    for value in ("a report", [1.5, {"per": None}], {"a": {1, 2}}):
+        pickled = plain_pickle.Dumper().dump(value)
+        assert _are_surely_small([["value", "data", [0, len(pickled)]]], pickled)
+
+
+@pytest.mark.slow
+def test_a_key_whose_hash_takes_for_ever_is_refused(cells: Cells) -> None:
+    data = _nested_key()
+    forged_report = _forge({"values": [["value", "data", [0, len(data)]]]}, data)
+    assert cells.run(forged_report, "keep").needs == TOO_LARGE
 
 
 # An index of Python's memo of objects that needs 32 GB.

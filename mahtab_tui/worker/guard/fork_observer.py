@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
+import pickletools
 import select
 import signal
 import socket
@@ -53,9 +53,12 @@ _OUTPUT_BYTES = 2**16
 _MAX_MESSAGE_BYTES = 2 * 2**20
 _MAX_DATA_BYTES = plain_pickle.MAX_BYTES + 2**26
 """Values and texts."""
-_COSTLY_OPCODES = (pickle.BINPERSID, pickle.LONG_BINPUT, pickle.PUT)
-"""A few bytes after them can describe an object of a library that fills the memory, or a large place
-in the memo of the pickle, which has room for all smaller ones."""
+_COSTLY_OPCODES = frozenset(
+    ("BINPERSID", "LONG_BINPUT", "PUT", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "FROZENSET")
+)
+"""A few bytes after the first three can describe an object of a library that fills the memory, or a
+large place in the memo of the pickle, which has room for all smaller ones. Hashing or comparing
+nested tuples visits each as often as it is referred to."""
 _MAX_UNTRIED_BYTES = 2**14
 """Values of up to this size are loaded without a trial, if they are Python's own objects."""
 _MAX_PIECES = 20
@@ -377,7 +380,7 @@ def _are_surely_small(rows: list[list[Any]], data: bytes) -> bool:
         if form == "data":
             start, size = fields
             pickled = data[start : start + size]
-            if any(opcode in pickled for opcode in _COSTLY_OPCODES):
+            if any(opcode.name in _COSTLY_OPCODES for opcode, _, _ in pickletools.genops(pickled)):
                 return False
     return True
 

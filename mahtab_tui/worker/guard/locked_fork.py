@@ -19,7 +19,7 @@ from ..cells.awaiting import EventLoop
 from ..cells.executor import Executor, Outcome
 from ..link.descriptors import duplicate_high
 from ..magic.syntax import Reloading
-from ..values.objects import address_of, name_of
+from ..values.objects import address_of, class_module, is_class, name_of
 from ..values.variables import HIDDEN_NAMES
 from . import database_errors, plain_pickle, read_only
 from .database_errors import DatabaseErrors
@@ -156,7 +156,15 @@ class LockedFork:
             return
         self._send({"op": "ready"})
         self._prepare()
-        self._report(source, self._executor.run(cell, source))
+        outcome = self._executor.run(cell, source)
+        try:
+            message, data = self._make_report(source, outcome)
+        except BaseException as error:  # raised by what the code has left behind
+            data = b""
+            # The kernel reads no more of a report that has a reason.
+            problem = f"left behind what cannot be reported ({name_of(type(error))})"
+            message = {"op": "done", "needs": problem}
+        self._send(message, data)
 
     def _hand_over(self, listener: int) -> None:
         """Send the descriptor of a `RefusalListener` to the kernel."""
@@ -228,8 +236,9 @@ class LockedFork:
         if len(self._needs) < _MAX_NEEDS:
             self._needs.setdefault(f"{verb} {target[:_MAX_TARGET_CHARS]}".strip())
 
-    def _report(self, source: str, outcome: Outcome) -> None:
-        """Send what the kernel may have of the cell, or why the cell must run in the kernel."""
+    def _make_report(self, source: str, outcome: Outcome) -> tuple[dict[str, Any], bytes]:
+        """Return the message, and its data, that say what the kernel may have of the cell, or why the
+        cell must run in the kernel. May raise anything, from objects of the code."""
         sys.stdout.flush()  # what the code printed appears before the end of its cell
         write_waiting_text(list(self._executor.namespace.values()))
         tree = parse_cell(source)
@@ -249,22 +258,20 @@ class LockedFork:
         pieces, texts = _join_pieces(outcome.pieces)
         values = self._encode_values(new_values, tree, outcome.status, len(texts))
         lost_names += values.lost_names
-        self._send(
-            {
-                "op": "done",
-                "status": outcome.status,
-                "pieces": pieces,
-                "frames": outcome.frames,
-                "needs": needs or values.needs,
-                "values": values.rows,
-                "modules": self._new_modules(tree) if self._keep else [],
-                # One more than allowed, so that the kernel refuses them as well.
-                "deleted": deleted_names[: MAX_NAMES + 1],
-                "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
-                "settings": self._state.changed_labels(source),
-            },
-            b"".join((texts, *values.blocks)),
-        )
+        message = {
+            "op": "done",
+            "status": outcome.status,
+            "pieces": pieces,
+            "frames": outcome.frames,
+            "needs": needs or values.needs,
+            "values": values.rows,
+            "modules": self._new_modules(tree) if self._keep else [],
+            # One more than allowed, so that the kernel refuses them as well.
+            "deleted": deleted_names[: MAX_NAMES + 1],
+            "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
+            "settings": self._state.changed_labels(source),
+        }
+        return message, b"".join((texts, *values.blocks))
 
     def _encode_values(
         self, new_values: dict[str, Any], tree: ast.Module, status: str, start: int
@@ -344,7 +351,9 @@ class LockedFork:
         return [
             name
             for name in self._before
-            if name not in self._executor.namespace and not name.startswith("__")
+            if type(name) is str
+            and name not in self._executor.namespace
+            and not name.startswith("__")
         ]
 
     def _first_need(self, outcome: Outcome) -> str:
@@ -479,15 +488,17 @@ def _is_helper(value: Any, is_read: bool) -> bool:
     """Return whether a value is of no use after its cell. is_read: whether the cell reads its
     name."""
     cls = type(value)
-    if cls.__module__.startswith(("matplotlib.", "seaborn.")):
+    module = class_module(cls)
+    if module.startswith(("matplotlib.", "seaborn.")):
         return True
-    if isinstance(value, io.IOBase) and value.closed:
-        return True
+    with suppress(Exception):  # an object of the code may raise anything
+        if isinstance(value, io.IOBase) and value.closed:
+            return True
     # What the cell does not use itself is meant for later.
     if not is_read:
         return False
-    is_of_cell = "__main__" in (cls.__module__, getattr(value, "__module__", ""))
-    is_step = cls.__name__ in _ITERATOR_CLASSES or cls.__module__.startswith(_HELPER_MODULES)
+    is_of_cell = module == "__main__" or (is_class(value) and class_module(value) == "__main__")
+    is_step = name_of(cls) in _ITERATOR_CLASSES or module.startswith(_HELPER_MODULES)
     return is_of_cell or callable(value) or is_step
 
 
