@@ -19,14 +19,14 @@ _MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
 _BLOCK = ("values", "refs", "_mgr_locs")
 
 
-def _identity(array: Any) -> Values:
+def _read_identity(array: Any) -> Values:
     """Tell an array from one that now lies at the address of an earlier one."""
     base = get_if_loaded("numpy", "ndarray").base.__get__(array)
     plain = plain_array(array)
     return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
 
 
-def _array(array: Any) -> Values:
+def _read_array(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base = numpy_array.base.__get__(array)
     plain = plain_array(array)
@@ -49,14 +49,14 @@ def is_mapped(base: Any) -> bool:
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
 
 
-def _objects_in(array: Any) -> int:
+def _count_objects(array: Any) -> int:
     plain = plain_array(array)
     if plain.dtype.hasobject:
         return int(plain.size)
     return 0
 
 
-def _put_array(array: Any, values: Values) -> None:
+def _write_array(array: Any, values: Values) -> None:
     numpy = sys.modules["numpy"]
     layout, writeable, *items = values
     shape, strides = marshal.loads(layout)
@@ -102,15 +102,15 @@ def _set_writeable(array: Any, writeable: bool) -> None:
         _set_writeable(base, False)
 
 
-def _fields(*names: str) -> Read:
+def _reads_fields(*names: str) -> Read:
     return lambda value: [getattr(value, name) for name in names]
 
 
-def _block(value: Any) -> Values:
+def _read_block(value: Any) -> Values:
     return [getattr(value, name, None) for name in _BLOCK]  # some versions of pandas lack `refs`
 
 
-def _put_manager(manager: Any, values: Values) -> None:
+def _write_manager(manager: Any, values: Values) -> None:
     manager.axes, manager.blocks = values
     for name in _MANAGER_CACHES:
         if hasattr(manager, name):
@@ -118,11 +118,11 @@ def _put_manager(manager: Any, values: Values) -> None:
     manager._known_consolidated = manager._is_consolidated = False
 
 
-def _put_backed(value: Any, values: Values) -> None:
+def _write_backed(value: Any, values: Values) -> None:
     get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
-def _tensor(tensor: Any) -> Values:
+def _read_tensor(tensor: Any) -> Values:
     plain = as_library_type(tensor)
     memory = tensor_memory(tensor)
     if memory is None:
@@ -137,7 +137,7 @@ def _check_tensor(values: Values) -> Values:
     return values
 
 
-def _put_tensor(tensor: Any, values: Values) -> None:
+def _write_tensor(tensor: Any, values: Values) -> None:
     layout, dtype_name, start, end, requires_grad, grad = values
     torch = sys.modules["torch"]
     shape, stride, offset = marshal.loads(layout)
@@ -161,12 +161,12 @@ def load_plain(data: bytes) -> Any:
     return pickle.loads(data)
 
 
-def _generator(value: Any) -> Values:
+def _read_generator(value: Any) -> Values:
     bits = getattr(value, "bit_generator", value)
     return [dump_plain(bits.state if hasattr(bits, "state") else value.get_state(legacy=False))]
 
 
-def _put_generator(value: Any, state: Any) -> None:
+def _write_generator(value: Any, state: Any) -> None:
     bits = getattr(value, "bit_generator", value)
     if hasattr(bits, "state"):
         bits.state = state
@@ -176,14 +176,14 @@ def _put_generator(value: Any, state: Any) -> None:
 
 BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
     ("numpy", "ndarray"): (
-        ObjectPart(_identity),
-        ObjectPart(_array, _put_array, size=_objects_in, has_memory=True),
+        ObjectPart(_read_identity),
+        ObjectPart(_read_array, _write_array, size=_count_objects, has_memory=True),
     ),
-    ("torch", "Tensor"): (ObjectPart(_tensor, _put_tensor, _check_tensor, has_memory=True),),
+    ("torch", "Tensor"): (ObjectPart(_read_tensor, _write_tensor, _check_tensor, has_memory=True),),
     **for_each_class(
         "numpy.random",
         "Generator RandomState BitGenerator",
-        (ObjectPart(_generator, _put_generator, lambda values: load_plain(values[0])),),
+        (ObjectPart(_read_generator, _write_generator, lambda values: load_plain(values[0])),),
     ),
     ("random", "Random"): (
         ObjectPart(
@@ -194,58 +194,58 @@ BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
     ),
     ("sklearn.tree._tree", "Tree"): (ObjectPart(lambda tree: [dump_plain(tree.__getstate__())]),),
     ("pandas.core.internals.managers", "SingleBlockManager"): (
-        ObjectPart(_fields(*_MANAGER), writes_fields(*_MANAGER)),
+        ObjectPart(_reads_fields(*_MANAGER), writes_fields(*_MANAGER)),
     ),
     ("pandas.core.internals.managers", "BlockManager"): (
-        ObjectPart(_fields(*_MANAGER), _put_manager),
+        ObjectPart(_reads_fields(*_MANAGER), _write_manager),
     ),
-    ("pandas._libs.internals", "Block"): (ObjectPart(_block, writes_fields(*_BLOCK)),),
+    ("pandas._libs.internals", "Block"): (ObjectPart(_read_block, writes_fields(*_BLOCK)),),
     ("pandas._libs.arrays", "NDArrayBacked"): (
-        ObjectPart(_fields("_ndarray", "_dtype"), _put_backed),
+        ObjectPart(_reads_fields("_ndarray", "_dtype"), _write_backed),
     ),
 }
 
 
-def _match(value: Any) -> Values:
+def _read_match(value: Any) -> Values:
     return [value.re, value.string, *(offset for span in value.regs for offset in span)]
 
 
-def _placement(value: Any) -> Values:
+def _read_placement(value: Any) -> Values:
     rows = value.indexer
     if type(rows) is slice:
         return [rows.start, rows.stop, rows.step]
     return [rows.tobytes()]
 
 
-def _scalar(value: Any) -> Values:
+def _read_scalar(value: Any) -> Values:
     generic = get_if_loaded("numpy", "generic")
     return [generic.tobytes(value), generic.dtype.__get__(value).str]
 
 
-def _text(value: Any) -> Values:
+def _read_text(value: Any) -> Values:
     return [str(value)]
 
 
-def _reconstruction_arguments(value: Any) -> Values:
+def _read_reconstruction_arguments(value: Any) -> Values:
     return list(value.__reduce_ex__(4)[1])
 
 
 IMMUTABLE: dict[ClassName, Read | None] = {
-    **for_each_class("pathlib", "PosixPath PurePosixPath PureWindowsPath", _text),
-    ("decimal", "Decimal"): _text,
-    ("fractions", "Fraction"): _fields("numerator", "denominator"),
+    **for_each_class("pathlib", "PosixPath PurePosixPath PureWindowsPath", _read_text),
+    ("decimal", "Decimal"): _read_text,
+    ("fractions", "Fraction"): _reads_fields("numerator", "denominator"),
     **for_each_class(
-        "datetime", "datetime date time timedelta timezone", _reconstruction_arguments
+        "datetime", "datetime date time timedelta timezone", _read_reconstruction_arguments
     ),
-    ("uuid", "UUID"): _fields("int"),
-    ("re", "Pattern"): _fields("pattern", "flags"),
-    ("re", "Match"): _match,
-    ("builtins", "range"): _fields("start", "stop", "step"),
-    ("pandas", "Timestamp"): _fields("_value", "unit", "tzinfo"),
-    ("pandas", "Timedelta"): _fields("_value", "unit"),
-    ("pandas", "Period"): _fields("ordinal", "freqstr"),
-    ("pandas._libs.internals", "BlockPlacement"): _placement,
-    ("zoneinfo", "ZoneInfo"): _fields("key"),
+    ("uuid", "UUID"): _reads_fields("int"),
+    ("re", "Pattern"): _reads_fields("pattern", "flags"),
+    ("re", "Match"): _read_match,
+    ("builtins", "range"): _reads_fields("start", "stop", "step"),
+    ("pandas", "Timestamp"): _reads_fields("_value", "unit", "tzinfo"),
+    ("pandas", "Timedelta"): _reads_fields("_value", "unit"),
+    ("pandas", "Period"): _reads_fields("ordinal", "freqstr"),
+    ("pandas._libs.internals", "BlockPlacement"): _read_placement,
+    ("zoneinfo", "ZoneInfo"): _reads_fields("key"),
     ("pandas._libs.internals", "BlockValuesRefs"): None,
     ("polars.dataframe.frame", "PyDataFrame"): None,
     ("polars.series.series", "PySeries"): None,
@@ -261,5 +261,5 @@ IMMUTABLE: dict[ClassName, Read | None] = {
     ),
 }
 """Readers of objects that never change; None where their holders show their changes."""
-SCALAR = ObjectPart(_scalar)
-DTYPE = ObjectPart(_text)
+SCALAR = ObjectPart(_read_scalar)
+DTYPE = ObjectPart(_read_text)
