@@ -104,11 +104,9 @@ def _count_leading_thoughts(sections: Sequence[tuple[Kind, str]]) -> int:
     for index, (kind, text) in enumerate(sections):
         if kind != "thought" or not text.startswith("</"):
             continue
-        preceding = texts[index - 1] if index else ""
-        following = ""
-        if index + 1 < len(texts):
-            following = texts[index + 1]
-        if preceding[-1:] in "\n" and following[:1] in "\n":
+        starts_line = index == 0 or texts[index - 1].endswith("\n")
+        ends_line = index + 1 == len(texts) or texts[index + 1].startswith("\n")
+        if starts_line and ends_line:
             thought_count = index
     return thought_count
 

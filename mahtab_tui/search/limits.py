@@ -19,6 +19,7 @@ _MIN_VALUES = {
     "max_tokens": 1,
     "concurrency": 1,
     "small": 0,
+    "plain": 1,
     "ask_above": 0,
 }
 """Lowest values of the limits that are whole numbers."""
@@ -42,7 +43,7 @@ class SearchLimits:
     max_usd: float | None = None
     max_seconds: float | None = None
     concurrency: int | None = None
-    """Model calls at a time; None: what suits the model."""
+    """Model calls at a time; None for the number that suits the model."""
     turn_seconds: float = 30.0
     """Run time of one turn's code, without its sub-calls."""
     small: int = 20_000
@@ -67,8 +68,11 @@ def merge_limits(settings: Mapping[str, Any] | None = None, /, **options: Any) -
     """Combine the caller's limits with the settings, which replace those that are None.
 
     Raises:
-        ValueError: A limit is invalid; the message is a sentence for the user.
+        ValueError: A limit is invalid or unknown; the message is a sentence for the user.
     """
+    for name in options:
+        if name not in SearchLimits.__dataclass_fields__:
+            raise ValueError(f"There is no limit {name!r}.")
     explicit_limits = {name: value for name, value in options.items() if value is not None}
     for name, value in explicit_limits.items():
         if name in _MIN_VALUES:
@@ -104,7 +108,12 @@ class SearchDeadline(NamedTuple):
 
     @classmethod
     def after(cls, seconds: float | None, now: float) -> SearchDeadline:
-        """Return the deadline of a search that starts now. seconds: for all of it."""
+        """Return the deadline of a search.
+
+        Args:
+            seconds: The run time of the whole search, with its last call; None for no limit.
+            now: The event loop's time at its start.
+        """
         if seconds is None:
             return cls()
         end = now + seconds

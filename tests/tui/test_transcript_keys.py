@@ -297,6 +297,19 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
         assert app.calls == [("value", value)] * 2
 
 
+async def test_a_cell_with_omitted_output_opens_all_of_it_rather_than_its_table() -> None:
+    html = "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
+    table = {"mime": "text/html", "data": html, "value": "0123456789abcdef"}
+    printed = "".join(f"{number}\n" for number in range(5_000))
+    started, display, _ = display_cell(7, "show(df)", table)
+    kinds = [["stdout", len(printed)], ["display", len("text\n")]]
+    _, output_record = cell(7, "show(df)", f"{printed}text\n", kinds=kinds)
+    app = KeysApp([started, display, output_record])
+    async with focused(app) as pilot:
+        await press(pilot, "enter", "o")
+        assert app.calls == [("output", 7)]
+
+
 async def test_a_text_too_long_to_be_drawn_opens_whole() -> None:
     app = KeysApp([UserChat("why " * 20_000, turn=1)])
     async with focused(app) as pilot:

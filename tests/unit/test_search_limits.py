@@ -52,7 +52,7 @@ WORK = replies({"what?": code("work"), "part": "read"})
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [*LEAST.items(), ("small", 0), ("ask_above", 0)], ids=str
+    ("name", "least"), [*LEAST.items(), ("small", 0), ("plain", 1), ("ask_above", 0)], ids=str
 )
 def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least: int) -> None:
     assert getattr(merge_limits({name: 9}, **{name: least}), name) == least
@@ -66,6 +66,7 @@ def test_minimum_of_each_limit_is_accepted_and_nothing_below_it(name: str, least
         *(("max_calls", value, "a whole number") for value in (True, 1.5, "2", [3])),
         *(("max_usd", value, "more than 0") for value in (0, -1, float("nan"))),
         ("max_seconds", True, "a number"),
+        ("plain", 1.5, "a whole number"),
     ],
 )
 def test_limits_of_a_wrong_type_or_size_are_refused(
@@ -75,6 +76,8 @@ def test_limits_of_a_wrong_type_or_size_are_refused(
         ValueError, match=rf"^{name} must be {requirement}, not {re.escape(repr(value))}\.$"
     ):
         merge_limits(**{name: value})
+    with pytest.raises(ValueError, match=r"^There is no limit 'max_turn'\.$"):
+        merge_limits(max_turn=3)
     assert merge_limits(max_usd=0.001, max_seconds=1) == SearchLimits(max_usd=0.001, max_seconds=1)
 
 

@@ -203,7 +203,8 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self.post_message(OpenText("Whole text", entry.plain_text, "text.txt"))
 
     def _open_output(self, cell: Cell) -> None:
-        """Open a cell's value, pictures, frames or text: the first that says all of its output."""
+        """Open a cell's last displayed value, its pictures or its frames, unless output before them is
+        omitted on the screen; otherwise its text."""
         # A cell of a notebook that has not run has the output of the file.
         number = cell.cell_number if cell.number is None else cell.number
         displays = [line for line in cell.output if isinstance(line, DisplayLine)]
@@ -212,7 +213,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
         if number is None:
             self.app.notify("This entry has no output.")
-        elif values:
+        elif values and is_whole:
             self.post_message(OpenDisplayedValue(values[-1]))
         elif cell.pictures and is_whole:
             pictures = [(picture.mime, picture.data) for picture in cell.pictures]
@@ -222,7 +223,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif cell.number is None:
             self.post_message(OpenStoredOutput(number))
         elif not cell.status:
-            self.app.notify("The cell still runs. Its whole output can be shown when it has ended.")
+            self.app.notify(
+                "The cell is still running. You can open its full output once it has finished."
+            )
         else:
             self.post_message(OpenOutput(number))
 
