@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..link.control import HostCalls
 
 MAX_OPENED_PATHS = 1_000
-_MAX_NEEDS = 20
+_MAX_REFUSED_ACTIONS = 20
 """Refused actions that are noted; only the first is reported."""
 _MAX_TARGET_CHARS = 200
 """Characters of a path or another object of a refused action."""
@@ -128,7 +128,7 @@ class LockedFork:
         self._channel = duplicate_high(channel, _LOWEST_FD)
         self._channel_lock = threading.Lock()
         """Held while a thread sends a message and waits for its answer."""
-        self._needs: dict[str, None] = {}
+        self._refused_actions: dict[str, None] = {}
         """What the code wanted and did not get, as clauses without "wanted to"."""
         self._database_errors = DatabaseErrors(self._note_database_error)
         self._database_refusal = ""
@@ -207,7 +207,7 @@ class LockedFork:
             message = {**fields, "op": "display", "data_size": len(content)}
             self._send(message, content + text, wait_for_answer=True)
             return None
-        self._needs.setdefault(f"call {name}()")
+        self._refused_actions.setdefault(f"call {name}()")
         raise RuntimeError(f"{name}() cannot be called here")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
@@ -233,8 +233,8 @@ class LockedFork:
 
     def _record_need(self, verb: str, target: str) -> None:
         """Note that the code wanted to do something to something."""
-        if len(self._needs) < _MAX_NEEDS:
-            self._needs.setdefault(f"{verb} {target[:_MAX_TARGET_CHARS]}".strip())
+        if len(self._refused_actions) < _MAX_REFUSED_ACTIONS:
+            self._refused_actions.setdefault(f"{verb} {target[:_MAX_TARGET_CHARS]}".strip())
 
     def _make_report(self, source: str, outcome: Outcome) -> tuple[dict[str, Any], bytes]:
         """Return the message, and its data, that say what the kernel may have of the cell, or why the
@@ -358,9 +358,9 @@ class LockedFork:
 
     def _first_need(self, outcome: Outcome) -> str:
         """Return what the code wanted and did not get, as a clause; empty if it got everything."""
-        if self._needs:
-            first_need = next(iter(self._needs))
-            return f"wanted to {first_need}"
+        if self._refused_actions:
+            first_action = next(iter(self._refused_actions))
+            return f"wanted to {first_action}"
 
         error = getattr(sys, "last_value", None)
         if outcome.status == "error" and error is not None:
@@ -392,8 +392,8 @@ class LockedFork:
             plain_pickle.TooLargeError: All values together are too large.
         """
         # A name by which the user calls something must not come to mean another function.
-        hides = replaces_callable(name, self._before)
-        is_hiding_function = hides and callable(value)
+        hides_callable = replaces_callable(name, self._before)
+        is_hiding_function = hides_callable and callable(value)
         if not is_hiding_function and not isinstance(value, _IMMUTABLE_TYPES):
             # `_before` keeps the objects alive, so that an address means the same object.
             existing_name = self._names_by_address.get(address_of(value))
@@ -403,11 +403,11 @@ class LockedFork:
         if isinstance(value, types.ModuleType):
             module = str(vars(value).get("__name__"))
             is_importable = sys.modules.get(module) is value and self._is_loadable(module)
-            if is_importable and not hides:
+            if is_importable and not hides_callable:
                 return ["module", [module]]
             return f"the module {module}"
 
-        if origin and not hides and callable(value) and self._is_loadable(origin):
+        if origin and not hides_callable and callable(value) and self._is_loadable(origin):
             # A class may have another name in the cell; a function may not.
             attribute = name
             if isinstance(value, type):
