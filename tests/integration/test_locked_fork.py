@@ -167,6 +167,7 @@ def _forge(fields: dict[str, object], data: bytes = b"") -> str:
         "modules": [],
         "deleted": [],
         "lost": [],
+        "copied": [],
         "settings": [],
     }
     text = json.dumps(report | fields).encode()
@@ -555,6 +556,17 @@ def test_a_key_whose_hash_takes_for_ever_is_refused(cells: Cells) -> None:
     data = _nested_key()
     forged_report = _forge({"values": [["value", "data", [0, len(data)]]]}, data)
     assert cells.run(forged_report, "keep").needs == TOO_LARGE
+
+
+def test_values_that_no_longer_share_objects_are_named(cells: Cells) -> None:
+    cells.run("base = [0]")
+    result = cells.run("a = b = []; nested = [base]; alone = [[1]]; same = base", "keep")
+    clause = "`b`, `nested` were kept as copies that share nothing with other variables"
+    assert result.output == f"ran apart: {clause}\n"
+    assert cells.value("a is b, nested[0] is base, same is base") == "(False, False, True)\n"
+    views = "import numpy\nnumbers = numpy.zeros(3); part = numbers[1:]"
+    clause = "`part` was kept as a copy that shares nothing with other variables"
+    assert clause in cells.run(views, "keep").output
 
 
 # An index of Python's memo of objects that needs 32 GB.

@@ -92,6 +92,8 @@ class ForkReport(NamedTuple):
     """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
     lost_settings: Sequence[str] = ()
     """Names of what the code has set outside the namespace, which stays in the fork."""
+    copied: Sequence[str] = ()
+    """Names of variables whose values shared objects with others in the fork, and now do not."""
 
 
 class Environment(Protocol):

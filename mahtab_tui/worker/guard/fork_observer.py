@@ -312,7 +312,8 @@ class ForkObserver:
         labels = message["settings"][:MAX_LABELS]
         settings = [to_clause(label)[:_MAX_LABEL_CHARS] for label in labels]
         outcome = _read_outcome(message, data)
-        return ForkReport(outcome, values, deleted, lost_names, "", settings)
+        copied_names = [_checked_name(name) for name in message["copied"][:MAX_NAMES]]
+        return ForkReport(outcome, values, deleted, lost_names, "", settings, copied_names)
 
     def _import_modules(self, names: list[Any]) -> None:
         """Import the modules that the fork has loaded, if the code itself imports them: the fork may

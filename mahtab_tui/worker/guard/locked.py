@@ -82,7 +82,7 @@ def run_locked(
 
 
 def describe_locked_run(report: ForkReport, namespace: dict[str, Any]) -> str:
-    """Name what stays in the fork, in a line; empty if nothing does."""
+    """Name what stays in the fork or is a copy, in a line; empty if nothing does."""
     lost_names = report.fork_only
     existing_names = [name for name in lost_names if name in namespace]
     new_names = [name for name in lost_names if name not in namespace]
@@ -93,6 +93,11 @@ def describe_locked_run(report: ForkReport, namespace: dict[str, Any]) -> str:
     if new_names:
         verb = "was" if len(new_names) == 1 else "were"
         clauses.append(f"{_quote_names(new_names)} {verb} not kept")
+    if report.copied:
+        copies = "were kept as copies that share"
+        if len(report.copied) == 1:
+            copies = "was kept as a copy that shares"
+        clauses.append(f"{_quote_names(list(report.copied))} {copies} nothing with other variables")
     if clauses:
         return f"ran apart: {'; '.join(clauses)}\n"
     return ""

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,8 +34,9 @@ from .fork_messages import (
     replaces_callable,
     to_clause,
 )
+from .library_codecs import library_codec
 from .lost_state import StateRecorder, write_waiting_text
-from .plain_codecs import NotTransferableError
+from .plain_codecs import STANDARD_CODECS, NotTransferableError
 from .private_places import PrivateFileGuard, ReadablePaths, is_env_file
 from .side_effects import is_ignored_path, read_side_effect, to_text
 
@@ -52,6 +53,7 @@ _MAX_TARGET_CHARS = 200
 _LOWEST_FD = 500
 """The fork's own descriptors begin here, above those that code usually opens."""
 _IMMUTABLE_TYPES = (int, float, str, bytes, tuple, type(None))
+_MUTABLE_TYPES = (list, dict, set, bytearray)
 _MISSING = object()
 
 _SET_BY_PYTHON = frozenset(
@@ -89,8 +91,52 @@ class _EncodedValues(NamedTuple):
     """Plain data, to which rows refer by position and size."""
     lost_names: list[str]
     """Names whose values stay in the fork, because nobody needs them any more."""
+    copied_names: list[str]
+    """Names whose values share objects with others in the fork; in the kernel they do not."""
     needs: str
     """What the code wanted to keep and the kernel cannot have, as a clause; or empty."""
+
+
+class _SharingDumper(plain_pickle.Dumper):
+    """Dumps values each for itself, and notes which of them shares a mutable object with one dumped
+    before or with a variable of the kernel."""
+
+    def __init__(self, kernel_addresses: Container[int]) -> None:
+        super().__init__()
+        self._kernel_addresses = kernel_addresses
+        self._dumped: dict[int, tuple[int, Any]] = {}
+        """By the address of a mutable object: the number of the first value that contains it, and the
+        object, which so keeps its address."""
+        self._value_number = 0
+        self.shares = False
+        """Whether the value that was dumped last shares an object."""
+
+    def dump(self, value: Any) -> bytes:
+        self._value_number += 1
+        self.shares = False
+        pickled = super().dump(value)
+        base = value
+        # A view of an array shares the memory of another array.
+        while name_of(type(value)) == "ndarray" and base is not None:
+            self._note(base)
+            base = getattr(base, "base", None)
+        return pickled
+
+    def count_object(self, value: Any) -> None:
+        super().count_object(value)
+        cls = type(value)
+        if cls in _MUTABLE_TYPES:
+            self._note(value)
+        elif not issubclass(cls, _IMMUTABLE_TYPES):
+            codec = STANDARD_CODECS.get(cls) or library_codec(cls)
+            if codec is not None and codec.is_mutable:
+                self._note(value)
+
+    def _note(self, value: Any) -> None:
+        address = address_of(value)
+        number, _ = self._dumped.setdefault(address, (self._value_number, value))
+        if number != self._value_number or address in self._kernel_addresses:
+            self.shares = True
 
 
 class LockedFork:
@@ -103,6 +149,7 @@ class LockedFork:
     """The namespace before the cell."""
     _names_by_address: dict[int, str]
     """The names of the objects in it."""
+    _dumper: _SharingDumper
 
     def __init__(
         self,
@@ -137,7 +184,6 @@ class LockedFork:
         """Paths that the code has opened."""
         self._loaded_before = frozenset(sys.modules)
         self._keep = keep
-        self._dumper = plain_pickle.Dumper()
 
     def run(
         self, parent_pid: int, output: int, readable: ReadablePaths, cell: int, source: str
@@ -190,6 +236,7 @@ class LockedFork:
             for name, value in reversed(self._before.items())
             if type(name) is str and name not in HIDDEN_NAMES
         }
+        self._dumper = _SharingDumper(self._names_by_address)
         # `_first_need` reads the cell's error here, not that of an earlier cell.
         sys.last_value = None
         guard = PrivateFileGuard(lambda path: self._record_need("look at", path))
@@ -269,6 +316,7 @@ class LockedFork:
             # One more than allowed, so that the kernel refuses them as well.
             "deleted": deleted_names[: MAX_NAMES + 1],
             "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
+            "copied": values.copied_names,
             "settings": self._state.changed_labels(source),
         }
         return message, b"".join((texts, *values.blocks))
@@ -289,23 +337,26 @@ class LockedFork:
         rows: list[list[Any]] = []
         blocks: list[bytes] = []
         lost_names: list[str] = []
+        copied_names: list[str] = []
         needs = ""
         for name, value in new_values.items():
             try:
                 encoded = self._encode(name, value, origins.get(name, ""))
             except plain_pickle.TooLargeError as error:
-                return _EncodedValues([], [], [], str(error))
+                return _EncodedValues([], [], [], [], str(error))
             if isinstance(encoded, bytes):
                 rows.append([name, "data", [start, len(encoded)]])
                 blocks.append(encoded)
                 start += len(encoded)
+                if self._dumper.shares:
+                    copied_names.append(name)
             elif isinstance(encoded, list):
                 rows.append([name, *encoded])
             elif status != "ok" or _is_helper(value, name in read_names):
                 lost_names.append(name)
             elif not needs:
                 needs = f"wanted to keep {name} ({encoded}), which is not plain data"
-        return _EncodedValues(rows, blocks, lost_names, needs)
+        return _EncodedValues(rows, blocks, lost_names, copied_names, needs)
 
     def _new_modules(self, tree: ast.Module) -> list[str]:
         return [name for name in imported_modules(tree) if self._is_loadable(name)]

@@ -53,8 +53,8 @@ class Dumper:
         self._remaining_bytes -= pickled.tell()
         return pickled.getvalue()
 
-    def count_object(self) -> None:
-        """Raises `TooLargeError`."""
+    def count_object(self, value: Any) -> None:
+        """Count an object of a value before it is dumped. Raises `TooLargeError`."""
         self._remaining_objects -= 1
         if self._remaining_objects < 0:
             raise TooLargeError(f"makes more than {MAX_OBJECTS:,} objects")
@@ -101,7 +101,7 @@ class _Pickler(pickle.Pickler):
         if cls is _End:
             self._unfinished.remove(value.address)
             return _END_ID
-        self._dumper.count_object()
+        self._dumper.count_object(value)
         if cls in _PLAIN_TYPES:
             return None
         codec = STANDARD_CODECS.get(cls) or library_codec(cls)
