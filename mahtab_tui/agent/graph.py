@@ -59,7 +59,7 @@ def after_execute(
     model."""
     if state["stopped"]:
         return "end"
-    if state["block"] < len(state["code_blocks"]):
+    if state["next_block"] < len(state["code_blocks"]):
         return "approve"
     results = step_results(state)
     failed = any(result["is_error"] for result in results)

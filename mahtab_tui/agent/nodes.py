@@ -183,24 +183,24 @@ class Nodes:
         return update | {"code_blocks": []}
 
     def _is_out_of_steps(self, state: AgentState) -> bool:
-        return state["turn_count"] >= self.max_turns + state["granted_steps"]
+        return state["step_count"] >= self.max_turns + state["granted_steps"]
 
     def _closing_reason(self, state: AgentState) -> str:
         """Return why no more code runs, for the model; empty if the work is complete."""
         if is_complete(state):
             return ""
         if self._is_out_of_steps(state):
-            return prompts.OUT_OF_STEPS.format(steps=state["turn_count"])
+            return prompts.OUT_OF_STEPS.format(steps=state["step_count"])
         return prompts.STALLED
 
     def read_reply(self, state: AgentState) -> Update:
         """Read the code of a reply. An answer that contradicts its outputs is sent back once."""
-        update: Update = {"code_blocks": [], "block": 0, "next": "end"}
+        update: Update = {"code_blocks": [], "next_block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
         blocks = list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
         if blocks:
-            update["turn_count"] = state["turn_count"] + 1
+            update["step_count"] = state["step_count"] + 1
             return update | {"code_blocks": blocks, "next": "approve"}
         if state["tool_calls"]:
             return update | {"next": "generate"}
@@ -208,7 +208,7 @@ class Nodes:
 
     def _send_back(self, state: AgentState) -> Update:
         """Send an answer back once, if it contradicts the output or comes from nowhere."""
-        if state["sent_back"]:
+        if state["was_challenged"]:
             return {}
 
         messages = state["messages"]
@@ -222,7 +222,7 @@ class Nodes:
             messages = _append_text(_without_answer(messages), prompts.COMPUTE_FIRST)
         else:
             return {}
-        return {"sent_back": True, "messages": messages, "next": "generate"}
+        return {"was_challenged": True, "messages": messages, "next": "generate"}
 
     def _challenge(self, state: AgentState) -> str:
         """Return the request to correct an answer from outputs; empty if the answer may stand. A
@@ -261,7 +261,7 @@ class Nodes:
         if not stopped:
             results.append(self._run(state, decision))
             stopped = self._session.cancelled.is_set()
-        block = state["block"] + 1
+        block = state["next_block"] + 1
         obstacle = "" if stopped else _obstacle(results[-1], decision)
         if obstacle:
             # The later blocks rely on this one.
@@ -272,7 +272,7 @@ class Nodes:
 
         update: Update = {
             "execution_results": results,
-            "block": block,
+            "next_block": block,
             "reflection": None,
             "decision": None,
             "stopped": stopped,
@@ -289,7 +289,7 @@ class Nodes:
         """Say how to go on, in one sentence. At the limit of steps, ask the user first."""
         update: Update = {"repeated": False}
         if self._is_out_of_steps(state) and not is_stalled(state["execution_results"]):
-            if self._session.confirm_more_steps(state["turn"], state["turn_count"]):
+            if self._session.confirm_more_steps(state["turn"], state["step_count"]):
                 update["granted_steps"] = state["granted_steps"] + self.max_turns
             update["stopped"] = self._session.cancelled.is_set()
         updated_state = cast(AgentState, {**state, **update})
@@ -544,7 +544,7 @@ def make_request(state: AgentState) -> ApprovalRequest:
     """Return the request to run the next block of the newest answer."""
     turn = state["turn"]
     step = state["step"]
-    block = state["block"]
+    block = state["next_block"]
     codes = state["code_blocks"]
     return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(codes), codes[block])
 

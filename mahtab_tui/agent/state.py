@@ -33,7 +33,7 @@ class AgentState(TypedDict):
     """One turn of the conversation."""
 
     messages: list[AnyMessage]
-    """With this turn, without the system prompt."""
+    """The conversation up to now, without the system prompt."""
     system_prompt: str
     original_prompt: str
     turn: int
@@ -43,20 +43,21 @@ class AgentState(TypedDict):
     """The number of the last answer in this turn, from 0; -1 before the first."""
     current_response: str
     ended: bool
-    """Whether the model completed it."""
+    """Whether the model completed `current_response`."""
     code_blocks: list[str]
-    block: int
+    next_block: int
+    """Index in `code_blocks` of the block that runs next."""
     decision: Decision | None
     execution_results: list[ExecutionResult]
     """Results of the whole turn, with blocks that did not run."""
-    turn_count: int
-    """Number of answers with code."""
+    step_count: int
+    """Number of answers with code, which `max_turns` limits."""
     granted_steps: int
-    """Answers with code that the user has allowed beyond the maximum."""
+    """Number of answers with code that the user has allowed beyond `max_turns`."""
     next: Literal["approve", "generate", "end"]
     repeated: bool
     """Whether the last answer only repeated the code that had run last."""
-    sent_back: bool
+    was_challenged: bool
     """Whether the model was already asked to correct its answer."""
     figures: tuple[AnswerFigure, ...]
     tool_calls: list[ToolCall]
@@ -90,14 +91,14 @@ def create_initial_state(
         current_response="",
         ended=True,
         code_blocks=[],
-        block=0,
+        next_block=0,
         decision=None,
         execution_results=[],
-        turn_count=0,
+        step_count=0,
         granted_steps=0,
         next="end",
         repeated=False,
-        sent_back=False,
+        was_challenged=False,
         figures=(),
         tool_calls=[],
         tool_count=0,
@@ -156,7 +157,8 @@ def _failure_line(step: Sequence[ExecutionResult]) -> str:
 def should_continue(
     state: AgentState, max_turns: int = DEFAULT_MAX_TURNS
 ) -> Literal["generate", "close", "end"]:
-    """Go on with the next step, or ask for the last words.
+    """Return whether the model is asked for the next step ("generate") or for its last words
+    ("close"); "end" after a stop.
 
     Args:
         max_turns: The number of answers with code after which the user must have allowed more.
@@ -165,7 +167,7 @@ def should_continue(
         return "end"
     has_ended = (
         is_complete(state)
-        or state["turn_count"] >= max_turns + state["granted_steps"]
+        or state["step_count"] >= max_turns + state["granted_steps"]
         or is_stalled(state["execution_results"])
     )
     return "close" if has_ended else "generate"

@@ -30,7 +30,7 @@ WHY = "Line 1 contains the character U+001B, which can hide code from whoever re
 def test_graph_simple_text_response(desk: Desk) -> None:
     state = desk.run(words("It is a list."))
     assert state["current_response"] == "It is a list."
-    assert state["turn_count"] == 0
+    assert state["step_count"] == 0
     assert desk.agent_states() == ["thinking", "done"]
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     attrs = {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []}
@@ -152,7 +152,7 @@ def test_should_execute() -> None:
 def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str) -> None:
     state = create_initial_state("what is it?")
     state["reflection"] = {"is_complete": complete, "reasoning": "", "next_action": ""}
-    state["turn_count"] = turns
+    state["step_count"] = turns
     state["stopped"] = stopped
     assert should_continue(state) == onward
 

@@ -117,8 +117,8 @@ def test_read_reply_node(desk: Desk, text: str, blocks: list[str]) -> None:
     update = desk.nodes().read_reply(answered(text))
     changed_state = (
         update["code_blocks"],
-        update["block"],
-        update.get("turn_count", 0),
+        update["next_block"],
+        update.get("step_count", 0),
         update["next"],
     )
     assert changed_state == ((blocks, 0, 1, "approve") if blocks else ([], 0, 0, "end"))
@@ -149,7 +149,7 @@ def test_execute_node_runs_block_by_block(desk: Desk) -> None:
     nodes = desk.nodes()
     state = ready("a = 1", "b = 2")
     apply(state, nodes.execute(state))
-    assert (desk.namespace.get("a"), desk.namespace.get("b"), state["block"]) == (1, None, 1)
+    assert (desk.namespace.get("a"), desk.namespace.get("b"), state["next_block"]) == (1, None, 1)
     assert len(state["messages"]) == 1, "results are sent when all blocks have run"
     state["decision"] = Decision("run")
     apply(state, nodes.execute(state))
@@ -215,7 +215,7 @@ def test_printed_output_can_always_be_sent(desk: Desk, output: str) -> None:
 
 def test_reflect_node(desk: Desk) -> None:
     messages = [HumanMessage("what is it?"), HumanMessage("results")]
-    state = answered("", turn_count=1, messages=messages)
+    state = answered("", step_count=1, messages=messages)
     emitted: list[Record] = []
     complete = desk.nodes(COMPLETE).reflect(state, emitted.append)
     assert complete == {
@@ -239,7 +239,7 @@ def test_reflect_node_accepts_an_unreadable_judgement_with_a_warning(
     desk: Desk, line: dict[str, Any]
 ) -> None:
     emitted: list[Record] = []
-    update = desk.nodes(line).reflect(answered("", turn_count=1), emitted.append)
+    update = desk.nodes(line).reflect(answered("", step_count=1), emitted.append)
     assert update["reflection"]["is_complete"] is True
     assert "counts as complete" in emitted[-1].text
     assert emitted[-1].attrs["level"] == "warning"
@@ -250,7 +250,7 @@ def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
     state = ready("first_step = 1")
     apply(state, nodes.execute(state))
     second = {"code_blocks": ["second_step = 2"], "decision": Decision("run")}
-    apply(state, {"step": 1, "block": 0, **second})
+    apply(state, {"step": 1, "next_block": 0, **second})
     apply(state, nodes.execute(state))
     assert nodes.reflect(state, lambda record: None)["reflection"]["reasoning"] == "It is right."
 
@@ -260,7 +260,7 @@ def test_close_node_reports_when_the_turns_are_used_up(desk: Desk) -> None:
     nodes = desk.nodes(
         words("Not quite.", match="used all . steps"), words("Done.", match="from what was printed")
     )
-    state = answered("", turn_count=5, code_blocks=["x = 1"])
+    state = answered("", step_count=5, code_blocks=["x = 1"])
     update = nodes.close(state, emitted.append)
     assert (update["current_response"], update["code_blocks"]) == ("Not quite.", [])
     assert emitted[0].attrs["state"] == "max-turns"
@@ -341,7 +341,7 @@ def end_of(desk: Desk, script: Script, reflection: ReflectionMode) -> tuple[End,
     cells = [record.text for record in desk.of(tags.ASSISTANT_REPL_IN)]
     variables = {name: value for name, value in desk.namespace.items() if not name.startswith("_")}
     answer = state["current_response"]
-    turns = state["turn_count"]
+    turns = state["step_count"]
     stopped = state["stopped"]
     end = End(variables, answer, cells, desk.agent_states()[-1], turns, stopped)
     return end, [str(messages[-1].text) for messages in llm.asked]
@@ -438,7 +438,7 @@ def test_every_block_failing_in_another_way_ends_the_question(desk: Desk) -> Non
     replies = [code(error) for error in ERRORS[:6]]
     last_reply = words("I could not compute it.", match="All attempts failed")
     state = desk.run(*replies, last_reply, reflection="never", max_turns=40)
-    assert (state["current_response"], state["turn_count"]) == ("I could not compute it.", 6)
+    assert (state["current_response"], state["step_count"]) == ("I could not compute it.", 6)
 
 
 def test_work_of_many_steps_is_not_cut_off(desk: Desk) -> None:

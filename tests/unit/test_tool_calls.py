@@ -217,7 +217,7 @@ def test_calls_and_code_of_one_answer_run_and_the_closing_answer_may_not_call(
     assert (desk.namespace["z"], state["current_response"]) == (3, "So it is.")
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, max_turns == 1])
     assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
-    assert (state["turn_count"], state["tool_count"]) == (1, 1)
+    assert (state["step_count"], state["tool_count"]) == (1, 1)
 
 
 def stopped_while_it_waits(agent: ReplAgent) -> None:
