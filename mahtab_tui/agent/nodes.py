@@ -198,7 +198,9 @@ class Nodes:
         update: Update = {"code_blocks": [], "next_block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
-        blocks = list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
+        blocks = list(
+            parse_response(state["current_response"], has_ended=state["ended"]).code_blocks
+        )
         if blocks:
             update["step_count"] = state["step_count"] + 1
             return update | {"code_blocks": blocks, "next": "approve"}

@@ -501,7 +501,7 @@ class ReplAgent:
 
 def _final_words(state: AgentState) -> str:
     """Return the answer of a turn that has ended."""
-    reply = parse_response(state["current_response"], ended=state["ended"])
+    reply = parse_response(state["current_response"], has_ended=state["ended"])
     if state["stopped"] or not reply.code_blocks:
         return reply.prose
 

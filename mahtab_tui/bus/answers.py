@@ -32,7 +32,8 @@ class AnswerPart(NamedTuple):
     kind: Kind
     """Code in a ``thought`` never runs."""
     text: str
-    closed: bool = True
+    is_closed: bool = True
+    """Whether code has its end tag or fence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,14 @@ class ParsedResponse:
     """A complete answer, or what there is of one."""
 
     parts: tuple[AnswerPart, ...]
-    ended: bool = True
+    has_ended: bool = True
     """Whether the model completed its turn."""
 
     @property
     def code_blocks(self) -> tuple[str, ...]:
         """The code that may run. An unclosed block counts only if the model completed its turn."""
         code_parts = (part for part in self.parts if part.kind == "code")
-        return tuple(part.text for part in code_parts if part.closed or self.ended)
+        return tuple(part.text for part in code_parts if part.is_closed or self.has_ended)
 
     @property
     def chat(self) -> str:
@@ -60,15 +61,17 @@ class ParsedResponse:
         return "\n\n".join(part.text for part in self.parts if part.kind == "chat")
 
 
-def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ()) -> ParsedResponse:
+def parse_response(
+    text: str, *, has_ended: bool = True, python_names: Collection[str] = ()
+) -> ParsedResponse:
     """Split any text by ``<assistant-repl-in>`` tags and Python fences.
 
     Args:
-        ended: Whether the model completed its turn.
-        also: See `is_python`.
+        has_ended: Whether the model completed its turn.
+        python_names: Further names of Python in fences, in lower case.
     """
-    parts = tuple(part for part in _split_parts(text, also) if part.text)
-    return ParsedResponse(parts, ended)
+    parts = tuple(part for part in _split_parts(text, python_names) if part.text)
+    return ParsedResponse(parts, has_ended)
 
 
 def strip_copied_tags(text: str) -> str:
@@ -79,7 +82,7 @@ def strip_copied_tags(text: str) -> str:
     return _COPIED_CODE_END_TAG.sub("", text)
 
 
-def _split_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
+def _split_parts(text: str, python_names: Collection[str]) -> Iterator[AnswerPart]:
     splitter = AnswerSplitter(fences=False)
     pieces = [*splitter.feed(text), *splitter.end()]
     sections = [
@@ -94,7 +97,7 @@ def _split_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
             is_last = number == len(sections)
             yield AnswerPart("code", _trim(section), not (is_last and splitter.in_tag))
         else:
-            yield from _split_markdown(section, also)
+            yield from _split_markdown(section, python_names)
 
 
 def _count_leading_thoughts(sections: Sequence[tuple[Kind, str]]) -> int:
@@ -111,12 +114,12 @@ def _count_leading_thoughts(sections: Sequence[tuple[Kind, str]]) -> int:
     return thought_count
 
 
-def _split_markdown(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
+def _split_markdown(text: str, python_names: Collection[str]) -> Iterator[AnswerPart]:
     """Yield the Python blocks of a text, and the words between them."""
     lines = text.split("\n")
     words_start = 0
     for fence in fences(text):
-        if not is_python(fence.info, also):
+        if not is_python(fence.info, python_names):
             continue
         yield AnswerPart("chat", _trim("\n".join(lines[words_start : fence.start])))
         yield AnswerPart("code", _trim(fence.code), fence.closed)

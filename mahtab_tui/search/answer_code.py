@@ -48,10 +48,10 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
 
-    response = parse_response(answer, ended=ended, also=_ALSO_PYTHON)
+    response = parse_response(answer, has_ended=ended, python_names=_ALSO_PYTHON)
     for index, part in enumerate(response.parts):
         if part.kind == "code":
-            if part.closed or ended:
+            if part.is_closed or ended:
                 is_last = index == len(response.parts) - 1
                 return AnswerCode(part.text, cut=not is_last)
             return AnswerCode(None, feedback=CUT_OFF_ANSWER)
@@ -92,7 +92,7 @@ def last_answer(answer: str) -> tuple[str, str | None]:
             return str(ast.literal_eval(argument)), None
 
     # Code from an unnamed block, or without fences, is part of the prose.
-    prose = parse_response(answer, also=_ALSO_PYTHON).prose.strip()
+    prose = parse_response(answer, python_names=_ALSO_PYTHON).prose.strip()
     words = "" if code in prose else prose
     return words, code
 

@@ -153,10 +153,10 @@ def test_parts_are_in_order() -> None:
     "text", ["go\n```python\nx = 1\ny = ", "go\n<assistant-repl-in>\nx = 1\ny = "]
 )
 def test_unclosed_block_runs_after_a_complete_turn(text: str) -> None:
-    assert parse_response(text, ended=True).code_blocks == ("x = 1\ny =",)
-    cut = parse_response(text, ended=False)
+    assert parse_response(text, has_ended=True).code_blocks == ("x = 1\ny =",)
+    cut = parse_response(text, has_ended=False)
     assert cut.code_blocks == ()
-    assert [(part.kind, part.closed) for part in cut.parts] == [("chat", True), ("code", False)]
+    assert [(part.kind, part.is_closed) for part in cut.parts] == [("chat", True), ("code", False)]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_python_agrees_on_docstring_ends(code: str) -> None:
 @example("```python\n'''\ud800\n```", True)
 @example("```python\n$é'''\n```", True)
 def test_any_text_can_be_parsed(text: str, is_complete: bool) -> None:
-    parsed = parse_response(text, ended=is_complete)
+    parsed = parse_response(text, has_ended=is_complete)
     assert all(part.text.strip() for part in parsed.parts)
     assert len(parsed.code_blocks) <= len(parsed.parts)
 
