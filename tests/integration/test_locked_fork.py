@@ -753,6 +753,13 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
             assert cells.run(private, "keep").needs == f"wanted to look at {home / '.ssh/id'}"
             other = cells.run(looking.replace("PATH", repr(str(home / "work"))), "keep")
             assert (other.needs, other.status) == ("", "ok"), other.output
+        secret_place = str(home / ".ssh/id")
+        for look in (
+            f"os.stat({f'/{secret_place}'!r})",
+            f"os.stat('.ssh/id', dir_fd=os.open({str(home)!r}, os.O_PATH))",
+        ):
+            needs = cells.run(f"import os\n{look}", "keep").needs
+            assert needs.startswith("wanted to look at"), look
         copy = "import os, shutil\nlen(os.stat in os.supports_follow_symlinks and shutil.__name__)"
         assert cells.run(copy, "keep").output == "6\n"
         deep = str(home / "work/a/b/.env").encode()

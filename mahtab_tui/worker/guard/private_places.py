@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from .side_effects import to_text
 
+_readlink = os.readlink  # as it was before the user's code ran
+
 _PRIVATE_IN_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".mahtab", ".password-store"),
     *(".netrc", ".pgpass", ".git-credentials", ".npmrc", ".pypirc"),
@@ -93,15 +95,21 @@ class PrivateFileGuard:
     def _guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def describe(path: Any, *args: Any, **options: Any) -> Any:
-            if type(path) is not int and self._is_private(to_text(path)):
+            if type(path) is not int and self._is_private(to_text(path), options.get("dir_fd")):
                 self._on_refusal(to_text(path))
                 raise PermissionError(errno.EACCES, "this place is private", to_text(path))
             return function(path, *args, **options)
 
         return describe
 
-    def _is_private(self, path: str) -> bool:
-        return f"{os.path.abspath(path)}{os.sep}".startswith(self._folders)
+    def _is_private(self, path: str, folder_fd: int | None) -> bool:
+        """folder_fd: The descriptor of the folder that the path is relative to."""
+        if folder_fd is not None:
+            with suppress(OSError):
+                path = os.path.join(_readlink(f"/proc/self/fd/{folder_fd}"), path)
+        # `abspath` keeps two slashes at the beginning, which Linux takes for one.
+        absolute_path = os.sep + os.path.abspath(path).lstrip(os.sep)
+        return f"{absolute_path}{os.sep}".startswith(self._folders)
 
 
 def readable_paths(project: str, other_paths: Iterable[str] = ()) -> ReadablePaths:
