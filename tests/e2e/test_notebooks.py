@@ -34,9 +34,8 @@ def sources(path: Path) -> list[str]:
 def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, project: Path) -> None:
     path = made(project)
     screen = start("it.ipynb", "--model", "demo")
-    screen.wait(
-        "it.ipynb: cells 1 to 3, as in the file. None of them has run here. /run runs them all."
-    )
+    screen.wait(r"it.ipynb: cells 1 to 3, as in the file. None of them has run here. /run\s+│?")
+    screen.wait("runs them all")
     screen.wait("stored red")
     screen.wait(r"Cell 3 · notebook +not run")
     screen.wait(r"<script>alert\(1\)</script> \[red\]no markup\[/red\]")
