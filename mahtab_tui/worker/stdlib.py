@@ -126,7 +126,7 @@ def _import_bound(
     return _bound[name]
 
 
-def _is_loading(module: Any) -> bool:
+def _is_loading(module: object) -> bool:
     """Return whether another thread is still loading a module."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
@@ -161,7 +161,7 @@ def _note_own_modules() -> None:
             _own_modules[name] = module
 
 
-def belongs_to_worker(module_name: Any) -> bool:
+def belongs_to_worker(module_name: object) -> bool:
     """Return whether a module is the worker's, by what the user's code calls its full name."""
     return type(module_name) is str and f"{module_name}.".startswith(_OURS)
 

@@ -81,7 +81,7 @@ class EventLoop:
                     return None
                 return running
 
-            def set_running_or_current(running: Any) -> None:
+            def set_running_or_current(running: object) -> None:
                 ours = threading.get_ident() == self._thread and os.getpid() == process
                 set_running(loop if running is None and ours else running)
 
@@ -100,7 +100,7 @@ class EventLoop:
         if not self.used and loop is not None and not loop.is_closed():
             self.used = bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    def run(self, coroutine: Coroutine[object, object, object]) -> Any:
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
@@ -229,7 +229,7 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:
+def _warn_unawaited(coroutine: CoroutineType[object, object, object]) -> None:
     frame = sys._getframe().f_back
     if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
         text = f"coroutine {coroutine.__qualname__!r} was never awaited"

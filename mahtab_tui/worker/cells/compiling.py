@@ -59,7 +59,7 @@ def compile_parts(
 
 
 def compile_callable(
-    source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]
+    source: str, filename: str, namespace: dict[str, object], await_: Callable[[Any], object]
 ) -> Callable[[], Any]:
     """Return a function that runs code and returns its last value. Raises `SyntaxError`."""
     cache_source(source, filename)
@@ -77,7 +77,7 @@ def compile_callable(
     return run
 
 
-def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
+def can_change_objects(tree: ast.Module, namespace: dict[str, object]) -> bool:
     """Return whether a cell can change more than which plain values its names refer to."""
     for node in walk_tree(tree):
         if isinstance(node, ast.Name):
@@ -91,7 +91,7 @@ def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
     return False
 
 
-def names_in(codes: Sequence[CodeType], namespace: dict[str, Any]) -> tuple[str, ...]:
+def names_in(codes: Sequence[CodeType], namespace: dict[str, object]) -> tuple[str, ...]:
     """Return the names in code, those in functions of these names, and so on."""
     names_found: dict[str, None] = {}
     pending = [name for code in codes for name in _names(code)]

@@ -61,7 +61,7 @@ class Console:
         return self._require_line(str(prompt), password=False)
 
     def getpass(
-        self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
+        self, prompt: str = "Password: ", stream: TextIO | None = None, **options: object
     ) -> str:
         answer = self._require_line(str(prompt), password=True)
         if answer not in self.hidden_lines:
@@ -167,7 +167,7 @@ class _Help:
             pydoc.pager = pager
 
 
-def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
+def set_trace(*_: object, header: str | None = None, **__: object) -> None:
     debugger = _debugger()
     if header is not None:
         debugger.message(header)
@@ -211,14 +211,16 @@ def _debugger() -> Any:
             frames = [entry for entry, is_own in list(zip(stack, ours))[below:] if not is_own]
             return frames, frames.index(chosen) if chosen in frames else len(frames) - 1
 
-        def print_stack_trace(self, *arguments: Any) -> None:
+        def print_stack_trace(self, *arguments: object) -> None:
             self.lists_frames = True
             try:
                 super().print_stack_trace(*arguments)
             finally:
                 self.lists_frames = False
 
-        def print_stack_entry(self, frame_lineno: tuple[FrameType, int], *arguments: Any) -> None:
+        def print_stack_entry(
+            self, frame_lineno: tuple[FrameType, int], *arguments: object
+        ) -> None:
             frame, line = frame_lineno
             source = late_import("linecache").getlines(frame.f_code.co_filename, frame.f_globals)
             if self.lists_frames or not 0 < line <= len(source):
@@ -266,7 +268,7 @@ class CellEnvironment:
         interrupts.install()
         handlers = self._audit_handlers
 
-        def hook(event: str, args: tuple[Any, ...]) -> None:
+        def hook(event: str, args: tuple[object, ...]) -> None:
             if event in handlers:  # some events are very frequent
                 for handle in handlers[event]:
                     handle(event, args)
@@ -335,7 +337,7 @@ class CellEnvironment:
 
     _builtins_now: dict[str, Any] = builtins.__dict__
 
-    def keep_builtins(self, added: dict[str, Any]) -> None:
+    def keep_builtins(self, added: dict[str, object]) -> None:
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
@@ -357,7 +359,7 @@ class CellEnvironment:
     def watch(self, events: Iterable[str], handle: AuditHandler) -> None:
         """Call a function for these audit events while a cell runs."""
 
-        def handle_in_cell(event: str, args: tuple[Any, ...]) -> None:
+        def handle_in_cell(event: str, args: tuple[object, ...]) -> None:
             if self._interrupts.running:
                 handle(event, args)
 
@@ -368,7 +370,7 @@ class CellEnvironment:
         for event in events:
             self._audit_handlers.setdefault(event, []).append(handle)
 
-    def _note_loaded(self, event: str, args: tuple[Any, ...]) -> None:
+    def _note_loaded(self, event: str, args: tuple[object, ...]) -> None:
         if (
             self._interrupts.running
             and len(self.loaded) < _MAX_LOADED_MODULES

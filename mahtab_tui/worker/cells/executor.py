@@ -349,7 +349,7 @@ class Executor:
             return await value
         return value
 
-    def _represent(self, cell: int, value: Any) -> str:
+    def _represent(self, cell: int, value: object) -> str:
         """Return the line that shows a value, and set `_` and `Out`."""
         if value is None:
             return ""
@@ -425,7 +425,7 @@ class Executor:
         return merge_changes(changes)
 
 
-def _pretty_repr(value: Any) -> str:
+def _pretty_repr(value: object) -> str:
     try:
         pretty = own_module("values.pretty")
     except (ImportError, OSError):  # the cell has used up the descriptors that reading it needs

@@ -159,12 +159,12 @@ def _missing_names(argument: Any) -> list[Any]:
     return quoted or [argument]
 
 
-def _labels(labels: Iterable[Any]) -> list[Any]:
+def _labels(labels: Iterable[object]) -> list[Any]:
     """Return the first labels, those that are plain values, so that comparing them runs no code."""
     return [label for label in islice(labels, _MAX_LABELS) if type(label) in _PLAIN_TYPES]
 
 
-def _suggest(failure: Failure, name: Any, names: Iterable[Any]) -> str:
+def _suggest(failure: Failure, name: object, names: Iterable[object]) -> str:
     """Return a sentence with similar names, unless Python's own message has one."""
     if failure.has_suggestion or type(name) is not str:
         return ""
@@ -172,7 +172,7 @@ def _suggest(failure: Failure, name: Any, names: Iterable[Any]) -> str:
     return did_you_mean(nearest(name, public_names))
 
 
-def _list_labels(failure: Failure, word: str, value: object, labels: Iterable[Any]) -> str:
+def _list_labels(failure: Failure, word: str, value: object, labels: Iterable[object]) -> str:
     """List the labels of an object. word: what they are, as "column"."""
     name = failure.find_name(value)
     if name:

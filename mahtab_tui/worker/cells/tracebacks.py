@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterator
 from itertools import groupby
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The worker's parent, which also contains the in-process kernel."""
@@ -78,7 +78,7 @@ class _ShortStack(traceback.StackSummary):
 
     folds = True
 
-    def format(self, **options: Any) -> list[str]:
+    def format(self, **options: object) -> list[str]:
         lines: list[str] = []
         for library, run in groupby(self, _is_library):
             if library and self.folds:

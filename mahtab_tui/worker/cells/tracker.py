@@ -28,7 +28,7 @@ _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None
 class NamespaceTracker:
     """Tracks the changes of a namespace, without running user code."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self.version = 0
         """Increases whenever objects may have changed."""
@@ -135,7 +135,7 @@ class NamespaceTracker:
             if type(name) is str and name not in HIDDEN_NAMES
         ]
 
-    def _shape(self, value: Any) -> object:
+    def _shape(self, value: object) -> object:
         """Return what else is compared of every variable after every cell."""
         return column_names(value)
 

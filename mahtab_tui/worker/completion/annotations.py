@@ -24,7 +24,7 @@ from .signatures import annotations_of, split_generic
 _MAX_ANNOTATION_CHARS = 1_000
 
 
-def result_instance(function: types.FunctionType, receiver: Any) -> Any:
+def result_instance(function: types.FunctionType, receiver: object) -> Any:
     """Return an `Instance` for what a function returns according to its annotation.
 
     Args:
@@ -86,7 +86,7 @@ class _AnnotationReader:
             return self._read_union(arguments)
         return self._read_generic(origin, arguments)
 
-    def _read_tree(self, node: Any) -> Any:
+    def _read_tree(self, node: object) -> Any:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             return self._read_union([node.left, node.right])
         if isinstance(node, ast.Subscript):
@@ -107,7 +107,7 @@ class _AnnotationReader:
             return MISSING
         return self.read(value)
 
-    def _read_union(self, members: Sequence[Any]) -> Any:
+    def _read_union(self, members: Sequence[object]) -> Any:
         """Return the first member that is known."""
         for member in members:
             instance = self.read(member)
@@ -134,7 +134,7 @@ def _parse(code: str) -> ast.expr | None:
         return None
 
 
-def _receiver_variable(annotation: Any, names: dict[str, Any]) -> Any:
+def _receiver_variable(annotation: object, names: dict[str, object]) -> Any:
     """Return the type variable that a method uses for its receiver's type: `T` of ``self: T`` and
     of ``cls: type[T]``; `MISSING` without one.
 
@@ -157,12 +157,12 @@ def _receiver_variable(annotation: Any, names: dict[str, Any]) -> Any:
     return MISSING
 
 
-def _is_type(value: Any) -> bool:
+def _is_type(value: object) -> bool:
     """Return whether a value is `type` or `typing.Type`."""
     return value is type or (value is not MISSING and value is get_if_loaded("typing", "Type"))
 
 
-def _named_object(node: Any, names: dict[str, Any]) -> Any:
+def _named_object(node: object, names: dict[str, object]) -> Any:
     """Return the object that an annotation names, such as a class; `MISSING` if unknown."""
     if isinstance(node, ast.Attribute):
         name = node.attr
@@ -186,7 +186,7 @@ def _named_object(node: Any, names: dict[str, Any]) -> Any:
     return value
 
 
-def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
+def _type_checking_class(name: str, names: dict[str, object]) -> Any:
     """Find a class that a module imports only for type checkers."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""

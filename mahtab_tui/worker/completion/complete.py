@@ -70,7 +70,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     return {**listing, "pending": pending}
 
 
-def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, str] | None:
+def explain_at(namespace: dict[str, object], code: str, cursor: int) -> dict[str, str] | None:
     """Return the fields of the host's `Explanation` of the call at the cursor; None if unknown."""
     expression = call_at(code, cursor)
     value = resolve(expression, namespace) if expression else MISSING
@@ -99,7 +99,7 @@ def _fixed(label: str, kind: str, doc: str = "", order: int = 1) -> Candidate:
     return Candidate(label, lambda: (kind, doc), order=order)
 
 
-def _of_value(name: str, value: Any, order: int = 1) -> Candidate:
+def _of_value(name: str, value: object, order: int = 1) -> Candidate:
     return Candidate(name, lambda: _describe(name, value), order=order)
 
 
@@ -167,7 +167,7 @@ def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str
 
 
 def _candidates(
-    namespace: dict[str, Any], names: NamesAtCursor, point: CompletionPoint, code: str
+    namespace: dict[str, object], names: NamesAtCursor, point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
     if point.kind == "magic":
         yield from (_fixed(name, "magic", about) for name, about in SUMMARIES.items())
@@ -342,7 +342,7 @@ def _names_in_source(module: str) -> frozenset[str]:
 # Strings
 
 
-def _keys(value: Any) -> list[Candidate]:
+def _keys(value: object) -> list[Candidate]:
     if columns := list_columns(value):
         return [_column(name) for name in columns]
     return [_key(key, item) for key, item in list_keys(value)]
@@ -352,7 +352,7 @@ def _column(name: str) -> Candidate:
     return Candidate(name, lambda: ("column", ""), name, 0)
 
 
-def _key(key: Any, item: Any) -> Candidate:
+def _key(key: object, item: object) -> Candidate:
     label = key if type(key) is str else repr(key)
     return Candidate(
         label,

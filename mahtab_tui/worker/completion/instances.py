@@ -23,14 +23,14 @@ class UnresolvedError(Exception):
     """Nothing is known about an expression."""
 
 
-def require(value: Any) -> Any:
+def require(value: object) -> Any:
     """Return a value. Raises `UnresolvedError` if it is `MISSING`."""
     if value is MISSING:
         raise UnresolvedError
     return value
 
 
-def get_class(value: Any) -> type:
+def get_class(value: object) -> type:
     """Return the class of an object, or of what an `Instance` stands for."""
     if type(value) is Instance:
         return value.cls
@@ -42,6 +42,6 @@ def is_any_of(cls: type, classes: Iterable[tuple[str, str]]) -> bool:
     return any(cls is get_if_loaded(*class_path) for class_path in classes)
 
 
-def library_instance(module: str, name: str, table: Any = None) -> Instance:
+def library_instance(module: str, name: str, table: object = None) -> Instance:
     """Return an instance of a library's class. Raises `UnresolvedError` if it is not loaded."""
     return Instance(require(get_if_loaded(module, name)), table)

@@ -32,7 +32,7 @@ class NamesAtCursor(NamedTuple):
     """Modules that the lines import and that are not loaded, by the name that they get."""
 
 
-def names_at(namespace: dict[str, Any], code: str) -> NamesAtCursor:
+def names_at(namespace: dict[str, object], code: str) -> NamesAtCursor:
     """Return the namespace at the end of code, before the last line, which is being written."""
     values: dict[str, Any] = {}
     names = NamesAtCursor(ChainMap(values, namespace), {})

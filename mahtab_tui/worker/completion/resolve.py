@@ -61,7 +61,7 @@ _DISPLAYS: dict[type, type] = {
 """The types of literals, by their nodes."""
 
 
-def resolve(expression: str, namespace: Mapping[str, Any]) -> Any:
+def resolve(expression: str, namespace: Mapping[str, object]) -> Any:
     """Return the value of an expression, an `Instance`, or `MISSING` if unknown."""
     try:
         with warnings.catch_warnings():
@@ -103,7 +103,7 @@ def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     raise UnresolvedError
 
 
-def _operation(left: Any, right: Any) -> Any:
+def _operation(left: object, right: object) -> Any:
     """Return an `Instance` for the result of an operator; `MISSING` if unknown."""
     left_class = get_class(left)
     right_class = get_class(right)
@@ -117,7 +117,7 @@ def _operation(left: Any, right: Any) -> Any:
     return MISSING
 
 
-def _attribute(value: Any, name: str) -> Any:
+def _attribute(value: object, name: str) -> Any:
     """Return an attribute, or an `Instance`; a method is bound as by Python. Raises
     `UnresolvedError`."""
     if type(value) is Instance:
@@ -156,7 +156,7 @@ def _attribute(value: Any, name: str) -> Any:
     return member
 
 
-def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
+def _item(value: Any, key: ast.expr, namespace: Mapping[str, object]) -> Any:
     """Return an item, or an `Instance`. Raises `UnresolvedError`."""
     constant = _constant(key, namespace)
     cls = get_class(value)
@@ -187,7 +187,7 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
     return require(items[index])
 
 
-def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
+def _constant(key: ast.expr, namespace: Mapping[str, object]) -> Any:
     """Return the value of a key that is a literal or a variable with a plain value; otherwise
     `MISSING`."""
     if isinstance(key, ast.Name):
@@ -202,7 +202,7 @@ def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _table_item(
-    value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
+    value: Any, cls: type, key: ast.expr, constant: object, namespace: Mapping[str, object]
 ) -> Any:
     """Return an `Instance` for an item of a table, or of its `loc` or `iloc`."""
     if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
@@ -225,7 +225,7 @@ def list_keys(value: object) -> list[tuple[Any, Any]]:
     return [(key, item) for key, item in items if type(key) in SCALARS]
 
 
-def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
+def _call(node: ast.Call, namespace: Mapping[str, object]) -> Any:
     """Return an `Instance` for a call's result. Raises `UnresolvedError`."""
     receiver = MISSING
     if isinstance(node.func, ast.Attribute):

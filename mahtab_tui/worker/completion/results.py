@@ -74,7 +74,7 @@ By class or module: "result: patterns; result: patterns". A pattern stands for n
 and attributes; the first one that fits a name counts."""
 
 
-def call_result(function: Any, receiver: Any) -> Any:
+def call_result(function: Any, receiver: object) -> Any:
     """Return an `Instance` for a call's result; `MISSING` if unknown. receiver: the object whose
     attribute the function is; `MISSING` if it is not an attribute."""
     if is_class(function):
@@ -97,7 +97,7 @@ def call_result(function: Any, receiver: Any) -> Any:
     return with_columns(result, receiver, name)
 
 
-def _group_result(function: Any, receiver: Any) -> Any:
+def _group_result(function: object, receiver: object) -> Any:
     """Return what a method of pandas' groups and windows returns, if it is not annotated; otherwise
     `MISSING`."""
     class_name = _RESULTS_OF_GROUPS.get(name_of(get_class(receiver)))
@@ -164,6 +164,6 @@ def _name_and_module(function: Any) -> tuple[str, str]:
     return name, module
 
 
-def is_dispatcher(value: Any) -> bool:
+def is_dispatcher(value: object) -> bool:
     """Return whether a value is one of numpy's functions that other libraries can override."""
     return type(value) is not object and type(value) is type(get_if_loaded("numpy", "linspace"))

@@ -53,7 +53,7 @@ _MAX_FILE_CHARS = 1_000_000
 _MAX_SOURCE_CHARS = 400_000
 
 
-def explain(value: Any, expression: str) -> dict[str, str]:
+def explain(value: object, expression: str) -> dict[str, str]:
     """Explain the value of an expression: signature, or type and summary, docstring and source."""
     source, where = find_source(value)
     doc = get_docstring(value)
@@ -68,7 +68,7 @@ def explain(value: Any, expression: str) -> dict[str, str]:
     }
 
 
-def source(value: Any, expression: str) -> dict[str, Any]:
+def source(value: object, expression: str) -> dict[str, Any]:
     if is_module(value):
         return _module_source(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value
@@ -81,7 +81,7 @@ def source(value: Any, expression: str) -> dict[str, Any]:
     return {**explanation, "line": int(number) if number.isdigit() else 1}
 
 
-def _module_source(value: Any) -> dict[str, Any]:
+def _module_source(value: object) -> dict[str, Any]:
     names = own_dict(value)
     file = names.get("__file__")
     version = module_version(names)
@@ -115,11 +115,11 @@ def get_doc(value: Any) -> str:
     return doc if type(doc) is str else ""
 
 
-def doc_line(value: Any) -> str:
+def doc_line(value: object) -> str:
     return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), MAX_DOC_LINE_CHARS)
 
 
-def get_docstring(value: Any) -> str:
+def get_docstring(value: object) -> str:
     """Return the docstring of a value or its class."""
     doc: Any = get_doc(value)
     if not doc and variable_kind(value) == "data":
@@ -135,7 +135,7 @@ def get_docstring(value: Any) -> str:
     return ""
 
 
-def find_source(value: Any) -> tuple[str, str]:
+def find_source(value: object) -> tuple[str, str]:
     """Return source and "file:line"; empty if unknown."""
     if is_class(value):
         return _find_class_source(value)
@@ -152,7 +152,7 @@ def find_source(value: Any) -> tuple[str, str]:
     return "".join(lines), f"{code.co_filename}:{number or 1}"
 
 
-def _find_class_source(cls: Any) -> tuple[str, str]:
+def _find_class_source(cls: object) -> tuple[str, str]:
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
@@ -203,7 +203,7 @@ class Parameter(NamedTuple):
     keyword: bool
 
 
-def format_signature(value: Any, name: str) -> str:
+def format_signature(value: object, name: str) -> str:
     """Format ``name(parameters) -> result``; type and summary for values."""
     function, bound = function_of(value)
     if function is None:
@@ -359,7 +359,7 @@ def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     return names.get("__origin__", MISSING), arguments if type(arguments) is tuple else ()
 
 
-def _format_default(default: Any) -> str:
+def _format_default(default: object) -> str:
     if type(default) in SCALARS:
         return one_line(repr(default), 40)
     if type(default) is OmittedArgument:

@@ -99,7 +99,7 @@ class ColumnReader:
             return text_facts(facts, self._texts)
         return facts
 
-    def _extend(self, low: Any, high: Any) -> None:
+    def _extend(self, low: object, high: object) -> None:
         """Extend the range of the values; low: None or NaN if no value has an order."""
         if low is None or low != low:
             return
@@ -115,7 +115,7 @@ class ColumnReader:
         else:
             self._texts.update(texts)
 
-    def _write(self, value: Any) -> str:
+    def _write(self, value: object) -> str:
         """Write the smallest or the largest value."""
         return number_text(value)
 
@@ -390,14 +390,14 @@ class _TypedReader(ColumnReader):
     def _count_nulls(self, block: Any) -> int:
         raise NotImplementedError
 
-    def _count_trues(self, block: Any) -> int:
+    def _count_trues(self, block: object) -> int:
         raise NotImplementedError
 
-    def _text_counts(self, block: Any) -> tuple[dict[str, int], float]:
+    def _text_counts(self, block: object) -> tuple[dict[str, int], float]:
         """Return how often each text occurs, and their mean length in bytes."""
         raise NotImplementedError
 
-    def _range(self, block: Any) -> tuple[Any, Any]:
+    def _range(self, block: object) -> tuple[Any, Any]:
         """Return the smallest and the largest value, moments as numbers, without NaN."""
         raise NotImplementedError
 
@@ -411,7 +411,7 @@ class _ArrowReader(_TypedReader):
     def _count_nulls(self, block: Any) -> int:
         return int(block.null_count)
 
-    def _count_trues(self, block: Any) -> int:
+    def _count_trues(self, block: object) -> int:
         return int(_compute().sum(block).as_py())
 
     def _text_counts(self, block: Any) -> tuple[dict[str, int], float]:

@@ -74,7 +74,7 @@ MAX_DETAIL_CHARS = 200_000
 DETAIL_TIMEOUT_S = 2.0
 
 
-def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
+def describe(namespace: dict[str, object], names: Sequence[str], limit: int) -> dict[str, str]:
     """Describe variables by name, each in at most `limit` characters; without unknown and secret
     ones, and those whose description fails or takes too long."""
     descriptions: dict[str, str] = {}
@@ -99,7 +99,7 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
 class Describer:
     """Describes variables like `describe`, and keeps the descriptions until a cell has run."""
 
-    def __init__(self, namespace: dict[str, Any], version: Callable[[], int | None]) -> None:
+    def __init__(self, namespace: dict[str, object], version: Callable[[], int | None]) -> None:
         """
         Args:
             version: Returns a number that every cell increases; None while a cell runs.
@@ -134,7 +134,7 @@ class Describer:
         return texts
 
 
-def describe_value(name: str, value: Any, limit: int) -> str:
+def describe_value(name: str, value: object, limit: int) -> str:
     table = None
     if variable_kind(value) == "data":
         table = describe_table(name, value, limit)
@@ -259,7 +259,7 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
 # Functions, classes and instances
 
 
-def _function_lines(name: str, value: Any) -> list[str]:
+def _function_lines(name: str, value: object) -> list[str]:
     function = unwrap(value)
     word = "function"
     if function is not None:
@@ -269,7 +269,7 @@ def _function_lines(name: str, value: Any) -> list[str]:
     return [*f"{word} {format_signature(value, name)}".split("\n"), *_doc_lines(value)]
 
 
-def _doc_lines(value: Any) -> list[str]:
+def _doc_lines(value: object) -> list[str]:
     summary_line = ""
     if is_class(value) or type(value) in _WITH_DOC:
         summary_line = doc_line(value)
@@ -294,7 +294,7 @@ def _class_lines(name: str, value: Any) -> list[str]:
     ]
 
 
-def _methods(value: Any) -> list[str]:
+def _methods(value: object) -> list[str]:
     return [
         label
         for label, item in attributes(value).items()
@@ -311,7 +311,7 @@ def _names_line(word: str, names: Sequence[str]) -> list[str]:
     return []
 
 
-def _instance_lines(name: str, value: Any) -> list[str]:
+def _instance_lines(name: str, value: object) -> list[str]:
     field_items = list(stored_fields(value))
     module = class_module(type(value))
     if module in ("__main__", "builtins", ""):
@@ -333,7 +333,7 @@ def _instance_lines(name: str, value: Any) -> list[str]:
 
 
 def describe_detail(
-    namespace: dict[str, Any], name: str, *, run_code: bool = True
+    namespace: dict[str, object], name: str, *, run_code: bool = True
 ) -> dict[str, Any]:
     """Return the fields of the host's `Detail`. run_code: allow code of the user's classes, such
     as `__repr__`, for some seconds. Raises `KeyError`."""
@@ -375,7 +375,7 @@ def describe_detail(
     return result
 
 
-def _write_item(value: Any) -> str:
+def _write_item(value: object) -> str:
     if type(value) in PLAIN:
         return repr(value)
     return describe_type(value)

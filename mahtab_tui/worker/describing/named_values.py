@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from ..values.objects import run_with_timeout
 from ..values.secret_names import looks_secret
@@ -45,7 +44,9 @@ _COMMON_WORDS = frozenset(
 """Words of a question that do not name a value on their own."""
 
 
-def named_values(namespace: dict[str, Any], names: Sequence[str], question: str) -> dict[str, str]:
+def named_values(
+    namespace: dict[str, object], names: Sequence[str], question: str
+) -> dict[str, str]:
     """Describe which values of tables a question names.
 
     Args:
@@ -75,7 +76,7 @@ def named_values(namespace: dict[str, Any], names: Sequence[str], question: str)
     return statements
 
 
-def _table_statements(name: str, table: Any, words: Sequence[str]) -> list[str]:
+def _table_statements(name: str, table: object, words: Sequence[str]) -> list[str]:
     """Describe the values of one table. words: those of the question, in order."""
     statements: list[str] = []
     positions = _word_positions(words)

@@ -264,14 +264,14 @@ def _many(count: int, unit: str) -> str:
     return f"{count:,} {unit[:-1] if count == 1 else unit}"
 
 
-def _literal(label: Any) -> str:
+def _literal(label: object) -> str:
     if type(label) is str:
         return literal(label, _MAX_CELL_CHARS)
     return _label(label)
 
 
 def _column(
-    label: Any,
+    label: object,
     dtype: str,
     rows: int,
     column: Column | None = None,
@@ -323,7 +323,7 @@ def _cell(value: Any) -> str:
     return one_line(text, _MAX_CELL_CHARS)
 
 
-def _label(label: Any) -> str:
+def _label(label: object) -> str:
     if type(label) is str and label and label == label.strip():
         return one_line(label, _MAX_CELL_CHARS)
     if type(label) is str or type(label) is tuple:
@@ -368,7 +368,7 @@ def _frame_lines(name: str, kind: str, value: Any, limit: int) -> list[str]:
     )
 
 
-def _frame_columns(value: Any, labels: Sequence[Any], limit: int) -> list[_Column]:
+def _frame_columns(value: Any, labels: Sequence[object], limit: int) -> list[_Column]:
     arrays = _column_arrays(value, len(labels))
     columns = _own_columns(value, arrays)
     all_facts = _read_facts(columns, limit)
@@ -385,7 +385,7 @@ def _column_arrays(value: Any, count: int) -> list[Any]:
     return [value._mgr.blocks[value._mgr.blknos[at]].values for at in range(count)]
 
 
-def _own_columns(value: Any, arrays: Sequence[Any]) -> list[Any]:
+def _own_columns(value: Any, arrays: Sequence[object]) -> list[Any]:
     """Return the first columns of a table of pandas; None for those whose array is the user's own:
     not even a Series of it can be created without running its code."""
     return [
@@ -394,7 +394,7 @@ def _own_columns(value: Any, arrays: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _read_facts(columns: Sequence[Any], limit: int) -> list[ColumnFacts | None]:
+def _read_facts(columns: Sequence[object], limit: int) -> list[ColumnFacts | None]:
     """Read Series of pandas; None for what is not one, and for all if the description is a line,
     which has no place for facts."""
     if limit < _MIN_LINES_LIMIT:
@@ -411,7 +411,7 @@ def _pandas_readers(columns: Sequence[Any]) -> list[ColumnReader | None]:
     ]
 
 
-def _is_key_name(label: Any) -> bool:
+def _is_key_name(label: object) -> bool:
     if type(label) is not str:
         return False
     return _KEY_NAME.search(label[-_MAX_CELL_CHARS:]) is not None
@@ -609,7 +609,7 @@ def _extent(value: Any) -> str:
     return f", min {low_text}, max {high_text}{missing_text}"
 
 
-def _item(item: Any) -> str:
+def _item(item: object) -> str:
     if type(item) is float:
         return f"{item:.6g}"
     if type(item) is tuple:

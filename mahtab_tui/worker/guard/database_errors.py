@@ -35,7 +35,7 @@ class DatabaseErrors:
     def _report_errors(self, error_class: Any) -> None:
         initialize = error_class.__init__
 
-        def report(error: Any, *args: Any, **options: Any) -> None:
+        def report(error: object, *args: object, **options: object) -> None:
             initialize(error, *args, **options)
             if args and type(args[0]) is str:
                 self._on_error(args[0])

@@ -11,7 +11,6 @@ import builtins
 import json
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 from ..cells.executor import ForkReport, Outcome
 from ..magic.syntax import parse_python
@@ -44,14 +43,14 @@ def stopped(needs: str) -> ForkReport:
     return ForkReport(outcome, {}, [], [], needs)
 
 
-def encode_message(message: dict[str, Any], data_size: int = 0) -> bytes:
+def encode_message(message: dict[str, object], data_size: int = 0) -> bytes:
     """Return the head and the JSON of a message, after which its data follows. data_size: in
     bytes."""
     encoded = json.dumps(message).encode()
     return MESSAGE_HEAD.pack(len(encoded), data_size) + encoded
 
 
-def to_clause(text: Any) -> str:
+def to_clause(text: object) -> str:
     """Return a text from the fork as part of a sentence: on one line, and not too long."""
     return " ".join(str(text).split())[:MAX_CLAUSE_CHARS]
 
@@ -65,13 +64,13 @@ def is_harmless_module(name: str) -> bool:
     return not any(inner.startswith("_") or inner in _TOOL_MODULES for inner in inner_names)
 
 
-def replaces_callable(name: str, namespace: dict[str, Any]) -> bool:
+def replaces_callable(name: str, namespace: dict[str, object]) -> bool:
     """Return whether a function of this name would replace a function that the user's code calls by
     it."""
     return name in vars(builtins) or callable(namespace.get(name))
 
 
-def is_named(value: Any, name: str) -> bool:
+def is_named(value: object, name: str) -> bool:
     """Return whether a value is any class, or a function whose own name is this one."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
 

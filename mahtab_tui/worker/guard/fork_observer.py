@@ -81,7 +81,7 @@ class ForkObserver:
         pid: int,
         channel: socket.socket,
         output: int,
-        namespace: dict[str, Any],
+        namespace: dict[str, object],
         source: str,
         *,
         keep: bool,
@@ -257,7 +257,7 @@ class ForkObserver:
                 return report
         return None
 
-    def _handle_message(self, message: dict[str, Any], data: bytes) -> ForkReport | None:
+    def _handle_message(self, message: dict[str, object], data: bytes) -> ForkReport | None:
         """Handle a message; return the report, if it is one. May raise anything."""
         operation = message["op"]
         if operation == "display":
@@ -405,7 +405,7 @@ def _read_outcome(message: dict[str, Any], data: bytes) -> Outcome:
     return Outcome(status, pieces, [], frames)
 
 
-def _checked_name(name: Any) -> str:
+def _checked_name(name: object) -> str:
     """Return a name that the fork sends. Raises `ValueError` unless code of the user's could have
     bound it."""
     if not isinstance(name, str) or not name.isidentifier():

@@ -85,7 +85,7 @@ def _encode_array(value: Any) -> tuple[Any, ...] | None:
     return _describe_dtype(dtype), value.shape, value.tobytes()
 
 
-def _decode_array(dtype_description: Any, shape: tuple[int, ...], data: Any) -> Any:
+def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) -> Any:
     if dtype_description is None:
         array = _numpy().empty(len(data), object)
         array[:] = data
@@ -152,7 +152,7 @@ def _encode_index(value: Any) -> tuple[Any, ...]:
     return _encode_column(value), value.name, getattr(value, "freqstr", None)
 
 
-def _decode_index(column: tuple[Any, ...], name: Any, frequency: str | None) -> Any:
+def _decode_index(column: tuple[Any, ...], name: object, frequency: str | None) -> Any:
     values = _decode_column(*column)
     index = _pandas().Index(values, dtype=values.dtype, name=name, copy=False)
     if frequency and isinstance(index, (_pandas().DatetimeIndex, _pandas().TimedeltaIndex)):
@@ -173,7 +173,7 @@ def _encode_range_index(value: Any) -> tuple[Any, ...]:
     return value.start, value.stop, value.step, value.name
 
 
-def _decode_range_index(start: int, stop: int, step: int, name: Any) -> Any:
+def _decode_range_index(start: int, stop: int, step: int, name: object) -> Any:
     return _pandas().RangeIndex(start, stop, step, name=name)
 
 
@@ -181,7 +181,9 @@ def _encode_series(value: Any) -> tuple[Any, ...]:
     return _encode_column(value), value.index, value.name, dict(value.attrs)
 
 
-def _decode_series(column: tuple[Any, ...], index: Any, name: Any, attrs: dict[Any, Any]) -> Any:
+def _decode_series(
+    column: tuple[Any, ...], index: object, name: object, attrs: dict[Any, Any]
+) -> Any:
     values = _decode_column(*column)
     series = _pandas().Series(values, index=index, dtype=values.dtype, name=name, copy=False)
     series.attrs.update(attrs)
@@ -193,7 +195,7 @@ def _encode_table(value: Any) -> tuple[Any, ...]:
     return columns, value.columns, value.index, dict(value.attrs)
 
 
-def _decode_table(columns: list[Any], names: Any, index: Any, attrs: dict[Any, Any]) -> Any:
+def _decode_table(columns: list[Any], names: object, index: Any, attrs: dict[Any, Any]) -> Any:
     row_numbers = _pandas().RangeIndex(len(index))
     series_by_position = {}
     for position, column in enumerate(columns):
@@ -215,7 +217,7 @@ def _encode_timestamp(value: Any) -> tuple[Any, ...]:
     return value._value, value.unit, value.tzinfo
 
 
-def _decode_timestamp(value: int, unit: str, zone: Any) -> Any:
+def _decode_timestamp(value: int, unit: str, zone: object) -> Any:
     timestamp = _pandas().Timestamp(_numpy().datetime64(value, unit))
     if zone is None:
         return timestamp
@@ -242,11 +244,11 @@ def _encode_interval(value: Any) -> tuple[Any, Any, str]:
     return value.left, value.right, value.closed
 
 
-def _decode_interval(left: Any, right: Any, closed: str) -> Any:
+def _decode_interval(left: object, right: object, closed: str) -> Any:
     return _pandas().Interval(left, right, closed)
 
 
-def _encode_constant(value: Any) -> tuple[()]:
+def _encode_constant(value: object) -> tuple[()]:
     return ()
 
 

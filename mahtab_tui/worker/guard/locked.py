@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..cells.executor import Executor, ForkReport
 from ..undo.checkpoint import fork_uninterrupted
@@ -81,7 +81,7 @@ def run_locked(
                 os.waitpid(pid, 0)
 
 
-def describe_locked_run(report: ForkReport, namespace: dict[str, Any]) -> str:
+def describe_locked_run(report: ForkReport, namespace: dict[str, object]) -> str:
     """Name what stays in the fork or is a copy, in a line; empty if nothing does."""
     lost_names = report.fork_only
     existing_names = [name for name in lost_names if name in namespace]

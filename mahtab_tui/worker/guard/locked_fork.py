@@ -111,7 +111,7 @@ class _SharingDumper(plain_pickle.Dumper):
         self.shares = False
         """Whether the value that was dumped last shares an object."""
 
-    def dump(self, value: Any) -> bytes:
+    def dump(self, value: object) -> bytes:
         self._value_number += 1
         self.shares = False
         pickled = super().dump(value)
@@ -122,7 +122,7 @@ class _SharingDumper(plain_pickle.Dumper):
             base = getattr(base, "base", None)
         return pickled
 
-    def count_object(self, value: Any) -> None:
+    def count_object(self, value: object) -> None:
         super().count_object(value)
         cls = type(value)
         if cls in _MUTABLE_TYPES:
@@ -132,7 +132,7 @@ class _SharingDumper(plain_pickle.Dumper):
             if codec is not None and codec.is_mutable:
                 self._note(value)
 
-    def _note(self, value: Any) -> None:
+    def _note(self, value: object) -> None:
         address = address_of(value)
         number, _ = self._dumped.setdefault(address, (self._value_number, value))
         if number != self._value_number or address in self._kernel_addresses:
@@ -257,7 +257,7 @@ class LockedFork:
         self._refused_actions.setdefault(f"call {name}()")
         raise RuntimeError(f"{name}() cannot be called here")
 
-    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+    def _audit(self, event: str, args: tuple[object, ...]) -> None:
         """Note what code wants. This only explains: the operating system refuses. The exception is
         files of the environment far down in the project, which are refused here."""
         if event in database_errors.EVENTS:
@@ -322,7 +322,7 @@ class LockedFork:
         return message, b"".join((texts, *values.blocks))
 
     def _encode_values(
-        self, new_values: dict[str, Any], tree: ast.Module, status: str, start: int
+        self, new_values: dict[str, object], tree: ast.Module, status: str, start: int
     ) -> _EncodedValues:
         """Return the new values for the report.
 
@@ -380,7 +380,7 @@ class LockedFork:
             if name.isidentifier() and not name.startswith("__") and name not in HIDDEN_NAMES
         }
 
-    def _changed_names(self, outcome: Outcome, new_values: dict[str, Any]) -> list[str]:
+    def _changed_names(self, outcome: Outcome, new_values: dict[str, object]) -> list[str]:
         """Return the names whose objects were changed in place."""
         changed_names = [
             change["name"]
@@ -426,7 +426,7 @@ class LockedFork:
                 return f"wanted to read {_shorten(path)}"
         return ""
 
-    def _encode(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
+    def _encode(self, name: str, value: object, origin: str) -> bytes | list[Any] | str:
         """Return how the kernel gets a new value.
 
         Args:
@@ -477,7 +477,7 @@ class LockedFork:
             return name_of(type(value))
 
     def _send(
-        self, message: dict[str, Any], data: bytes = b"", *, wait_for_answer: bool = False
+        self, message: dict[str, object], data: bytes = b"", *, wait_for_answer: bool = False
     ) -> None:
         """Send a message and its data to the kernel, from any thread. wait_for_answer: return only
         when the kernel has handled the message."""
@@ -491,7 +491,7 @@ class LockedFork:
                 os.read(self._channel, 1)
 
 
-def _describe_excess(new_values: dict[str, Any], deleted_names: list[str]) -> str:
+def _describe_excess(new_values: dict[str, object], deleted_names: list[str]) -> str:
     """Return, as a clause, that a cell changes more names than come back; empty if it does not."""
     if len(new_values) > MAX_NAMES:
         return f"makes more than {MAX_NAMES:,} names"

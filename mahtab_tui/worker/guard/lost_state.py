@@ -94,7 +94,7 @@ def _read_plot_settings(name: str = "rcParams") -> dict[Any, Any] | None:
     return {key: value for key, value in dict.items(settings) if not key.startswith("backend")}
 
 
-def write_waiting_text(values: Iterable[Any]) -> None:
+def write_waiting_text(values: Iterable[object]) -> None:
     """Write the text that waits in open files. A locked fork may not, so that its system says what it
     has written; it must not begin with text that the kernel has not written yet."""
     for value in values:

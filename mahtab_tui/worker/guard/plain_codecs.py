@@ -43,7 +43,7 @@ def _encode_range(value: range) -> tuple[int, int, int]:
     return value.start, value.stop, value.step
 
 
-def _encode_as_text(value: Any) -> tuple[str]:
+def _encode_as_text(value: object) -> tuple[str]:
     return (str(value),)
 
 
@@ -55,7 +55,7 @@ def _decode_fraction(numerator: Any, denominator: Any) -> fractions.Fraction:
     return fractions.Fraction(int(numerator), int(denominator))
 
 
-def _encode_counter(value: collections.Counter[Any]) -> tuple[dict[Any, int]]:
+def _encode_counter(value: collections.Counter[object]) -> tuple[dict[Any, int]]:
     return (dict(value),)
 
 

@@ -39,7 +39,7 @@ class Dumper:
         self._remaining_objects = MAX_OBJECTS
         self._remaining_bytes = MAX_BYTES
 
-    def dump(self, value: Any) -> bytes:
+    def dump(self, value: object) -> bytes:
         """Return a value as bytes. Raises `NotTransferableError`, `TooLargeError`, or what the code of the
         user's classes raises."""
         pickled = io.BytesIO()
@@ -53,7 +53,7 @@ class Dumper:
         self._remaining_bytes -= pickled.tell()
         return pickled.getvalue()
 
-    def count_object(self, value: Any) -> None:
+    def count_object(self, value: object) -> None:
         """Count an object of a value before it is dumped. Raises `TooLargeError`."""
         self._remaining_objects -= 1
         if self._remaining_objects < 0:

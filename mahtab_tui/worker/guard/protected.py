@@ -180,7 +180,7 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
             yield f"{text}/hooks"
 
 
-def _started_command(args: tuple[Any, ...]) -> str:
+def _started_command(args: tuple[object, ...]) -> str:
     """Return the shell command that starts the same program. args: of an event that starts one."""
     if len(args) == 1:
         return to_text(args[0])
@@ -197,7 +197,7 @@ def _started_command(args: tuple[Any, ...]) -> str:
     return " ".join([program, *arguments])
 
 
-def _is_opened_for_writing(mode: Any, flags: int) -> bool:
+def _is_opened_for_writing(mode: object, flags: int) -> bool:
     """mode: as for `open`; None from `os.open`."""
     if type(mode) is str:
         return any(letter in mode for letter in "wax+")

@@ -151,7 +151,7 @@ def can_be_drawn(value: Any) -> bool:
     return bool(value.dtype.kind in "biuf")
 
 
-def array_statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
+def array_statistics(value: object, deadline: Deadline) -> dict[str, Any]:
     """Return count, mean and the like. Raises `InspectionError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > MAX_COPIED_VALUES and not values.flags.forc:

@@ -153,7 +153,7 @@ def _attribute_names(value: Any) -> list[str]:
     return list(names)
 
 
-def _key_label(key: Any) -> str:
+def _key_label(key: object) -> str:
     if type(key) is str:
         return _quote(key)
     return summary_or_type(key)

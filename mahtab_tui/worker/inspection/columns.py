@@ -63,7 +63,9 @@ class AbandonedError(Exception):
     """Nobody waits for the answer."""
 
 
-def run_limited(work: Callable[[], Any], subject: str, seconds: float = USER_CODE_TIMEOUT_S) -> Any:
+def run_limited(
+    work: Callable[[], object], subject: str, seconds: float = USER_CODE_TIMEOUT_S
+) -> Any:
     """Raises `InspectionError`."""
     try:
         return run_with_timeout(seconds, work)
@@ -129,7 +131,7 @@ def cell_text(value: Any) -> str | None:
     return about
 
 
-def is_safe_zone(zone: Any) -> bool:
+def is_safe_zone(zone: object) -> bool:
     return class_module(type(zone)).partition(".")[0] in _SAFE_ZONES
 
 
@@ -223,7 +225,7 @@ class Condition(NamedTuple):
     """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
     operand: str = ""
 
-    def compare(self, values: Any, operand: Any) -> Any:
+    def compare(self, values: object, operand: object) -> Any:
         return _COMPARISONS[self.op](values, operand)
 
     @property
@@ -357,7 +359,7 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
     except ValueError:
         number = BOOLEANS.get(operand.lower())
 
-    def compares(value: Any) -> bool:
+    def compares(value: object) -> bool:
         if type(value) in NUMBERS:
             return number is not None and value == value and condition.compare(value, number)
         return cell_text(value) is not None and condition.compare(_full_text(value), operand)
@@ -365,7 +367,7 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
     return compares
 
 
-def _full_text(value: Any) -> str:
+def _full_text(value: object) -> str:
     if type(value) is str:
         return value
     return cell_text(value) or ""

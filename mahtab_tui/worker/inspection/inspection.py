@@ -40,7 +40,7 @@ MAX_PAGE_ROWS = 500
 Fields = dict[str, Any]
 
 
-def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+def find_inspector(value: object) -> Callable[[Any], Mapping[str, Any]] | None:
     """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
     point: a function that returns a mapping of titles to objects."""
     names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
@@ -74,7 +74,7 @@ def _full_name(cls: type) -> str:
 class Inspection:
     """A new request in a slot cancels the older one."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -145,7 +145,7 @@ class Inspection:
         about = describe_object(at.target, at.expression)
         return {**about, "path": at.path, "shown": own_views, "problem": problem}
 
-    def _inspector_views(self, value: Any, client: str) -> list[Fields]:
+    def _inspector_views(self, value: object, client: str) -> list[Fields]:
         inspector = run_limited(lambda: find_inspector(value), "Loading its inspector")
         if inspector is None:
             return []
@@ -251,7 +251,7 @@ class Inspection:
         picture = pictures.picture_of(at.library_value)
         return {"size": None if picture is None else picture.size}
 
-    def _store_computed(self, client: str, value: Any, expression: str) -> int:
+    def _store_computed(self, client: str, value: object, expression: str) -> int:
         with self._lock:
             number = next(self._numbers)
             self._computed.setdefault(client, {})[number] = ComputedValue(value, expression)
@@ -276,7 +276,7 @@ def _page_bounds(request: Fields) -> tuple[int, int]:
     return start, min(request["stop"], start + MAX_PAGE_ROWS)
 
 
-def describe_object(value: Any, expression: str) -> Fields:
+def describe_object(value: object, expression: str) -> Fields:
     plain_value = as_library_type(value)
     table = as_table(plain_value)
     return {
@@ -292,7 +292,7 @@ def describe_object(value: Any, expression: str) -> Fields:
     }
 
 
-def _list_views(value: Any, table: Table | None) -> list[str]:
+def _list_views(value: object, table: Table | None) -> list[str]:
     views = _own_views(value, table)
     if picture := pictures.picture_of(value):
         views.insert(len(views) if picture.on_request else 0, "picture")

@@ -200,7 +200,7 @@ class _Categories(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._codes)
 
-    def __getitem__(self, row: Any) -> Any:
+    def __getitem__(self, row: object) -> Any:
         return self.known[self._codes[row]]
 
 

@@ -64,8 +64,8 @@ class ResolvedObject(NamedTuple):
 
 
 def resolve_path(
-    path: Sequence[Sequence[Any]],
-    namespace: dict[str, Any],
+    path: Sequence[Sequence[object]],
+    namespace: dict[str, object],
     computed: Mapping[int, ComputedValue],
 ) -> ResolvedObject:
     """Find the object of a path.
@@ -120,7 +120,7 @@ def _resolve_start(
     return value, f"globals()[{name!r}]"
 
 
-def _variable_of(value: Any, namespace: dict[str, Any]) -> str:
+def _variable_of(value: object, namespace: dict[str, object]) -> str:
     """Return the name of a variable that is this object; empty if there is none."""
     for name, other_value in dict.items(namespace):
         if other_value is value and type(name) is str and _is_name(name):
@@ -143,7 +143,7 @@ def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
     return _follow_table(value, step[1], step[-1])
 
 
-def _follow_item(value: Any, position: int) -> tuple[Any, str | None]:
+def _follow_item(value: object, position: int) -> tuple[Any, str | None]:
     children = list_children(value, position, position + 1)
     if not children:
         raise InspectionError("This item no longer exists.")
@@ -156,7 +156,7 @@ def _follow_item(value: Any, position: int) -> tuple[Any, str | None]:
     return child.value, None
 
 
-def _follow_attribute(value: Any, name: str) -> tuple[Any, str | None]:
+def _follow_attribute(value: object, name: str) -> tuple[Any, str | None]:
     attribute_value = stored_attribute(value, name)
     if attribute_value is MISSING:
         raise InspectionError(f"The attribute {name} no longer exists.")
@@ -165,7 +165,7 @@ def _follow_attribute(value: Any, name: str) -> tuple[Any, str | None]:
     return attribute_value, None
 
 
-def _follow_slice(value: Any, indices: Sequence[int | None]) -> tuple[Any, str]:
+def _follow_slice(value: object, indices: Sequence[int | None]) -> tuple[Any, str]:
     part = slice_array(as_library_type(value), indices)
     if set(indices) == {None}:
         return part, ""
@@ -173,7 +173,7 @@ def _follow_slice(value: Any, indices: Sequence[int | None]) -> tuple[Any, str]:
     return part, f"[{', '.join(index_texts)}]"
 
 
-def _follow_table(value: Any, row: int | None, column: int) -> tuple[Any, str | None]:
+def _follow_table(value: object, row: int | None, column: int) -> tuple[Any, str | None]:
     """Return a cell of a table, or a whole column if the row is None."""
     table = as_table(as_library_type(value))
     if table is None or not 0 <= column < table.columns:

@@ -60,7 +60,7 @@ def picture_of(value: Any) -> PictureSource | None:
     return None
 
 
-def draw_picture(value: Any) -> bytes:
+def draw_picture(value: object) -> bytes:
     """Return the picture file of an object. May run its code. Raises `InspectionError`."""
     picture = picture_of(value)
     if picture is None:

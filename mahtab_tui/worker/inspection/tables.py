@@ -92,7 +92,7 @@ class _RecordValues(Sequence[Any]):
         return None
 
 
-def _record_table(value: Any) -> RecordTable | None:
+def _record_table(value: object) -> RecordTable | None:
     if type(value) is not list or not value:
         return None
     names: dict[str, None] = {}
@@ -150,7 +150,7 @@ class PandasTable(Table):
         return [key_text(label) for label in selected_index.tolist()]
 
 
-def key_text(value: Any) -> str:
+def key_text(value: object) -> str:
     if type(value) is tuple:
         return ", ".join(map(key_text, value))
     if (text := cell_text(value)) is None:

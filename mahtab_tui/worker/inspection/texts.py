@@ -22,14 +22,14 @@ def text_class(value: object) -> Any:
     return next((base for base in mro_of(type(value)) if base in _TEXT_CLASSES), None)
 
 
-def text_slice(value: Any, start: int, end: int) -> Any:
+def text_slice(value: object, start: int, end: int) -> Any:
     """Return a part of a text of at most `MAX_PAGE_CHARS`, without methods of the user's class."""
     base = text_class(value)
     piece = base.__getitem__(value, slice(start, min(end, start + MAX_PAGE_CHARS)))
     return piece if base is str else bytes(piece)
 
 
-def text_length(value: Any) -> int:
+def text_length(value: object) -> int:
     """Return the number of characters or bytes, without methods of the user's class."""
     return int(text_class(value).__len__(value))
 

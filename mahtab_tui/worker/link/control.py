@@ -20,7 +20,7 @@ _JSON = (str, int, float, bool, list, tuple, dict, type(None))
 """Types that frames can carry."""
 
 
-def _no_host(name: str, args: dict[str, Any]) -> Any:
+def _no_host(name: str, args: dict[str, object]) -> Any:
     raise RuntimeError("There is no host to call")
 
 

@@ -18,7 +18,7 @@ class Responder:
     def __init__(
         self,
         send: Callable[[Frame], None],
-        namespace: dict[str, Any],
+        namespace: dict[str, object],
         answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], object]],
         version: Callable[[], int | None] = lambda: None,
@@ -86,7 +86,7 @@ class Responder:
         else:
             self._reply(frame, error=f"{type(error).__name__} was raised.")
 
-    def _reply(self, frame: Frame, **fields: Any) -> None:
+    def _reply(self, frame: Frame, **fields: object) -> None:
         self._send({"op": "reply", "id": frame.get("id"), **fields})
 
     # Each loads what it needs when it is asked first, because that takes time and memory.

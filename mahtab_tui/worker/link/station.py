@@ -198,7 +198,7 @@ def main(folder: str, above: str) -> None:
     _copy(station)
 
 
-def _start(name: str, folder: str, request: dict[str, Any]) -> socket.socket:
+def _start(name: str, folder: str, request: dict[str, object]) -> socket.socket:
     """Start a station in a process of its own; return a connection to it.
 
     Args:
@@ -638,7 +638,7 @@ class StationServer:
         if not self._ends_at:
             self._end_kernel()
 
-    def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
+    def _use_wire(self, new: socket.socket, answer: dict[str, object]) -> None:
         self._wire = new
         line = json.dumps({**answer, "received": self._link.received}) + "\n"
         self._link.outgoing[:0] = line.encode()

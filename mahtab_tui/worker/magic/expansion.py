@@ -52,7 +52,7 @@ class UnknownNameError(NameError):
 class Names:
     """The names that a line of code sees: local ones, then those of the namespace."""
 
-    def __init__(self, namespace: dict[str, Any], local_names: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, object], local_names: Mapping[str, object]) -> None:
         self.namespace = namespace
         self.local_names = local_names
 

@@ -39,9 +39,9 @@ _DISPLAY_FUNCTIONS = (
 class _Events:
     """The shell's `events`, which accepts callbacks and never calls them."""
 
-    def register(self, event: str, function: Callable[..., Any]) -> None: ...
+    def register(self, event: str, function: Callable[..., object]) -> None: ...
 
-    def unregister(self, event: str, function: Callable[..., Any]) -> None: ...
+    def unregister(self, event: str, function: Callable[..., object]) -> None: ...
 
 
 class InteractiveShell:
@@ -49,7 +49,7 @@ class InteractiveShell:
 
     instances: ClassVar[list[InteractiveShell]] = []
 
-    def __init__(self, namespace: dict[str, Any], await_: Callable[[Any], Any]) -> None:
+    def __init__(self, namespace: dict[str, object], await_: Callable[[Any], object]) -> None:
         self.user_ns = namespace
         self.user_global_ns = namespace
         self.config: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class InteractiveShell:
         lines = shell_commands.read_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
         return lines if split else "\n".join(lines)
 
-    def run_cell(self, raw_cell: str, **options: Any) -> Any:
+    def run_cell(self, raw_cell: str, **options: object) -> Any:
         source = syntax.transform(raw_cell)
         return compile_callable(source, "<run_cell>", self.user_ns, self._await)()
 
@@ -95,11 +95,11 @@ class InteractiveShell:
     def enable_gui(self, gui: str | None = None) -> None:
         """Do nothing: figures are shown in the transcript."""
 
-    def push(self, variables: dict[str, Any], interactive: bool = True) -> None:
+    def push(self, variables: dict[str, object], interactive: bool = True) -> None:
         self.user_ns.update(variables)
 
 
-def get_shell(namespace: dict[str, Any], await_: Callable[[Any], Any]) -> InteractiveShell:
+def get_shell(namespace: dict[str, object], await_: Callable[[Any], object]) -> InteractiveShell:
     """Return the kernel's only shell; the first call makes it."""
     if not InteractiveShell.instances:
         InteractiveShell.instances.append(InteractiveShell(namespace, await_))
@@ -118,7 +118,7 @@ class DisplayHandle:
     def __repr__(self) -> str:
         return f"<DisplayHandle display_id={self.display_id}>"
 
-    def display(self, obj: Any, **options: Any) -> None:
+    def display(self, obj: object, **options: object) -> None:
         displays.show_named(_readable(obj), self.display_id, update=False)
 
     def update(self, obj: Any, **options: Any) -> None:
@@ -131,7 +131,7 @@ def display(
     update: bool = False,
     clear: bool = False,
     raw: bool = False,
-    **options: Any,
+    **options: object,
 ) -> DisplayHandle | None:
     """Show values as `IPython.display.display` does.
 
@@ -160,7 +160,7 @@ def display(
     return None if update else handle
 
 
-def update_display(obj: Any, *, display_id: str, **options: Any) -> None:
+def update_display(obj: object, *, display_id: str, **options: object) -> None:
     display(obj, display_id=display_id, update=True)
 
 
@@ -168,7 +168,7 @@ def clear_output(wait: bool = False) -> None:
     displays.clear_output(wait)
 
 
-def publish_display_data(data: dict[str, Any], *args: Any, **options: Any) -> None:
+def publish_display_data(data: dict[str, object], *args: object, **options: object) -> None:
     display(data, raw=True)
 
 
@@ -183,13 +183,13 @@ def _readable(value: Any) -> Any:
 class _Bundle:
     """Data by MIME type."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, object]) -> None:
         self._data = data
 
     def __repr__(self) -> str:
         return str(self._data.get("text/plain", ""))
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
         return self._data
 
 
@@ -199,7 +199,11 @@ class DisplayObject:
     _mime: ClassVar[str] = ""
 
     def __init__(
-        self, data: Any = None, url: str | None = None, filename: str | None = None, **options: Any
+        self,
+        data: object = None,
+        url: str | None = None,
+        filename: str | None = None,
+        **options: object,
     ) -> None:
         if isinstance(data, (str, os.PathLike)) and self._is_path(os.fspath(data)):
             filename = os.fspath(data)
@@ -222,7 +226,7 @@ class DisplayObject:
     def __repr__(self) -> str:
         return str(self.data or self.url or "")
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
         if self._mime:
             return {self._mime: self.data}
         return {}
@@ -245,7 +249,7 @@ class Markdown(DisplayObject):
 class Latex(DisplayObject):
     _mime = "text/markdown"
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
         return {"text/markdown": f"```latex\n{self.data}\n```"}
 
 
@@ -253,7 +257,7 @@ class Math(Latex): ...
 
 
 class Code(DisplayObject):
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
         return {"text/markdown": f"```python\n{self.data}\n```"}
 
 
@@ -289,7 +293,7 @@ class Image(DisplayObject):
             return f"<Image: {len(self.data):,} bytes>"
         return f"<Image at {self.data or self.url}, which is not loaded>"
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
         if not isinstance(self.data, bytes):
             return {}
         mime = "image/png"

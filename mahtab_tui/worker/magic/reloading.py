@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import cache_from_source
 from types import ModuleType
-from typing import Any
 
 from ..cells.tracebacks import OUR_FOLDER
 from ..values.objects import is_module, own_dict
@@ -33,7 +32,7 @@ class Reloader:
             if name not in self._modified_ns:
                 self._modified_ns[name] = _modification_ns(path)
 
-    def reload(self, namespace: dict[str, Any]) -> None:
+    def reload(self, namespace: dict[str, object]) -> None:
         """Reload the remembered modules that have changed."""
         for name, module, path in self._modules():
             modified_ns = _modification_ns(path)
@@ -66,7 +65,7 @@ def _modification_ns(path: str) -> int:
         return 0
 
 
-def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
+def _reload(module: ModuleType, path: str, namespace: dict[str, object]) -> None:
     """Load a module again, and give the names that cells imported from it what it has now."""
     # Otherwise bytecode would count as current after a change within the same second.
     with suppress(OSError, NotImplementedError):

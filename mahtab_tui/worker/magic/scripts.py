@@ -9,7 +9,7 @@ import re
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..cells.compiling import compile_callable
 from ..stdlib import late_import
@@ -107,7 +107,7 @@ def _run_file(options: _ScriptOptions, caller: MagicContext) -> None:
 
 
 def _run_in_namespace(
-    options: _ScriptOptions, code: CodeType, name: str, path: str, namespace: dict[str, Any]
+    options: _ScriptOptions, code: CodeType, name: str, path: str, namespace: dict[str, object]
 ) -> None:
     """Run a script's code with the user's names."""
     own_names = {"__name__": name, "__file__": path}
@@ -122,7 +122,7 @@ def _run_in_namespace(
 
 
 def _run_as_module(
-    options: _ScriptOptions, code: CodeType, name: str, path: str, namespace: dict[str, Any]
+    options: _ScriptOptions, code: CodeType, name: str, path: str, namespace: dict[str, object]
 ) -> None:
     """Run a script's code with names of its own. Those that it makes are copied, also after an
     error."""
@@ -141,7 +141,7 @@ def _run_as_module(
         _copy_names(names, namespace)
 
 
-def _execute(options: _ScriptOptions, code: CodeType, names: dict[str, Any]) -> None:
+def _execute(options: _ScriptOptions, code: CodeType, names: dict[str, object]) -> None:
     try:
         with _report(options):
             exec(code, names)
@@ -166,7 +166,7 @@ def _run_module(options: _ScriptOptions, caller: MagicContext) -> None:
     _copy_names(names, caller.namespace)
 
 
-def _copy_names(names: dict[str, Any], namespace: dict[str, Any]) -> None:
+def _copy_names(names: dict[str, object], namespace: dict[str, object]) -> None:
     for name, value in list(names.items()):
         if not name.startswith("__"):
             namespace[name] = value

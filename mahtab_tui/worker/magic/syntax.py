@@ -116,7 +116,7 @@ class CellHistory:
             {f"_i{cell}": source, "_i": earlier[-1], "_ii": earlier[-2], "_iii": earlier[-3]}
         )
 
-    def add_result(self, cell: int, value: Any) -> None:
+    def add_result(self, cell: int, value: object) -> None:
         names = builtins.__dict__
         names["___"] = names.get("__")
         names["__"] = names.get("_")
@@ -261,7 +261,7 @@ def parse_python(source: str) -> ast.Module | None:
             return None
 
 
-def add_percent_sign(source: str, names: Mapping[str, Any]) -> str:
+def add_percent_sign(source: str, names: Mapping[str, object]) -> str:
     """Add the ``%`` to a cell of one line that is a magic command without it.
 
     Args:
@@ -343,7 +343,7 @@ def show_help_about(expression: str, level: int, names: Names) -> None:
     own_module("values.displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
 
 
-def install_magics(namespace: dict[str, Any], await_: Callable[[Any], Any]) -> None:
+def install_magics(namespace: dict[str, object], await_: Callable[[Any], object]) -> None:
     def magic(command: str, text: str) -> Any:
         return run_magic(command, text, Names.of_frame(sys._getframe(1)), await_)
 
@@ -354,7 +354,7 @@ def install_magics(namespace: dict[str, Any], await_: Callable[[Any], Any]) -> N
     builtins.__dict__.update({MAGIC: magic, HELP: _show_help, "get_ipython": get_ipython})
 
 
-def run_magic(command: str, text: str, names: Names, await_: Callable[[Any], Any]) -> Any:
+def run_magic(command: str, text: str, names: Names, await_: Callable[[Any], object]) -> Any:
     """Run a magic, and return its value.
 
     Args:

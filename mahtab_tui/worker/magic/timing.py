@@ -60,7 +60,7 @@ def report_time() -> Iterator[None]:
 @contextmanager
 def report_profile(
     sort_key: str = "tottime",
-    limits: tuple[Any, ...] = (MAX_PROFILE_LINES,),
+    limits: tuple[object, ...] = (MAX_PROFILE_LINES,),
     is_quiet: bool = False,
 ) -> Iterator[Any]:
     """Print which functions took the time, also after an error. Yields the `cProfile.Profile`.
@@ -80,7 +80,7 @@ def report_profile(
             _sort_stats(profile, sort_key).print_stats(*limits)
 
 
-def _sort_stats(profile: Any, sort_key: str) -> Any:
+def _sort_stats(profile: object, sort_key: str) -> Any:
     """Return a profile's `pstats.Stats`."""
     return late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort_key)
 
@@ -160,7 +160,7 @@ def time_cell(source: str, caller: MagicContext) -> TimeitResult | None:
     return _time_loops(options, setup or "pass", body, caller)
 
 
-def _compile_loops(setup: str, code: str, namespace: dict[str, Any]) -> Any:
+def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> Any:
     """Return what `timeit.Timer` calls with an iterator and a timer: it runs `setup`, and times
     `code`. Raises `SyntaxError`.
 

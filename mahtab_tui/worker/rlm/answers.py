@@ -81,13 +81,13 @@ def _reader(kind: type) -> Callable[[Any], Any]:
     return read
 
 
-def _read_number(data: Any) -> Any:
+def _read_number(data: object) -> Any:
     if isinstance(data, bool) or not isinstance(data, (int, float, str)):
         raise TypeError
     return data
 
 
-def _read_int(data: Any) -> int:
+def _read_int(data: object) -> int:
     if isinstance(data, float) and not data.is_integer():
         raise ValueError
     return int(_read_number(data))
@@ -136,7 +136,7 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
 """Types without parts: description and reader."""
 
 
-def describe_form(form: Any, within: tuple[Any, ...] = ()) -> str:
+def describe_form(form: Any, within: tuple[object, ...] = ()) -> str:
     """Describe a type for a model. within: the enclosing classes. Raises `TypeError`."""
     form = _strip_annotations(form)
     origin = get_origin(form) or form
@@ -167,7 +167,7 @@ def describe_form(form: Any, within: tuple[Any, ...] = ()) -> str:
     return f"{{{', '.join(names)}}}"
 
 
-def _choices(form: Any) -> dict[Any, list[Any]]:
+def _choices(form: object) -> dict[Any, list[Any]]:
     if get_origin(form) is Literal:
         choices = get_args(form)
         return {
@@ -179,7 +179,7 @@ def _choices(form: Any) -> dict[Any, list[Any]]:
     return {}
 
 
-def read_as(form: Any, text: str, *, raw: bool = False) -> Any:
+def read_as(form: object, text: str, *, raw: bool = False) -> Any:
     """Read an answer. raw: keep control characters in strings. Raises `WrongForm`."""
     if form is str:
         return str(text)
@@ -196,7 +196,7 @@ def read_as(form: Any, text: str, *, raw: bool = False) -> Any:
     raise wrong
 
 
-def _only_value(form: Any, text: str) -> str | None:
+def _only_value(form: object, text: str) -> str | None:
     """Return the only number of a text, or the only choice in it; None if there is not one."""
     candidates: set[str]
     bare = _strip_annotations(form)
@@ -223,7 +223,7 @@ def _parse(text: str) -> Iterator[Any]:
     yield text.strip()
 
 
-def _clean(data: Any) -> Any:
+def _clean(data: object) -> Any:
     if isinstance(data, str):
         return _CONTROLS.sub("", data)
     if isinstance(data, (list, tuple, set, frozenset)):
@@ -248,7 +248,7 @@ def _read(form: Any, data: Any, path: str) -> Any:
         raise WrongForm(f"{path} must be {describe_form(form)}, not {written}") from None
 
 
-def _convert(form: Any, data: Any, path: str) -> Any:
+def _convert(form: object, data: Any, path: str) -> Any:
     """Convert an answer, or raise an exception if it does not have the form."""
     bare = _strip_annotations(form)
     if bare is not form:
@@ -292,7 +292,7 @@ def _convert(form: Any, data: Any, path: str) -> Any:
     return _read_object(form, data, path)
 
 
-def _choose(choices: dict[Any, list[Any]], data: Any) -> Any:
+def _choose(choices: dict[Any, list[Any]], data: object) -> Any:
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -305,7 +305,7 @@ def _choose(choices: dict[Any, list[Any]], data: Any) -> Any:
     return matching_choice
 
 
-def _read_object(form: Any, data: Any, path: str) -> Any:
+def _read_object(form: Any, data: object, path: str) -> Any:
     if hasattr(form, "model_validate"):
         with _user_code(path):
             return form.model_validate(data)
@@ -333,7 +333,7 @@ def _user_code(path: str) -> Iterator[None]:
         raise WrongForm(f"{path}: {error}") from None
 
 
-def _fields(form: Any) -> list[tuple[str, Any, bool]]:
+def _fields(form: object) -> list[tuple[str, Any, bool]]:
     if not isinstance(form, type):
         raise _unsupported_form(form)
     try:
@@ -362,7 +362,7 @@ def _fields(form: Any) -> list[tuple[str, Any, bool]]:
     return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
 
 
-def _strip_annotations(form: Any) -> Any:
+def _strip_annotations(form: object) -> Any:
     if form is None:
         return type(None)
     origin = get_origin(form)
@@ -374,7 +374,7 @@ def _strip_annotations(form: Any) -> Any:
     return form
 
 
-def _simple(form: Any) -> tuple[str, Callable[[Any], Any]] | None:
+def _simple(form: object) -> tuple[str, Callable[[Any], Any]] | None:
     if description := _SIMPLE.get(form):
         return description
     if isinstance(form, type) and form.__module__ == "numpy":
@@ -386,7 +386,7 @@ def _simple(form: Any) -> tuple[str, Callable[[Any], Any]] | None:
     return None
 
 
-def _unsupported_form(form: Any) -> TypeError:
+def _unsupported_form(form: object) -> TypeError:
     return TypeError(
         f"returns: {form!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like."
     )
@@ -427,7 +427,7 @@ class Answer(Logged, str):
         return str(self)
 
 
-def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
+def needs_code(query: str, returns: object, tools: Sequence[object]) -> bool:
     """Tell whether a search should run code though a model could read its text at once."""
     bare = _strip_annotations(returns)
     kind = get_origin(bare) or bare
@@ -437,7 +437,7 @@ def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
 
 def search_for_form(
     query: str,
-    returns: Any,
+    returns: object,
     search: Callable[[str], Result],
     failures: tuple[type[Exception], ...],
     *,
@@ -472,7 +472,7 @@ def search_for_form(
 
 
 def _make_answer(
-    result: Result, value: Any, wrong: str, contexts: Sequence[NamedContext]
+    result: Result, value: object, wrong: str, contexts: Sequence[NamedContext]
 ) -> Answer:
     answer = Answer(result.text)
     answer.value = value

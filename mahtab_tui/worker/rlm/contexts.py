@@ -61,7 +61,7 @@ class ContextText(NamedTuple):
     contexts: tuple[NamedContext, ...] = ()
 
 
-def read_context(source: Any) -> ContextText:
+def read_context(source: object) -> ContextText:
     """Read a context of any kind. Raises `ContextError`."""
     notices: list[str] = []
     if isinstance(source, str):
@@ -96,9 +96,9 @@ def read_context(source: Any) -> ContextText:
 
 
 def read_contexts(
-    context: Any,
-    contexts: Mapping[str, Any] | None,
-    keywords: Mapping[str, Any],
+    context: object,
+    contexts: Mapping[str, object] | None,
+    keywords: Mapping[str, object],
     options: Iterable[str],
 ) -> ContextText:
     """Read one context, or several by name. keywords: contexts passed like options. options:
@@ -134,7 +134,7 @@ def read_contexts(
     return joined._replace(notices=notices, contexts=tuple(named_contexts))
 
 
-def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
+def _rejection(name: str, value: object, options: Iterable[str]) -> str:
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
@@ -224,7 +224,7 @@ def _read_folder(path: Path) -> ContextText:
     return _join("dict", iter(texts))._replace(notices=tuple(notices))
 
 
-def _is_table(value: Any) -> bool:
+def _is_table(value: object) -> bool:
     return hasattr(value, "columns") and (hasattr(value, "to_csv") or hasattr(value, "write_csv"))
 
 
@@ -252,7 +252,7 @@ def _read_table(frame: Any) -> ContextText:
     return ContextText(text, about=about)
 
 
-def _document(value: Any) -> str:
+def _document(value: object) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -267,7 +267,7 @@ def _document(value: Any) -> str:
         return str(value)
 
 
-def _known_text(value: Any) -> str | None:
+def _known_text(value: object) -> str | None:
     for key in _KEYS:
         if isinstance(value, Mapping):
             text = value.get(key)

@@ -116,7 +116,7 @@ class SearchCall:
         return f"<SearchCall {self.id} {self.state}: {query} ({len(self.calls):,} calls)>"
 
 
-def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
+def pack_events(events: Sequence[Mapping[str, object]]) -> bytes:
     return zlib.compress(
         b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1
     )

@@ -87,7 +87,7 @@ def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Call
     """Create a function that has the caller run its own. A call may raise `NotPlainError`, and
     `CallError` with the caller's sentence."""
 
-    def tool(*args: Any, **kwargs: Any) -> Any:
+    def tool(*args: object, **kwargs: object) -> Any:
         subject = f"{name}: an argument"
         plain_args = plain_data(args, subject)
         plain_kwargs = plain_data(kwargs, subject)

@@ -176,7 +176,7 @@ def count_threads(pid: int | str) -> int:
     return os.stat(f"/proc/{pid}/task").st_nlink - 2
 
 
-def restrict_system_calls(compiled: bytes, forbidden: Mapping[str, Callable[[], Any]]) -> None:
+def restrict_system_calls(compiled: bytes, forbidden: Mapping[str, Callable[[], object]]) -> None:
     """Restrict the system calls of this process, which has one thread, and try what must fail.
 
     Args:
@@ -219,7 +219,7 @@ ATTEMPTS: dict[str, Callable[[], Any]] = {
 """Attempts to leave a sandbox, by what is possible if one succeeds."""
 
 
-def _is_refused(attempt: Callable[[], Any]) -> bool:
+def _is_refused(attempt: Callable[[], object]) -> bool:
     """Return whether the system refuses an attempt, and does not only fail to carry it out."""
     try:
         attempt()

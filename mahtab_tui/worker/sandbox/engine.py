@@ -16,7 +16,7 @@ class EngineHost(Protocol):
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Send a call and wait for its value. Raises `CallError`."""
 
-    def send(self, name: str, args: dict[str, Any]) -> None:
+    def send(self, name: str, args: dict[str, object]) -> None:
         """Send a message that has no answer."""
 
 
@@ -45,7 +45,7 @@ class Final(BaseException):
     """Ends the code after FINAL."""
 
 
-def to_answer(reply: dict[str, Any]) -> SubAnswer:
+def to_answer(reply: dict[str, object]) -> SubAnswer:
     """Return the engine's reply to a sub-call as code gets it. reply: "text" and "failed"."""
     text = str(reply["text"])
     if reply["failed"] and not text.startswith("[failed"):

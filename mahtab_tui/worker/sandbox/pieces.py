@@ -95,7 +95,7 @@ class Source(Part):
         """Return the text itself: a copy might not fit into memory."""
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         return Part, (to_plain_str(self), self.start, self.line)
 
 

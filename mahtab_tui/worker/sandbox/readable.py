@@ -103,7 +103,7 @@ def subset_text(name: str, value: object) -> str:
     )
 
 
-def wrong_type(name: str, argument: str, expected: str, value: Any) -> TypeError:
+def wrong_type(name: str, argument: str, expected: str, value: object) -> TypeError:
     return TypeError(f"{name}: {argument} must be {expected}, not {_kind(value)}")
 
 

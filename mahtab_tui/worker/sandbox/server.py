@@ -339,7 +339,7 @@ class _Server:
         _send(self._host, {"op": "ended", "id": number, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _send(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
+def _send(host: socket.socket, message: dict[str, object], *fds: int) -> None:
     """Send a message with descriptors; the process ends if the host is gone. Raises `OSError` if the
     system refuses to send it."""
     try:

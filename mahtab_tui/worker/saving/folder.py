@@ -76,7 +76,7 @@ class SaveFolder:
             )
         return index
 
-    def write_index(self, index: dict[str, Any]) -> None:
+    def write_index(self, index: dict[str, object]) -> None:
         """Replace the index atomically. Raises `OSError`."""
         text = json.dumps({**index, "format": FORMAT}).encode()
         self.write(INDEX, [self._signature(text), b"\n", text])
@@ -120,7 +120,7 @@ class SaveFolder:
         return hmac.new(self._key, text, "sha256").hexdigest().encode()
 
 
-def compute_digest(parts: Iterable[Any]) -> str:
+def compute_digest(parts: Iterable[object]) -> str:
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         for piece in split_pieces(part):
@@ -162,7 +162,7 @@ class ProgressCounter:
         if not self._beats % _BEATS_PER_UPDATE:
             self._publish()
 
-    def track(self, parts: Iterable[Any]) -> Iterator[memoryview]:
+    def track(self, parts: Iterable[object]) -> Iterator[memoryview]:
         for part in parts:
             for piece in split_pieces(part):
                 self._publish()

@@ -77,12 +77,12 @@ class HiddenTexts:
         self._in_arrays = {form for form in encoded if len(form) >= _MIN_ARRAY_BYTES}
         self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
 
-    def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
+    def found_in(self, stream: bytearray, blocks: Iterable[object], pulse: ProgressCounter) -> bool:
         if any(form in stream for form in self._in_pickles):
             return True
         return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
 
-    def _is_in(self, block: Any, pulse: ProgressCounter) -> bool:
+    def _is_in(self, block: object, pulse: ProgressCounter) -> bool:
         """Search memory piece by piece, overlapping with the end of the piece before."""
         overlap = max(map(len, self._in_arrays)) - 1
         end = b""
@@ -93,7 +93,7 @@ class HiddenTexts:
             end = data[-overlap:]
         return False
 
-    def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
+    def redact_row(self, row: dict[str, object]) -> dict[str, Any]:
         """Replace each field of a row that contains one of the texts: code may also use them as names
         of variables and classes, and an error may quote them."""
         return {
@@ -101,7 +101,7 @@ class HiddenTexts:
             for field, value in row.items()
         }
 
-    def _is_in_field(self, value: Any) -> bool:
+    def _is_in_field(self, value: object) -> bool:
         if not isinstance(value, str):
             return False
         data = value.encode("utf-8", "surrogatepass")
@@ -140,7 +140,7 @@ class Group(NamedTuple):
     size: int
 
 
-def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
+def group_variables(variables: dict[str, object], namespace: dict[str, object]) -> list[Group]:
     """Sort variables that share objects into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     is_atom = {name: address_of(type(value)) in ATOMS for name, value in variables.items()}
@@ -202,7 +202,7 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
     return is_table(value) or kind.can_change or not kind.known
 
 
-def _never_changes(value: Any) -> bool:
+def _never_changes(value: object) -> bool:
     """Return whether tables freely share such objects, because nobody changes them."""
     return any(
         is_subclass(type(value), get_if_loaded(module, name)) for module, name in _UNCHANGING
@@ -280,8 +280,8 @@ def _keep_slots(cloudpickle: Any) -> None:
 
 
 def pickle_variables(
-    variables: dict[str, Any],
-    namespace: dict[str, Any],
+    variables: dict[str, object],
+    namespace: dict[str, object],
     cloudpickle: Any,
     max_bytes: int,
     pulse: ProgressCounter,
@@ -345,7 +345,7 @@ def pickle_variables(
 
 
 def unpickle_variables(
-    stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
+    stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, object]
 ) -> dict[str, Any]:
     """Restore variables after `load_cloudpickle`. sizes: bytes of the blocks. May raise
     anything."""
@@ -436,7 +436,7 @@ class _Definitions:
         return exec, (_LOAD, self._names)
 
 
-def install(namespace: dict[str, Any], folder: str) -> None:
+def install(namespace: dict[str, object], folder: str) -> None:
     """Send definitions of `__main__` with each process from now on. folder: of cloudpickle; empty
     if unknown."""
     spawn: Any = late_import("multiprocessing.spawn")
@@ -461,7 +461,7 @@ def _find_cloudpickle(folder: str) -> Any:
     return load_cloudpickle(folder)
 
 
-def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
+def _pickle_definitions(namespace: dict[str, object], package: Any) -> bytes:
     """The child process reports the others as missing."""
     definitions = {
         name: value for name, value in list(namespace.items()) if _is_cell_definition(value)

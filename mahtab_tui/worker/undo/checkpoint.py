@@ -52,7 +52,7 @@ class Checkpoint:
         self._fd = fd
 
     def ask(
-        self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
+        self, question: object, seconds: float, meanwhile: Callable[[], object] = lambda: None
     ) -> Any:
         """Ask the process, and run `meanwhile` until it answers; kill it after `seconds`. Raises
         `CheckpointError`."""
@@ -234,7 +234,7 @@ Write = Callable[[Any], bytes]
 
 
 def run_in_fork(
-    values: Sequence[Any],
+    values: Sequence[object],
     write: Write,
     timeout_each: float,
     together: float,
@@ -255,7 +255,7 @@ def run_in_fork(
 
 
 def _run(
-    values: Sequence[Any],
+    values: Sequence[object],
     write: Write,
     timeout_each: float,
     until: float,
@@ -298,7 +298,7 @@ def _wait_for_progress(fd: int, timeout: float, until: float, progress: Callable
             last_progress = new_progress
 
 
-def _write_all(values: Sequence[Any], write: Write, into: int) -> NoReturn:
+def _write_all(values: Sequence[object], write: Write, into: int) -> NoReturn:
     try:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         for value in values:
@@ -417,12 +417,12 @@ def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeab
     return view
 
 
-def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
+def dump_state(value: object, alive: set[int], namespace: dict[str, object]) -> bytes:
     """Pickle a value, with addresses in place of `alive` objects. Raises what an object raises."""
     harmless: dict[int, type] = {}
 
     class Pickler(pickle.Pickler):
-        def persistent_id(self, item: Any) -> int | None:
+        def persistent_id(self, item: object) -> int | None:
             if address_of(type(item)) in ATOMS:
                 return None
             if address_of(item) in alive:
@@ -437,7 +437,7 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
                 harmless[address_of(type(item))] = type(item)
             return None
 
-        def reducer_override(self, item: Any) -> Any:
+        def reducer_override(self, item: object) -> Any:
             return reduce_object(item, namespace)
 
     buffer = io.BytesIO()
@@ -445,7 +445,7 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
+def load_state(data: bytes, at: Callable[[int], object], namespace: dict[str, object]) -> Any:
     """Unpickle a value. at: returns the living object at an address."""
 
     class Unpickler(pickle.Unpickler):

@@ -73,7 +73,7 @@ class ContentChange(NamedTuple):
 class ContainerSnapshot:
     """The content of a list, dict or set. Keeps no object alive that may have to end."""
 
-    def __init__(self, label: str, container: Any) -> None:
+    def __init__(self, label: str, container: object) -> None:
         self.label = label
         self._container = container
         self._items = [tuple(map(_Item, entry)) for entry in _entries(container)]
@@ -99,7 +99,7 @@ class ContainerSnapshot:
 class _Item:
     """A key or a value, which is only kept alive if nothing happens when it ends."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._address = address_of(value)
         self._plain = value if _is_plain(value) else MISSING
         self._reference: weakref.ref[Any] | None = None
@@ -107,7 +107,7 @@ class _Item:
             with suppress(TypeError):  # it has no weak references
                 self._reference = weakref.ref(value)
 
-    def is_same(self, value: Any) -> bool:
+    def is_same(self, value: object) -> bool:
         if self._plain is not MISSING:
             is_atom = address_of(type(value)) in ATOMS and type(value) is type(self._plain)
             return self._plain is value or (is_atom and bool(self._plain == value))
@@ -115,7 +115,7 @@ class _Item:
             return self._reference() is value
         return address_of(value) == self._address
 
-    def find_value(self, by_address: Mapping[int, Any]) -> Any:
+    def find_value(self, by_address: Mapping[int, object]) -> Any:
         """Return the key or value; `MISSING` if it has ended. by_address: those that are there now."""
         if self._plain is not MISSING:
             return self._plain
@@ -167,14 +167,14 @@ def _is_container(value: Any) -> bool:
     )
 
 
-def may_contain(value: Any) -> bool:
+def may_contain(value: object) -> bool:
     """Return quickly whether a value may be a container, or a tuple of containers."""
     cls = type(value)
     return cls is list or cls is set or cls is tuple or bool(_FLAGS(cls) & _DICT_SUBCLASS)
 
 
 def take_content_snapshots(
-    label: str, attributes: Mapping[str, Any]
+    label: str, attributes: Mapping[str, object]
 ) -> tuple[ContainerSnapshot, ...]:
     """Note the content of the containers among attributes. label: of their holder."""
     snapshots: dict[int, ContainerSnapshot] = {}

@@ -68,7 +68,7 @@ Row = tuple[bool, Any, Any]
 class CheckpointResponder:
     """Answers the kernel's questions in a checkpoint. Created before the fork."""
 
-    def __init__(self, namespace: dict[str, Any], find_step: Callable[[int], Step]) -> None:
+    def __init__(self, namespace: dict[str, object], find_step: Callable[[int], Step]) -> None:
         self._namespace = namespace
         self._find_step = find_step
         self._earlier: EarlierState | None = None
@@ -89,7 +89,7 @@ class CheckpointResponder:
 class EarlierState:
     """The namespace before a step, and the objects in it."""
 
-    def __init__(self, namespace: dict[str, Any], step: Step, first_names: list[str]) -> None:
+    def __init__(self, namespace: dict[str, object], step: Step, first_names: list[str]) -> None:
         """Walk through the objects.
 
         Args:
@@ -173,7 +173,7 @@ class EarlierState:
                 else:
                     changed.add(holder)
 
-    def _state(self, value: Any) -> list[Values]:
+    def _state(self, value: object) -> list[Values]:
         """Return what an object's parts contain that can be written."""
         parts = self._graph.kinds.kind(value).parts
         return [part.read(value) for part in parts if part.write is not None]
@@ -245,7 +245,7 @@ class EarlierState:
         return [format_label(name) for name, value in named if address_of(value) in reached]
 
 
-def _describe_uncomparable(value: Any) -> str:
+def _describe_uncomparable(value: object) -> str:
     """Return why an object is not compared, as a clause."""
     cls = type(value)
     if is_subclass(cls, get_if_loaded("numpy", "ndarray")):
@@ -263,7 +263,7 @@ def _describe_uncomparable(value: Any) -> str:
 
 
 def walk_state(
-    graph: Graph, step: Step, names: dict[str, Any], first_names: Iterable[str]
+    graph: Graph, step: Step, names: dict[str, object], first_names: Iterable[str]
 ) -> list[str]:
     """Walk through the state before a step, mentioned names first; return the names not reached in
     time."""
@@ -279,7 +279,7 @@ def walk_state(
     return unreached_names + _walk_names(graph, other_values, OTHERS_TIMEOUT_S)
 
 
-def _walk_names(graph: Graph, names: dict[str, Any], timeout_s: float) -> list[str]:
+def _walk_names(graph: Graph, names: dict[str, object], timeout_s: float) -> list[str]:
     """Walk through the values of names; return the labels of those not reached in time."""
     deadline = time.monotonic() + timeout_s
     walked_items = [
@@ -293,7 +293,7 @@ def _walk_names(graph: Graph, names: dict[str, Any], timeout_s: float) -> list[s
     return []
 
 
-def format_label(name: Any) -> str:
+def format_label(name: object) -> str:
     """Return a name; for a key that is not a string, how code reaches its value."""
     if type(name) is str:
         return name

@@ -178,7 +178,7 @@ class Kinds:
             return _NO_PARTS
         return kind_of_class
 
-    def is_fixed(self, address: int, holder: Any) -> bool:
+    def is_fixed(self, address: int, holder: object) -> bool:
         """Return whether an object cannot be replaced in its holder."""
         fixed = [part.read(holder) for part in self.kind(holder).parts if part.write is None]
         return any(address_of(value) == address for values in fixed for value in values)
@@ -321,7 +321,7 @@ class Graph:
         self._finalizable: list[int] = []
 
     def add(
-        self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
+        self, roots: Iterable[object], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
         """Walk through everything reachable, nearest first; return False if time or limits ended
         it."""
@@ -383,7 +383,7 @@ class Graph:
                     self._holders.setdefault(child, []).append(address)
         return self._holders
 
-    def _node(self, value: Any, pending: Values, max_size: float) -> Node:
+    def _node(self, value: object, pending: Values, max_size: float) -> Node:
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0

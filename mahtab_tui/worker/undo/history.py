@@ -201,7 +201,7 @@ class UndoHistory:
     def _undone_steps(self) -> list[Step]:
         return [step for before, steps in self._redo for step in (before, *steps)]
 
-    def audit(self, event: str, args: tuple[Any, ...]) -> None:
+    def audit(self, event: str, args: tuple[object, ...]) -> None:
         """Note an effect outside the kernel. Runs wherever the event happens, and never raises."""
         if not self._steps or len(effects := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
             return
@@ -329,7 +329,7 @@ class UndoHistory:
             if self._has_finalizer(value)
         ]
 
-    def _has_finalizer(self, value: Any) -> bool:
+    def _has_finalizer(self, value: object) -> bool:
         """Return whether an object, or one that it leads to, has a `__del__`."""
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
         deadline = time.thread_time() + RETAIN_TIMEOUT_S

@@ -140,7 +140,7 @@ class LibrarySnapshot(NamedTuple):
             return name in _FUNCTION_ATTRIBUTES
         return "cache" not in name
 
-    def set_attribute(self, name: str, value: Any) -> None:
+    def set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of the library; delete it if the value is `MISSING`."""
         if is_class(self.holder):
             if value is MISSING:
@@ -156,7 +156,7 @@ class LibrarySnapshot(NamedTuple):
 
 
 def take_library_snapshots(
-    mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]
+    mentioned: Iterable[str], namespace: dict[str, object], is_own: Callable[[Any], bool]
 ) -> list[LibrarySnapshot]:
     """Take snapshots of what code can change in libraries.
 
@@ -204,7 +204,7 @@ def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]
     return [part for part in candidates if _is_library_part(part) and not is_own(type(part))]
 
 
-def _is_library_part(part: Any) -> bool:
+def _is_library_part(part: object) -> bool:
     """Return whether a module, a function or an object has attributes, and is not our own."""
     if type(part) is type(os.environ):
         return False  # restored as a setting

@@ -19,14 +19,14 @@ _MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
 _BLOCK = ("values", "refs", "_mgr_locs")
 
 
-def _read_identity(array: Any) -> Values:
+def _read_identity(array: object) -> Values:
     """Tell an array from one that now lies at the address of an earlier one."""
     base = get_if_loaded("numpy", "ndarray").base.__get__(array)
     plain = plain_array(array)
     return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
 
 
-def _read_array(array: Any) -> Values:
+def _read_array(array: object) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base = numpy_array.base.__get__(array)
     plain = plain_array(array)
@@ -42,21 +42,21 @@ def _read_array(array: Any) -> Values:
     return values
 
 
-def is_mapped(base: Any) -> bool:
+def is_mapped(base: object) -> bool:
     """Return whether others may write to the memory, which a fork would see."""
     while type(base) is memoryview:
         base = base.obj
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
 
 
-def _count_objects(array: Any) -> int:
+def _count_objects(array: object) -> int:
     plain = plain_array(array)
     if plain.dtype.hasobject:
         return int(plain.size)
     return 0
 
 
-def _write_array(array: Any, values: Values) -> None:
+def _write_array(array: object, values: Values) -> None:
     numpy = sys.modules["numpy"]
     layout, writeable, *items = values
     shape, strides = marshal.loads(layout)
@@ -83,7 +83,7 @@ def _write_array(array: Any, values: Values) -> None:
     _set_writeable(array, writeable)
 
 
-def _set_writeable(array: Any, writeable: bool) -> None:
+def _set_writeable(array: object, writeable: bool) -> None:
     """Make the base writeable meanwhile if it is locked."""
     numpy_array = get_if_loaded("numpy", "ndarray")
     flags = numpy_array.flags.__get__(array)
@@ -106,7 +106,7 @@ def _reads_fields(*names: str) -> Read:
     return lambda value: [getattr(value, name) for name in names]
 
 
-def _read_block(value: Any) -> Values:
+def _read_block(value: object) -> Values:
     return [getattr(value, name, None) for name in _BLOCK]  # some versions of pandas lack `refs`
 
 
@@ -118,7 +118,7 @@ def _write_manager(manager: Any, values: Values) -> None:
     manager._known_consolidated = manager._is_consolidated = False
 
 
-def _write_backed(value: Any, values: Values) -> None:
+def _write_backed(value: object, values: Values) -> None:
     get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
@@ -153,7 +153,7 @@ def _write_tensor(tensor: Any, values: Values) -> None:
         tensor.grad = grad
 
 
-def dump_plain(value: Any) -> bytes:
+def dump_plain(value: object) -> bytes:
     return pickle.dumps(value, 4)
 
 
@@ -217,16 +217,16 @@ def _read_placement(value: Any) -> Values:
     return [rows.tobytes()]
 
 
-def _read_scalar(value: Any) -> Values:
+def _read_scalar(value: object) -> Values:
     generic = get_if_loaded("numpy", "generic")
     return [generic.tobytes(value), generic.dtype.__get__(value).str]
 
 
-def _read_text(value: Any) -> Values:
+def _read_text(value: object) -> Values:
     return [str(value)]
 
 
-def _read_reconstruction_arguments(value: Any) -> Values:
+def _read_reconstruction_arguments(value: object) -> Values:
     return list(value.__reduce_ex__(4)[1])
 
 

@@ -46,7 +46,7 @@ class UnreadableMemoryError(Exception):
     """The memory of another process cannot be read."""
 
 
-def find_memory(value: Any) -> MemorySpan | None:
+def find_memory(value: object) -> MemorySpan | None:
     """Return the memory of an array of plain data that is no view of another array."""
     if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
         return tensor_memory(value)
@@ -66,7 +66,7 @@ def find_memory(value: Any) -> MemorySpan | None:
     return MemorySpan(start, end + plain.itemsize)
 
 
-def plain_array(value: Any) -> Any:
+def plain_array(value: object) -> Any:
     """View an array as numpy's own class, without code of a derived class."""
     array = get_if_loaded("numpy", "ndarray")
     if type(value) is array:
@@ -74,7 +74,7 @@ def plain_array(value: Any) -> Any:
     return array.view(value, array)
 
 
-def tensor_memory(tensor: Any) -> MemorySpan | None:
+def tensor_memory(tensor: object) -> MemorySpan | None:
     """Return the memory of a tensor; None if it is not the kernel's own."""
     plain = as_library_type(tensor)
     if str(plain.layout) != "torch.strided" or plain.device.type != "cpu":

@@ -37,7 +37,7 @@ class MutationDetector:
 
     def __init__(
         self,
-        namespace: dict[str, Any],
+        namespace: dict[str, object],
         kinds: Kinds,
         mentioned: tuple[str, ...],
         take_checkpoint: Callable[[tuple[str, ...]], Step | None],
@@ -93,7 +93,7 @@ class MutationDetector:
         return self._to_mutations(named, graph, changed, unknown)
 
     def _to_mutations(
-        self, named: dict[str, Any], graph: Graph, changed: set[int], unknown: set[int]
+        self, named: dict[str, object], graph: Graph, changed: set[int], unknown: set[int]
     ) -> Mutations:
         same = {
             name: address
@@ -136,7 +136,7 @@ class MutationDetector:
             and address_of(type(value)) not in ATOMS
         }
 
-    def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
+    def _walk(self, named: dict[str, object]) -> tuple[Graph, bool]:
         """Return also whether all below the mentioned names was reached."""
         graph = Graph(self._kinds, clock=time.thread_time)
         until = time.thread_time() + WALK_TIMEOUT_S

@@ -47,7 +47,7 @@ class OpaqueKind(NamedTuple):
     """Whether its end has an effect: a file is closed, a thread is forgotten."""
 
 
-def _library_attribute(value: Any, name: str) -> Any:
+def _library_attribute(value: object, name: str) -> Any:
     """Return an attribute as the library's class defines it, even if the user's class overrides it."""
     for base in mro_of(type(value)):
         if name in class_dict(base) and _package_of(base) in _OPAQUE_PACKAGES:
@@ -64,7 +64,7 @@ def _reads_method(name: str) -> Read:
     return lambda value: [_library_attribute(value, name)()]
 
 
-def _read_generator_progress(generator: Any) -> Values:
+def _read_generator_progress(generator: object) -> Values:
     """Return its position in the code, and what it refers to there."""
     for frame_attribute in _GENERATOR_FRAMES:
         frame = getattr(generator, frame_attribute, MISSING)
@@ -75,7 +75,7 @@ def _read_generator_progress(generator: Any) -> Values:
     return []
 
 
-def _read_generator_referents(generator: Any, frame: Any) -> Values:
+def _read_generator_referents(generator: object, frame: Any) -> Values:
     """Return local variables and, from Python 3.11 on, loops' iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
@@ -86,26 +86,26 @@ def _read_generator_referents(generator: Any, frame: Any) -> Values:
     ]
 
 
-def _read_iterator_progress(iterator: Any) -> Values:
+def _read_iterator_progress(iterator: object) -> Values:
     """Return the number of remaining items, 0 if unknown, and what it refers to."""
     count_remaining = getattr(type(iterator), "__length_hint__", lambda iterator: 0)
     return [count_remaining(iterator), *gc.get_referents(iterator)]
 
 
-def _read_rlock_progress(lock: Any) -> Values:
+def _read_rlock_progress(lock: object) -> Values:
     """Return how Python writes it: whether it is locked, its owner, how often it was acquired."""
     return [_library_attribute(lock, "__repr__")()]
 
 
-def _read_process_pipes(process: Any) -> Values:
+def _read_process_pipes(process: object) -> Values:
     return [own_dict(process).get(name) for name in ("stdin", "stdout", "stderr")]
 
 
-def _read_finalizer_progress(finalizer: Any) -> Values:
+def _read_finalizer_progress(finalizer: object) -> Values:
     return [_library_attribute(finalizer, "alive")]
 
 
-def _read_connection_progress(connection: Any) -> Values:
+def _read_connection_progress(connection: object) -> Values:
     return [_library_attribute(connection, name) for name in _CONNECTION_FIELDS]
 
 
@@ -116,7 +116,7 @@ def _read_mapped_position(mapped: Any) -> Values:
     return [_library_attribute(mapped, "tell")()]
 
 
-def _read_cache_progress(function: Any) -> Values:
+def _read_cache_progress(function: object) -> Values:
     """Return the hits, misses and sizes of the cache, and what the function refers to."""
     return [*_library_attribute(function, "cache_info")(), *gc.get_referents(function)]
 

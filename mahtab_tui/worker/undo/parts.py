@@ -63,7 +63,7 @@ class ObjectPart(NamedTuple):
     has_memory: bool = False
     """Whether the object also has memory that is compared and copied as bytes, such as an array."""
 
-    def prepare(self, value: Any, values: Values) -> Callable[[], object]:
+    def prepare(self, value: object, values: Values) -> Callable[[], object]:
         """Return what writes the values into an object. May run the user's code, unlike the
         result."""
         assert self.write is not None
@@ -75,11 +75,11 @@ def for_each_class(module: str, class_names: str, value: T) -> dict[ClassName, T
     return {(module, class_name): value for class_name in class_names.split()}
 
 
-def _are_same_objects(first: Iterable[Any], second: Iterable[Any]) -> bool:
+def _are_same_objects(first: Iterable[object], second: Iterable[object]) -> bool:
     return list(map(address_of, first)) == list(map(address_of, second))
 
 
-def _flatten(items: Iterable[tuple[Any, Any]]) -> Values:
+def _flatten(items: Iterable[tuple[object, object]]) -> Values:
     return [item for pair in items for item in pair]
 
 
@@ -114,7 +114,7 @@ class _DefaultDictState(NamedTuple):
     content: dict[Any, Any]
 
 
-def _read_default_dict(mapping: Any) -> Values:
+def _read_default_dict(mapping: object) -> Values:
     return [_DEFAULT_FACTORY.__get__(mapping), *read_items(mapping)]
 
 
@@ -123,7 +123,7 @@ def _to_default_dict_state(values: Values) -> _DefaultDictState:
     return _DefaultDictState(factory, _to_dict(items))
 
 
-def _write_default_dict(mapping: Any, state: _DefaultDictState) -> None:
+def _write_default_dict(mapping: object, state: _DefaultDictState) -> None:
     _DEFAULT_FACTORY.__set__(mapping, state.factory)
     _write_dict(mapping, state.content)
 
@@ -160,20 +160,20 @@ def _bytearray_size(data: Any) -> int:
     return bytearray.__len__(data) // 8
 
 
-def _read_attributes(value: Any) -> Values:
+def _read_attributes(value: object) -> Values:
     return read_items(own_dict(value))
 
 
-def _write_attributes(value: Any, attributes: dict[Any, Any]) -> None:
+def _write_attributes(value: object, attributes: dict[Any, Any]) -> None:
     _write_dict(own_dict(value), attributes)
 
 
-def _read_pandas_attributes(value: Any) -> Values:
+def _read_pandas_attributes(value: object) -> Values:
     attributes = dict.items(own_dict(value))
     return _flatten(item for item in attributes if item[0] not in _PANDAS_CACHES)
 
 
-def _write_pandas_attributes(value: Any, attributes: dict[Any, Any]) -> None:
+def _write_pandas_attributes(value: object, attributes: dict[Any, Any]) -> None:
     present = own_dict(value)
     caches = {name: present[name] for name in _PANDAS_CACHES if name in present}
     _write_dict(present, {**attributes, **caches})
@@ -193,11 +193,11 @@ def _read_slot(slot: Any, value: Any) -> Any:
         return MISSING
 
 
-def _read_slots(value: Any) -> Values:
+def _read_slots(value: object) -> Values:
     return [_read_slot(slot, value) for slot in slot_descriptors(type(value))]
 
 
-def _write_slots(value: Any, values: Values) -> None:
+def _write_slots(value: object, values: Values) -> None:
     for slot, earlier in zip(slot_descriptors(type(value)), values):
         present = _read_slot(slot, value)
         if earlier is MISSING and present is not MISSING:
@@ -209,7 +209,7 @@ def _write_slots(value: Any, values: Values) -> None:
 def writes_fields(*names: str) -> Callable[[Any, Values], None]:
     """Return a writer that sets these attributes to the first values."""
 
-    def write(value: Any, values: Values) -> None:
+    def write(value: object, values: Values) -> None:
         for name, earlier in zip(names, values):
             setattr(value, name, earlier)
 
@@ -222,13 +222,13 @@ def _read_function(function: Any) -> Values:
     return [*fields, *(function.__closure__ or ())]
 
 
-def _read_annotations(function: Any) -> Values:
+def _read_annotations(function: object) -> Values:
     if _HAS_STORED_ANNOTATIONS:
         return read_items(function.__annotations__)
     return []
 
 
-def _write_annotations(function: Any, annotations: dict[Any, Any]) -> None:
+def _write_annotations(function: object, annotations: dict[Any, Any]) -> None:
     if _HAS_STORED_ANNOTATIONS:
         _write_dict(function.__annotations__, annotations)
 
@@ -273,12 +273,12 @@ def _read_class_state(cls: Any) -> _ClassState:
     return _ClassState(_BASES.__get__(cls), read_registered(cls), attributes)
 
 
-def _is_class_attribute(name: Any) -> bool:
+def _is_class_attribute(name: object) -> bool:
     """Return whether undo writes an attribute of a class; Python only writes those with a string."""
     return type(name) is str and name not in _PYTHON_CLASS_ATTRIBUTES
 
 
-def _read_class(cls: Any) -> Values:
+def _read_class(cls: object) -> Values:
     return _read_class_state(cls).to_values()
 
 
@@ -298,17 +298,17 @@ def _write_class(cls: Any, earlier: _ClassState) -> None:
             type.__setattr__(cls, name, value)
 
 
-def _read_module(module: Any) -> Values:
+def _read_module(module: object) -> Values:
     names = list(own_dict(module).items())
     return _flatten(item for item in names if not _is_set_by_python(item[0]))
 
 
-def _is_set_by_python(name: Any) -> bool:
+def _is_set_by_python(name: object) -> bool:
     """Return whether a name in a module is one that Python sets, such as `__file__`."""
     return type(name) is str and name.startswith("__")
 
 
-def _write_module(module: Any, earlier: dict[Any, Any]) -> None:
+def _write_module(module: object, earlier: dict[Any, Any]) -> None:
     present = own_dict(module)
     for name in list(present):
         if name not in earlier and not _is_set_by_python(name):
@@ -324,7 +324,7 @@ def _fields_part(cls: type, *names: str) -> ObjectPart:
     return ObjectPart(lambda value: [field.__get__(value) for field in fields])
 
 
-def _plain_value_part(to_plain: Callable[[Any], Any]) -> ObjectPart:
+def _plain_value_part(to_plain: Callable[[Any], object]) -> ObjectPart:
     """Compare an object of a derived class, such as of `int`, by its value in the plain class."""
     return ObjectPart(lambda value: [to_plain(value)])
 

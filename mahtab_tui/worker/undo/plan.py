@@ -35,7 +35,7 @@ class MemoryCopy(NamedTuple):
 class Plan:
     """What an undo or a redo does; nothing has changed before `apply`."""
 
-    def __init__(self, names: dict[str, Any], graph: Graph) -> None:
+    def __init__(self, names: dict[str, object], graph: Graph) -> None:
         """names: the whole namespace as it will be. graph: of the objects of the kernel."""
         self.names = names
         self.graph = graph
@@ -51,7 +51,7 @@ class Plan:
 
     def apply(
         self,
-        namespace: dict[str, Any],
+        namespace: dict[str, object],
         checkpoint: Checkpoint | None,
         newer_checkpoint: Checkpoint | None,
     ) -> None:
@@ -107,7 +107,7 @@ class Plan:
             for span in copy.spans:
                 yield span, MemorySpan(span.start + offset, span.end + offset)
 
-    def report(self, namespace: dict[str, Any]) -> dict[str, Any]:
+    def report(self, namespace: dict[str, object]) -> dict[str, Any]:
         """Describe the plan for the user. namespace: as it is before `apply`."""
         changes: list[dict[str, Any]] = []
         inside = set(self.inside)
@@ -131,7 +131,9 @@ class Plan:
         unrestored = [item._asdict() for item in self.not_restored]
         return {"changes": changes, "not_restored": unrestored, "exact": not unrestored}
 
-    def _describe_change(self, name: str, old_value: Any, current_value: Any) -> dict[str, Any]:
+    def _describe_change(
+        self, name: str, old_value: object, current_value: object
+    ) -> dict[str, Any]:
         """Describe a change from the current value, which is "before", to the old one, which is the
         "variable" after it."""
         description_now = None
@@ -154,13 +156,13 @@ class Plan:
             "before": description_now,
         }
 
-    def find_names(self, value: Any) -> list[str]:
+    def find_names(self, value: object) -> list[str]:
         """Return the names that will lead to an object of the kernel."""
         reached = self.graph.ancestors([address_of(value)])
         return [name for name, other in self.names.items() if address_of(other) in reached]
 
 
-def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
+def _bind_names(namespace: dict[str, object], names: dict[str, object]) -> None:
     """Make a namespace contain these names only."""
     for name in list(namespace):
         if name not in names:

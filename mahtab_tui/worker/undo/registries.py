@@ -111,7 +111,7 @@ class ModuleTable:
         return changes
 
 
-def _constant(value: Any) -> Callable[[], Any]:
+def _constant(value: object) -> Callable[[], Any]:
     return lambda: value
 
 
@@ -207,7 +207,7 @@ def read_source_cache() -> dict[str, Any]:
     }
 
 
-def write_source_cache(old_cache: dict[str, Any]) -> None:
+def write_source_cache(old_cache: dict[str, object]) -> None:
     cache: dict[str, Any] = sys.modules["linecache"].cache
     for name in read_source_cache().keys() - old_cache.keys():
         del cache[name]

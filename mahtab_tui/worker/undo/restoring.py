@@ -37,9 +37,9 @@ _ENDED = "it has ended and does not come back"
 def plan_undo(
     steps: list[Step],
     checkpointed: Step | None,
-    namespace: dict[str, Any],
+    namespace: dict[str, object],
     kinds: Kinds,
-    scheduled: Sequence[Any],
+    scheduled: Sequence[object],
 ) -> Plan:
     """Plan how to restore the state before the first step.
 
@@ -83,7 +83,7 @@ def plan_undo(
 
 
 def _compare_with_checkpoint(
-    step: Step, checkpointed: Step, mentioned: tuple[str, ...], namespace: dict[str, Any]
+    step: Step, checkpointed: Step, mentioned: tuple[str, ...], namespace: dict[str, object]
 ) -> Plan:
     """Compare the kernel with the state before a step, and fetch what differs."""
     checkpoint = checkpointed.checkpoint
@@ -205,7 +205,7 @@ def _find_changed_memory(
 
 
 def _earlier_names(
-    step: Step, namespace: dict[str, Any], alive: dict[int, Any], recreated: dict[str, Any]
+    step: Step, namespace: dict[str, object], alive: dict[int, Any], recreated: dict[str, object]
 ) -> dict[str, Any]:
     """Return the objects of the names; for one that cannot come back, what the name has now."""
     names = {}

@@ -148,7 +148,7 @@ def _read_pandas_options() -> dict[str, Any]:
     return options
 
 
-def _write_pandas_options(options: dict[str, Any]) -> None:
+def _write_pandas_options(options: dict[str, object]) -> None:
     current_options = _read_pandas_options()
     for name, value in options.items():
         if name not in current_options:

@@ -35,10 +35,10 @@ class _Kind(Protocol):
     def read(self, value: Any) -> Any:
         """Return an object's state."""
 
-    def is_same(self, old_state: Any, new_state: Any) -> bool:
+    def is_same(self, old_state: object, new_state: object) -> bool:
         """Return whether an object has not changed between two states."""
 
-    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> Action | None:
+    def restore_action(self, value: object, old_state: object, new_state: object) -> Action | None:
         """Return what gives an object its old state, and reverts that; None if this is
         impossible."""
 
@@ -49,7 +49,7 @@ class _TableKind:
     def read(self, value: Any) -> Any:
         return value.clone()
 
-    def is_same(self, old_state: Any, new_state: Any) -> bool:
+    def is_same(self, old_state: object, new_state: object) -> bool:
         """As in `_Kind`. Tables that cannot be compared are not the same."""
         old_table = _to_frame(old_state)
         new_table = _to_frame(new_state)
@@ -59,7 +59,7 @@ class _TableKind:
         except Exception:  # columns of Python objects cannot be compared
             return False
 
-    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> Action:
+    def restore_action(self, value: object, old_state: object, new_state: object) -> Action:
         write = partial(_write_table, value)
         return Action(partial(write, old_state), partial(write, new_state))
 
@@ -71,10 +71,10 @@ class _TensorKind:
     def read(self, value: Any) -> Any:
         return as_library_type(value).detach()
 
-    def is_same(self, old_state: Any, new_state: Any) -> bool:
+    def is_same(self, old_state: object, new_state: object) -> bool:
         return _tensor_layout(old_state) == _tensor_layout(new_state)
 
-    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> Action:
+    def restore_action(self, value: object, old_state: object, new_state: object) -> Action:
         write = partial(setattr, value, "data")
         return Action(partial(write, old_state), partial(write, new_state))
 
@@ -99,10 +99,10 @@ class _FileKind:
         except (OSError, ValueError, AttributeError):
             return None
 
-    def is_same(self, old_state: Any, new_state: Any) -> bool:
+    def is_same(self, old_state: object, new_state: object) -> bool:
         return bool(old_state == new_state)
 
-    def restore_action(self, value: Any, old_state: Any, new_state: Any) -> None:
+    def restore_action(self, value: object, old_state: object, new_state: object) -> None:
         return None
 
 
@@ -191,7 +191,7 @@ class SideState:
         ]
 
 
-def _reference(value: Any) -> Callable[[], Any]:
+def _reference(value: object) -> Callable[[], Any]:
     """Return a weak reference; a strong one if the object cannot have one."""
     if has_weak_references(type(value)):
         return weakref.ref(value)
@@ -220,7 +220,7 @@ def _running_threads() -> dict[int, Any]:
     }
 
 
-def _is_ours(thread: Any) -> bool:
+def _is_ours(thread: object) -> bool:
     """Return whether a thread is the worker's own, by the function that it runs."""
     target = own_dict(thread).get("_target")
     function = target
@@ -231,7 +231,7 @@ def _is_ours(thread: Any) -> bool:
     return belongs_to_worker(function.__globals__.get("__package__"))
 
 
-def _to_frame(table: Any) -> Any:
+def _to_frame(table: object) -> Any:
     """Return a table; for a series, a table of this one column."""
     if hasattr(table, "to_frame"):
         return table.to_frame()

@@ -22,9 +22,9 @@ class Step:
         self,
         serial: int,
         cell: int,
-        names: dict[str, Any],
+        names: dict[str, object],
         memory: DirtyPages,
-        scheduled: Sequence[Any],
+        scheduled: Sequence[object],
     ) -> None:
         """scheduled: tasks and callbacks of the event loop that wait."""
         self.serial = serial
@@ -53,7 +53,7 @@ class Step:
             return
         self._released = True
 
-        def release(value: Any) -> Any:
+        def release(value: object) -> Any:
             is_plain = address_of(type(value)) in ATOMS
             if is_plain or address_of(value) in retained:
                 return value
@@ -66,13 +66,13 @@ class Step:
         """Return the retained objects that live, at the same addresses as in the checkpoint."""
         return [value for value in map(_find_released, self.retained) if value is not MISSING]
 
-    def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
+    def live_names(self, namespace: dict[str, object]) -> dict[str, Any]:
         values_by_name = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
         }
         return {name: value for name, value in values_by_name.items() if value is not MISSING}
 
-    def find_new_work(self, scheduled: Sequence[Any]) -> list[Unrestored]:
+    def find_new_work(self, scheduled: Sequence[object]) -> list[Unrestored]:
         """Name the tasks and callbacks that were started since."""
         earlier_addresses = {address_of(reference()) for reference in self._scheduled}
         return [
@@ -90,14 +90,14 @@ class Step:
         return self._memory.written_since(self.serial, blocks)
 
 
-def _describe_work(work: Any) -> Unrestored:
+def _describe_work(work: object) -> Unrestored:
     """work: a task, or the handle of a callback."""
     if hasattr(work, "get_name"):
         return Unrestored(f"task {work.get_name()}", "this task was started and still runs")
     return Unrestored("event loop", "a callback was scheduled and will run")
 
 
-def _find_released(value: Any, current_value: Any = None) -> Any:
+def _find_released(value: object, current_value: object = None) -> Any:
     if type(value) is ReleasedObject:
         return value.value(current_value)
     return value

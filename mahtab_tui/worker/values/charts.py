@@ -70,7 +70,7 @@ WordPlacer = Callable[[Any, str], None]
 _TEX_MARKUP = re.compile(r"\\[a-zA-Z]+|[{}$]")
 
 
-def chart_metadata(figure: Any) -> dict[str, str]:
+def chart_metadata(figure: object) -> dict[str, str]:
     """Return the metadata of the figure's PNG; empty if it cannot be described."""
     try:
         for scale in SCALES:
@@ -145,7 +145,7 @@ def _resized(figure: Any, width: int, height: int, dpi: float) -> Iterator[None]
         yield
 
 
-def _separate_bars(container: Any, scale: float, on_exit: ExitStack) -> None:
+def _separate_bars(container: object, scale: float, on_exit: ExitStack) -> None:
     """Widen the gaps between bars so that they survive in cells. Bars that touch each other stay.
 
     Args:
@@ -207,7 +207,7 @@ class _WordlessDrawing:
         self._groups: list[str] = []
         """The groups that are open, such as an axis."""
 
-    def open_group(self, name: str, gid: Any = None) -> None:
+    def open_group(self, name: str, gid: object = None) -> None:
         self._groups.append(name)
 
     def close_group(self, name: str) -> None:
@@ -218,19 +218,21 @@ class _WordlessDrawing:
     def _draws_axis(self) -> bool:
         return "matplotlib.axis" in self._groups
 
-    def draw_text(self, gc: Any, x: float, y: float, text: str, *args: Any, **named: Any) -> None:
+    def draw_text(
+        self, gc: object, x: float, y: float, text: str, *args: object, **named: object
+    ) -> None:
         artist = named.get("mtext") or (args[3] if len(args) > 3 else None)
         if artist is not None:
             self.words.append((artist, text))
 
     draw_tex = draw_text
 
-    def draw_markers(self, *args: Any, **named: Any) -> None:
+    def draw_markers(self, *args: object, **named: object) -> None:
         # The markers of an axis are its ticks.
         if not self._draws_axis:
             self._renderer.draw_markers(*args, **named)
 
-    def draw_path(self, gc: Any, path: Any, transform: Any, face: Any = None) -> None:
+    def draw_path(self, gc: Any, path: object, transform: object, face: object = None) -> None:
         # The lines of an axis are the grid.
         if self._draws_axis:
             return
@@ -308,7 +310,7 @@ def _has_axis_lines(axes: Any) -> bool:
     return bool(axes.get_frame_on() or len(axes.get_xticks()) or len(axes.get_yticks()))
 
 
-def _has_grid(axes: Any, name: str) -> bool:
+def _has_grid(axes: object, name: str) -> bool:
     axis = getattr(axes, name, None)
     ticks = getattr(axis, "majorTicks", None)
     return bool(ticks and ticks[0].gridline.get_visible())
@@ -325,7 +327,7 @@ def _is_inside(box: Any, outer: list[float], height: int) -> bool:
 
 
 def _place_words(
-    figure: Any, words: list[tuple[Any, str]], panels: list[tuple[Panel, Any]], height: int
+    figure: object, words: list[tuple[Any, str]], panels: list[tuple[Panel, Any]], height: int
 ) -> None:
     """Add each word that was drawn to its panel, by what it is in its axes."""
     placers: dict[int, WordPlacer] = {}
@@ -368,14 +370,14 @@ def _word_placers(panel: Panel, axes: Any, height: int) -> dict[int, WordPlacer]
 def _setter(panel: Panel, field: str) -> WordPlacer:
     """Return what adds a text to a field; a panel of several axes has the texts of all."""
 
-    def set_text(artist: Any, text: str) -> None:
+    def set_text(artist: object, text: str) -> None:
         panel[field] = f"{panel[field]} {text}".strip()
 
     return set_text
 
 
 def _tick_adder(panel: Panel, field: str, height: int) -> WordPlacer:
-    def add_tick(artist: Any, text: str) -> None:
+    def add_tick(artist: object, text: str) -> None:
         position = _position_in_panel(artist, panel, height)
         ticks = panel[field]
         if position is None or not text or len(ticks) >= MAX_TICKS:
@@ -439,12 +441,12 @@ def _stands_right(legend: Any, axes: Any) -> bool:
     return bool(anchor.x0 >= axes.get_window_extent().x1 - EDGE_TOLERANCE_PIXELS)
 
 
-def _is_at_right_edge(legend: Any) -> bool:
+def _is_at_right_edge(legend: object) -> bool:
     """Return whether a legend of the figure is at its right edge."""
     return getattr(legend, "_loc_real", 0) in RIGHT_LEGEND_PLACES
 
 
-def _colour(handle: Any) -> str:
+def _colour(handle: object) -> str:
     """Return the colour in which a legend's entry is drawn, as `#rrggbb`."""
     colours: Any = sys.modules["matplotlib.colors"]
     for method in ("get_color", "get_facecolor", "get_edgecolor"):

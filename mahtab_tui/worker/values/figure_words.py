@@ -169,12 +169,12 @@ def _line_words(line: Any) -> str:
     return words
 
 
-def _has_dates(line: Any) -> bool:
+def _has_dates(line: object) -> bool:
     axes = getattr(line, "axes", None)
     return axes is not None and not _is_plain(axes.xaxis)
 
 
-def _range_of(values: Any) -> _Range | None:
+def _range_of(values: object) -> _Range | None:
     """Return the range of the finite numbers; None if there are none."""
     numpy: Any = sys.modules["numpy"]
     numbers = numpy.ma.filled(numpy.ma.asarray(values, dtype=float), numpy.nan)

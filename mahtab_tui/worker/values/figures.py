@@ -16,7 +16,7 @@ _MAX_PLOT_RESULT_ITEMS = 10
 """Levels, and items of each, up to which the results of plotting functions are recognised."""
 
 
-def is_plot_result(value: Any) -> bool:
+def is_plot_result(value: object) -> bool:
     """Return whether a value is what a plotting function returned, and its figure will be shown at
     the end of the cell. Runs code of the value's class."""
     figures = open_figures()

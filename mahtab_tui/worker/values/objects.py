@@ -127,7 +127,7 @@ def own_dict(value: object) -> dict[Any, Any]:
     return {}
 
 
-def unwrap(function: Any) -> types.FunctionType | None:
+def unwrap(function: object) -> types.FunctionType | None:
     """Return the Python function inside its decorators; None for anything else."""
     if type(function) is not types.FunctionType:
         return None
@@ -209,7 +209,7 @@ def copy_text_keys(names: Any) -> dict[str, Any]:
     return {name: item for name, item in list(names.items()) if type(name) is str}
 
 
-def as_library_type(value: Any) -> Any:
+def as_library_type(value: object) -> Any:
     """Return an array, tensor, or table as the library's own class; other objects unchanged.
     Numbers of a masked array would not show which are missing; subclasses of Arrow tables crash
     the process."""
@@ -236,7 +236,7 @@ def as_library_type(value: Any) -> Any:
     return value
 
 
-def _as_pandas_type(value: Any, base: Any) -> Any:
+def _as_pandas_type(value: object, base: object) -> Any:
     """Return a plain table with the same data, if pandas stores it as from 2.1 on."""
     fields = own_dict(value)
     manager: Any = fields.get("_mgr")
@@ -250,7 +250,7 @@ def _as_pandas_type(value: Any, base: Any) -> Any:
     return table
 
 
-def is_index(value: Any) -> bool:
+def is_index(value: object) -> bool:
     return is_one_of(value, "pandas", *_INDEXES)
 
 
@@ -259,7 +259,7 @@ def has_own_indexes(value: Any) -> bool:
     return all(map(is_index, value.axes))
 
 
-def is_own_index(value: Any) -> bool:
+def is_own_index(value: object) -> bool:
     """Return whether an index is pandas' own, with labels in arrays of numpy or pandas."""
     if not is_index(value):
         return False
@@ -270,7 +270,7 @@ def is_own_index(value: Any) -> bool:
     return is_range or is_from(names.get("_data"), "numpy", "pandas")
 
 
-def is_own_type(dtype: Any) -> bool:
+def is_own_type(dtype: object) -> bool:
     return is_subclass(type(dtype), get_if_loaded("numpy", "dtype")) or is_from(dtype, "pandas")
 
 
@@ -279,14 +279,14 @@ def is_own_column(series: Any) -> bool:
     return is_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
-def is_from(value: Any, *packages: str) -> bool:
+def is_from(value: object, *packages: str) -> bool:
     """Return whether a class is the one that its module, in these packages, has under its name."""
     cls = type(value)
     module = class_module(cls)
     return module.partition(".")[0] in packages and get_if_loaded(module, name_of(cls)) is cls
 
 
-def is_table(value: Any) -> bool:
+def is_table(value: object) -> bool:
     return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 
@@ -298,7 +298,7 @@ class _Stop(BaseException):
     pass
 
 
-def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
+def run_with_timeout(seconds: float, work: Callable[[], object]) -> Any:
     """Return the result of `work`. Raises its exception, or `TimeLimitError`; code that does not
     stop is abandoned."""
     results: list[Any] = []
@@ -328,7 +328,7 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
 
 
 def limited_repr(
-    value: Any, limit: int, write_object: Callable[[Any], str] | None = None
+    value: object, limit: int, write_object: Callable[[Any], str] | None = None
 ) -> tuple[str, bool]:
     """Return the repr up to `limit` characters, and whether it was truncated."""
     pieces = []
@@ -341,12 +341,12 @@ def limited_repr(
     return "".join(pieces), False
 
 
-def _repr(value: Any) -> str:
+def _repr(value: object) -> str:
     return str.__str__(repr(value))
 
 
 def _pieces(
-    value: Any, limit: int, write_object: Callable[[Any], str], above: tuple[Any, ...]
+    value: Any, limit: int, write_object: Callable[[Any], str], above: tuple[object, ...]
 ) -> Iterator[str]:
     cls = type(value)
     if cls in (str, bytes, bytearray) and len(value) > limit:

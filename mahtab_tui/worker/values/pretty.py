@@ -281,7 +281,7 @@ def _container_parts(value: Any) -> _Parts | None:
     return _Parts(f"{label}(", ")", arguments, len(arguments))
 
 
-def _keyed(pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+def _keyed(pairs: Iterable[tuple[object, object]]) -> Iterator[tuple[str, Any]]:
     return ((f"{key!r}: ", item) for key, item in list(islice(pairs, MAX_ENTRIES)))
 
 
@@ -304,14 +304,14 @@ def _collection_parts(value: Any) -> _Parts:
     return _Parts(f"{name_of(cls)}({factory}{{", "})", _keyed(pairs), len(value))
 
 
-def _most_common(counter: Counter[Any]) -> Iterable[tuple[Any, Any]]:
+def _most_common(counter: Counter[object]) -> Iterable[tuple[Any, Any]]:
     try:
         return counter.most_common(MAX_ENTRIES)
     except TypeError:  # counts that cannot be compared stay in their order, as in the repr
         return counter.items()
 
 
-def _unnamed(value: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def _unnamed(value: Iterable[object]) -> Iterator[tuple[str, Any]]:
     return (("", item) for item in list(islice(value, MAX_ENTRIES)))
 
 
@@ -333,14 +333,14 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def _is_namedtuple(cls: type, repr_method: Any) -> bool:
+def _is_namedtuple(cls: type, repr_method: object) -> bool:
     """Return whether `collections.namedtuple` wrote the class and its repr."""
     is_tuple = any(base is tuple for base in mro_of(cls))
     is_generated = getattr(repr_method, "__module__", "") == "collections"
     return is_tuple and is_generated and hasattr(cls, "_fields")
 
 
-def _is_dataclass(cls: type, repr_method: Any) -> bool:
+def _is_dataclass(cls: type, repr_method: object) -> bool:
     """Return whether `dataclasses` wrote the repr of the class."""
     wrapped = getattr(repr_method, "__wrapped__", None)
     is_generated = "__create_fn__" in getattr(wrapped, "__qualname__", "")

@@ -86,7 +86,7 @@ def _from_bundle(value: Any) -> tuple[str, str] | None:
     return next(filter(None, forms), None)
 
 
-def _from_frame(value: Any) -> tuple[str, str] | None:
+def _from_frame(value: object) -> tuple[str, str] | None:
     """Return a pandas table with its shape and with all columns that the screen can show, unless
     the user chose otherwise."""
     if not is_instance_if_loaded(value, "pandas", "DataFrame"):
@@ -108,7 +108,7 @@ def _from_styler(value: Any) -> tuple[str, str] | None:
     return encode_form("text/html", value.to_html(max_rows=MAX_STYLED_ROWS))
 
 
-def _from_methods(value: Any) -> tuple[str, str] | None:
+def _from_methods(value: object) -> tuple[str, str] | None:
     for mime, method in _METHODS.items():
         if find_in_class(type(value), method) is MISSING:
             continue

@@ -43,7 +43,7 @@ _COMPUTED = Classes(property, types.GetSetDescriptorType)
 """Only code can compute their values."""
 
 
-def short_value(value: Any, name: Any = "") -> str:
+def short_value(value: Any, name: object = "") -> str:
     """Return a value as Python writes it if it is short, or else what it holds, as in ``[int] x 300``.
 
     Args:
@@ -68,7 +68,7 @@ def short_value(value: Any, name: Any = "") -> str:
     return describe_type(value)
 
 
-def short_key(key: Any) -> str:
+def short_key(key: object) -> str:
     """Return a key of a dict as Python writes it if it is short, or else its type."""
     if type(key) is str:
         return literal(key, _KEY_CHARS)
@@ -79,7 +79,7 @@ def short_key(key: Any) -> str:
     return describe_type(key)
 
 
-def summary_or_type(value: Any) -> str:
+def summary_or_type(value: object) -> str:
     """Return the summary of a value; the name of its type if it has none."""
     return one_line(summary(value) or type_name(value), LABEL_CHARS)
 
@@ -93,7 +93,7 @@ def literal(text: str, width: int) -> str:
     return f"{truncated[:-1]}…{closing_quote}"
 
 
-def describe_type(value: Any) -> str:
+def describe_type(value: object) -> str:
     """Return what a value is, as in ``<function>`` and ``<DataFrame 10 × 3>``."""
     kind = variable_kind(value)
     if kind != "data":
@@ -104,7 +104,7 @@ def describe_type(value: Any) -> str:
     return f"<{type_name(value)}>"
 
 
-def describe_types(sample: Iterable[Any]) -> str:
+def describe_types(sample: Iterable[object]) -> str:
     """Return the types of some values, as in ``int or str``."""
     names = list(dict.fromkeys(map(type_name, sample)))
     if len(names) > _MAX_TYPES:
@@ -112,7 +112,7 @@ def describe_types(sample: Iterable[Any]) -> str:
     return " or ".join(names)
 
 
-def fields(value: Any) -> str:
+def fields(value: object) -> str:
     """Return the first attributes of an object, as in ``(id=7, total=3.5)``; empty if it has
     none."""
     words: list[str] = []
@@ -128,7 +128,7 @@ def fields(value: Any) -> str:
     return f"({', '.join(words)})"
 
 
-def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
+def stored_fields(value: object) -> Iterator[tuple[str, Any]]:
     """Yield name and value of each public attribute of an object, from its ``__dict__`` and
     ``__slots__``."""
     names = copy_text_keys(own_dict(value))
@@ -193,7 +193,7 @@ def _describe_size(value: Any) -> str:
     return describe_type(value)
 
 
-def _field_value(name: str, value: Any) -> str:
+def _field_value(name: str, value: object) -> str:
     """Return the value of an attribute, or its size or type if the value is too long."""
     text = one_line(short_value(value, name), _FIELD_CHARS + 1)
     if len(text) <= _FIELD_CHARS:

@@ -89,7 +89,7 @@ def type_name(value: object) -> str:
     return one_line(name_of(type(value)), _TYPE_NAME_CHARS)
 
 
-def module_version(names: Mapping[str, Any]) -> str:
+def module_version(names: Mapping[str, object]) -> str:
     """Return the version among a module's names; empty if it has none. No method of torch's own class
     runs."""
     version = names.get("__version__")
@@ -162,7 +162,7 @@ def _summarize_range(value: range) -> str:
     return one_line(repr(value))
 
 
-def _summarize_function(value: Any) -> str:
+def _summarize_function(value: object) -> str:
     function = unwrap(value)
     if function is None:
         return ""
@@ -203,7 +203,7 @@ def _summarize_library_object(value: object) -> str | None:
     return None
 
 
-def _summarize_by_str(value: Any) -> str:
+def _summarize_by_str(value: object) -> str:
     return one_line(str(value))
 
 
@@ -244,7 +244,7 @@ def _summarize_pandas(value: Any) -> str:
     return _summarize_pandas_column(value)
 
 
-def _summarize_pandas_column(value: Any) -> str:
+def _summarize_pandas_column(value: object) -> str:
     if is_own_column(value):
         return _summarize_series(value)
     return ""

@@ -59,7 +59,7 @@ def masked_summary(name: str, value: object) -> str:
     return summary(value)
 
 
-def _large_size(value: Any) -> int:
+def _large_size(value: object) -> int:
     """Return the bytes of an array, a table or a text, without running code of the user's classes; 0
     for small and other objects."""
     try:
