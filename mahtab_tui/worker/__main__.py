@@ -89,7 +89,7 @@ class Worker:
         # Saving variables
         self._keeper: Any = None
         """A `saving.keeper.Keeper`, once one is needed."""
-        self._save_settings: tuple[Frame, dict[str, Any]] = {}, {}
+        self._save_settings: tuple[Frame, dict[str, object]] = {}, {}
         """The host's settings, and the namespace as it was then, which is not saved."""
         self._unsaved = False
         """Whether a cell has run since variables were saved last."""
@@ -323,18 +323,18 @@ class Worker:
         servers = toolbox.add_servers(frame["servers"], self._executor.attribution)
         self.environment.keep_builtins(servers)
 
-    def _list_variables(self, frame: Frame) -> Any:
+    def _list_variables(self, frame: Frame) -> object:
         return self._executor.tracker.listing()
 
-    def _list_undo_steps(self, frame: Frame) -> Any:
+    def _list_undo_steps(self, frame: Frame) -> object:
         if self._executor.undo is None:
             return []
         return self._executor.undo.steps()
 
-    def _lock_unavailable_reason(self, frame: Frame) -> Any:
+    def _lock_unavailable_reason(self, frame: Frame) -> object:
         return own_module("guard.read_only").missing()
 
-    def _saved_namespace(self, frame: Frame) -> Any:
+    def _saved_namespace(self, frame: Frame) -> object:
         return self._get_keeper().index()
 
     def _namespace_version(self) -> int | None:

@@ -69,7 +69,7 @@ class _OwnLoader(importlib.machinery.SourceFileLoader):
 
 
 class _BoundSys(ModuleType):
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(sys, name)
 
     def __setattr__(self, name: str, value: object) -> None:

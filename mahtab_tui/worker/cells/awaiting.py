@@ -27,13 +27,13 @@ class EventLoop:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[object] | None = None
         self._cancelled = False
         self._waiter: asyncio.Future[None] | None = None
-        self._current_task: Callable[[Any], Any] = lambda loop: None
+        self._current_task: Callable[[Any], object] = lambda loop: None
         """asyncio's original function."""
         self._thread = 0
-        self._own_functions: tuple[Any, Any] | None = None
+        self._own_functions: tuple[object, object] | None = None
         self.used = False
         """Whether a cell has left anything that may print later."""
 
@@ -75,7 +75,7 @@ class EventLoop:
             set_running = events._set_running_loop
             self._own_functions = get_running, set_running
 
-            def get_really_running() -> Any:
+            def get_really_running() -> object:
                 running = get_running()
                 if running is loop and not loop.is_running():
                     return None
@@ -100,7 +100,7 @@ class EventLoop:
         if not self.used and loop is not None and not loop.is_closed():
             self.used = bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
 
-    def run(self, coroutine: Coroutine[object, object, object]) -> Any:
+    def run(self, coroutine: Coroutine[object, object, object]) -> object:
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
@@ -110,7 +110,7 @@ class EventLoop:
         loop = self._get(asyncio)
         context = contextvars.copy_context()
 
-        async def in_task() -> Any:
+        async def in_task() -> object:
             nonlocal context
             try:
                 return await coroutine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any, TextIO
+from typing import TextIO
 
 MAX_OUTPUT_CHARS = 10_000
 
@@ -69,7 +69,7 @@ class LimitedOutput(io.TextIOBase):
     def fileno(self) -> int:
         return self._stream.fileno()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 

@@ -60,13 +60,13 @@ def compile_parts(
 
 def compile_callable(
     source: str, filename: str, namespace: dict[str, object], await_: Callable[[Any], object]
-) -> Callable[[], Any]:
+) -> Callable[[], object]:
     """Return a function that runs code and returns its last value. Raises `SyntaxError`."""
     cache_source(source, filename)
     tree = ast.parse(source.strip("\n"), filename)
     parts = compile_parts(tree, filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
-    def run() -> Any:
+    def run() -> object:
         value = None
         for code in filter(None, parts):
             value = eval(code, namespace)

@@ -180,7 +180,7 @@ def post_mortem(traceback: TracebackType) -> None:
     debugger.interaction(None, traceback)
 
 
-def _load_pdb() -> Any:
+def _load_pdb() -> object:
     pdb: Any = late_import("pdb")
     pdb.set_trace = set_trace
     return pdb
@@ -335,7 +335,7 @@ class CellEnvironment:
     def flush(self) -> None:
         flush(self._out, self._err)
 
-    _builtins_now: dict[str, Any] = builtins.__dict__
+    _builtins_now: dict[str, object] = builtins.__dict__
 
     def keep_builtins(self, added: dict[str, object]) -> None:
         self._builtins = {**self._builtins, **added}

@@ -99,7 +99,7 @@ class ForkReport(NamedTuple):
 class Environment(Protocol):
     """What surrounds a cell: its streams, and the process that it runs in."""
 
-    def enter(self) -> Any:
+    def enter(self) -> object:
         """Redirect the streams; returns those before, for `leave`."""
 
     def leave(self, streams_before: Any, nested: bool) -> None:
@@ -329,7 +329,7 @@ class Executor:
             raise NotCompiledError from error
         return CompiledCell(tree, body, last_expression)
 
-    def _evaluate(self, compiled: CompiledCell) -> Any:
+    def _evaluate(self, compiled: CompiledCell) -> object:
         if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
@@ -340,7 +340,7 @@ class Executor:
             return self.loop.run(value)
         return value
 
-    async def _evaluate_in_task(self, compiled: CompiledCell) -> Any:
+    async def _evaluate_in_task(self, compiled: CompiledCell) -> object:
         await eval(compiled.body, self.namespace)
         if compiled.last_expression is None:
             return None

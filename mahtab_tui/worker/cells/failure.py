@@ -120,7 +120,7 @@ class Failure:
         ]
         return in_failed_part or in_line
 
-    def evaluate(self, node: ast.expr) -> Any:
+    def evaluate(self, node: ast.expr) -> object:
         """Return the value of an expression; `MISSING` if code would have to run."""
         value = resolve(ast.unparse(node), self.names)
         if type(value) is Instance:
@@ -172,7 +172,7 @@ def _is_table(value: object) -> bool:
     return any(is_one_of(plain_value, *table_type) for table_type in _TABLE_TYPES)
 
 
-def frame_locals(frame: FrameType) -> dict[str, Any]:
+def frame_locals(frame: FrameType) -> dict[str, object]:
     """Return a copy of a frame's variables; empty if reading them would run code."""
     local_variables = frame.f_locals
     if isinstance(local_variables, dict):

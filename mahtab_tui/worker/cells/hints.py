@@ -103,7 +103,7 @@ def missing_label(failure: Failure) -> str:
         return ""
 
     # pandas raises from the index that it searched, inside the method of a table.
-    searched_index: Any = None
+    searched_index: object = None
     for candidate in failure.objects():
         value = as_library_type(candidate)
         if is_index(value):

@@ -24,7 +24,7 @@ from .signatures import annotations_of, split_generic
 _MAX_ANNOTATION_CHARS = 1_000
 
 
-def result_instance(function: types.FunctionType, receiver: object) -> Any:
+def result_instance(function: types.FunctionType, receiver: object) -> object:
     """Return an `Instance` for what a function returns according to its annotation.
 
     Args:
@@ -45,7 +45,7 @@ def result_instance(function: types.FunctionType, receiver: object) -> Any:
     return _AnnotationReader(names, receiver, receiver_variable).read(annotation)
 
 
-def annotation_instance(code: str) -> Any:
+def annotation_instance(code: str) -> object:
     """Return an `Instance` for an annotation that names only builtins and classes of loaded
     modules, such as ``tuple[int]``; `MISSING` if the module is not loaded."""
     return _AnnotationReader({}, MISSING, MISSING).read(code)
@@ -86,7 +86,7 @@ class _AnnotationReader:
             return self._read_union(arguments)
         return self._read_generic(origin, arguments)
 
-    def _read_tree(self, node: object) -> Any:
+    def _read_tree(self, node: object) -> object:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             return self._read_union([node.left, node.right])
         if isinstance(node, ast.Subscript):
@@ -107,7 +107,7 @@ class _AnnotationReader:
             return MISSING
         return self.read(value)
 
-    def _read_union(self, members: Sequence[object]) -> Any:
+    def _read_union(self, members: Sequence[object]) -> object:
         """Return the first member that is known."""
         for member in members:
             instance = self.read(member)
@@ -115,7 +115,7 @@ class _AnnotationReader:
                 return instance
         return MISSING
 
-    def _read_generic(self, origin: Any, arguments: Sequence[Any]) -> Any:
+    def _read_generic(self, origin: Any, arguments: Sequence[Any]) -> object:
         """Read ``origin[arguments]``."""
         if origin is MISSING:
             return MISSING
@@ -134,7 +134,7 @@ def _parse(code: str) -> ast.expr | None:
         return None
 
 
-def _receiver_variable(annotation: object, names: dict[str, object]) -> Any:
+def _receiver_variable(annotation: object, names: dict[str, object]) -> object:
     """Return the type variable that a method uses for its receiver's type: `T` of ``self: T`` and
     of ``cls: type[T]``; `MISSING` without one.
 
@@ -162,7 +162,7 @@ def _is_type(value: object) -> bool:
     return value is type or (value is not MISSING and value is get_if_loaded("typing", "Type"))
 
 
-def _named_object(node: object, names: dict[str, object]) -> Any:
+def _named_object(node: object, names: dict[str, object]) -> object:
     """Return the object that an annotation names, such as a class; `MISSING` if unknown."""
     if isinstance(node, ast.Attribute):
         name = node.attr
@@ -186,7 +186,7 @@ def _named_object(node: object, names: dict[str, object]) -> Any:
     return value
 
 
-def _type_checking_class(name: str, names: dict[str, object]) -> Any:
+def _type_checking_class(name: str, names: dict[str, object]) -> object:
     """Find a class that a module imports only for type checkers."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""
@@ -200,7 +200,7 @@ def _type_checking_class(name: str, names: dict[str, object]) -> Any:
     return MISSING
 
 
-def _receiver_instance(receiver: Any) -> Any:
+def _receiver_instance(receiver: Any) -> object:
     """Return an `Instance` of the type of what a method is called on; `MISSING` if unknown."""
     if is_module(receiver):
         return MISSING

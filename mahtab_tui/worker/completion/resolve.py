@@ -72,7 +72,7 @@ def resolve(expression: str, namespace: Mapping[str, object]) -> Any:
         return MISSING
 
 
-def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, namespace: Mapping[str, Any]) -> object:
     """Return the value of an expression, or an `Instance`. Raises `UnresolvedError`."""
     if isinstance(node, ast.Name):
         result = namespace.get(node.id, MISSING)
@@ -103,7 +103,7 @@ def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     raise UnresolvedError
 
 
-def _operation(left: object, right: object) -> Any:
+def _operation(left: object, right: object) -> object:
     """Return an `Instance` for the result of an operator; `MISSING` if unknown."""
     left_class = get_class(left)
     right_class = get_class(right)
@@ -117,7 +117,7 @@ def _operation(left: object, right: object) -> Any:
     return MISSING
 
 
-def _attribute(value: object, name: str) -> Any:
+def _attribute(value: object, name: str) -> object:
     """Return an attribute, or an `Instance`; a method is bound as by Python. Raises
     `UnresolvedError`."""
     if type(value) is Instance:
@@ -156,7 +156,7 @@ def _attribute(value: object, name: str) -> Any:
     return member
 
 
-def _item(value: Any, key: ast.expr, namespace: Mapping[str, object]) -> Any:
+def _item(value: Any, key: ast.expr, namespace: Mapping[str, object]) -> object:
     """Return an item, or an `Instance`. Raises `UnresolvedError`."""
     constant = _constant(key, namespace)
     cls = get_class(value)
@@ -187,7 +187,7 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, object]) -> Any:
     return require(items[index])
 
 
-def _constant(key: ast.expr, namespace: Mapping[str, object]) -> Any:
+def _constant(key: ast.expr, namespace: Mapping[str, object]) -> object:
     """Return the value of a key that is a literal or a variable with a plain value; otherwise
     `MISSING`."""
     if isinstance(key, ast.Name):
@@ -203,7 +203,7 @@ def _constant(key: ast.expr, namespace: Mapping[str, object]) -> Any:
 
 def _table_item(
     value: Any, cls: type, key: ast.expr, constant: object, namespace: Mapping[str, object]
-) -> Any:
+) -> object:
     """Return an `Instance` for an item of a table, or of its `loc` or `iloc`."""
     if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
         keys = key.elts if isinstance(key, ast.Tuple) else [key]
@@ -225,7 +225,7 @@ def list_keys(value: object) -> list[tuple[Any, Any]]:
     return [(key, item) for key, item in items if type(key) in SCALARS]
 
 
-def _call(node: ast.Call, namespace: Mapping[str, object]) -> Any:
+def _call(node: ast.Call, namespace: Mapping[str, object]) -> object:
     """Return an `Instance` for a call's result. Raises `UnresolvedError`."""
     receiver = MISSING
     if isinstance(node.func, ast.Attribute):

@@ -74,7 +74,7 @@ By class or module: "result: patterns; result: patterns". A pattern stands for n
 and attributes; the first one that fits a name counts."""
 
 
-def call_result(function: Any, receiver: object) -> Any:
+def call_result(function: Any, receiver: object) -> object:
     """Return an `Instance` for a call's result; `MISSING` if unknown. receiver: the object whose
     attribute the function is; `MISSING` if it is not an attribute."""
     if is_class(function):
@@ -97,7 +97,7 @@ def call_result(function: Any, receiver: object) -> Any:
     return with_columns(result, receiver, name)
 
 
-def _group_result(function: object, receiver: object) -> Any:
+def _group_result(function: object, receiver: object) -> object:
     """Return what a method of pandas' groups and windows returns, if it is not annotated; otherwise
     `MISSING`."""
     class_name = _RESULTS_OF_GROUPS.get(name_of(get_class(receiver)))
@@ -108,7 +108,7 @@ def _group_result(function: object, receiver: object) -> Any:
     return library_instance("pandas", class_name)
 
 
-def listed_result(receiver: Any, name: str) -> Any:
+def listed_result(receiver: Any, name: str) -> object:
     """Return the result in `_RESULTS` for a method or an attribute; `MISSING` if there is none, or
     if a derived class has its own."""
     cls = receiver if is_class(receiver) else get_class(receiver)

@@ -81,7 +81,7 @@ def source(value: object, expression: str) -> dict[str, Any]:
     return {**explanation, "line": int(number) if number.isdigit() else 1}
 
 
-def _module_source(value: object) -> dict[str, Any]:
+def _module_source(value: object) -> dict[str, object]:
     names = own_dict(value)
     file = names.get("__file__")
     version = module_version(names)
@@ -346,7 +346,7 @@ def _is_plain(annotation: Any) -> bool:
     return (origin is MISSING or _is_plain(origin)) and all(map(_is_plain, arguments))
 
 
-def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+def split_generic(annotation: Any) -> tuple[object, tuple[object, ...]]:
     """Split a type such as ``list[int]``."""
     if type(annotation) is types.GenericAlias:
         return annotation.__origin__, annotation.__args__

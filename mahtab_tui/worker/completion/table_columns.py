@@ -22,7 +22,7 @@ def is_frame(cls: type) -> bool:
     return is_any_of(cls, (("pandas", "DataFrame"), ("polars", "DataFrame")))
 
 
-def table_of(value: object) -> Any:
+def table_of(value: object) -> object:
     """Return the table whose columns a value probably has; None if there is none."""
     if type(value) is Instance:
         return value.table
@@ -31,7 +31,7 @@ def table_of(value: object) -> Any:
     return None
 
 
-def column_instance(value: object, name: str) -> Any:
+def column_instance(value: object, name: str) -> object:
     """Return an `Instance` for a column. Raises `UnresolvedError` if it does not exist."""
     table = table_of(value)
     if table is None or name not in list_columns(table):
@@ -43,7 +43,7 @@ def column_instance(value: object, name: str) -> Any:
     return library_instance("pandas", "Series")
 
 
-def with_columns(result: object, receiver: object, name: str) -> Any:
+def with_columns(result: object, receiver: object, name: str) -> object:
     """Give an instance its receiver's columns if its method keeps them."""
     table = table_of(receiver)
     if table is None or name in _RESHAPING:

@@ -397,7 +397,7 @@ class _TypedReader(ColumnReader):
         """Return how often each text occurs, and their mean length in bytes."""
         raise NotImplementedError
 
-    def _range(self, block: object) -> tuple[Any, Any]:
+    def _range(self, block: object) -> tuple[object, object]:
         """Return the smallest and the largest value, moments as numbers, without NaN."""
         raise NotImplementedError
 
@@ -420,7 +420,7 @@ class _ArrowReader(_TypedReader):
         counts = pairs.field(1).to_pylist()
         return dict(zip(texts, counts)), block.nbytes / len(block)
 
-    def _range(self, block: Any) -> tuple[Any, Any]:
+    def _range(self, block: Any) -> tuple[object, object]:
         arrow = sys.modules["pyarrow"]
         compute = _compute()
         if self._kind == "moment":
@@ -455,7 +455,7 @@ class _PolarsReader(_TypedReader):
         counts = texts.unique_counts().to_list()
         return dict(zip(different, counts)), mean_bytes
 
-    def _range(self, block: Any) -> tuple[Any, Any]:
+    def _range(self, block: Any) -> tuple[object, object]:
         if self._kind == "moment":
             block = block.to_physical()
         elif block.dtype.is_float():

@@ -324,14 +324,14 @@ class ForkObserver:
             if is_allowed and name not in sys.modules:
                 late_import(name)
 
-    def _read_values(self, rows: list[list[Any]], data: bytes) -> dict[str, Any]:
+    def _read_values(self, rows: list[list[Any]], data: bytes) -> dict[str, object]:
         """Return the values of the report. May raise anything, and take any time and memory."""
         return {
             _checked_name(name): self._read_value(name, form, fields, data)
             for name, form, fields in rows
         }
 
-    def _read_value(self, name: str, form: str, fields: list[Any], data: bytes) -> Any:
+    def _read_value(self, name: str, form: str, fields: list[Any], data: bytes) -> object:
         """Return a value of the report.
 
         Args:
@@ -362,7 +362,7 @@ class ForkObserver:
             raise ValueError(name)
         return value
 
-    def _read_attribute(self, module: str, name: str) -> Any:
+    def _read_attribute(self, module: str, name: str) -> object:
         """Return an attribute of a loaded module. Raises `KeyError` or `AttributeError`."""
         names = vars(sys.modules[module])
         # Some modules load their parts on first use, which may run any code of the module's.

@@ -51,14 +51,14 @@ def _encode_zone(value: Any) -> tuple[str] | None:
     return (value.key,)
 
 
-def _decode_zone(key: str) -> Any:
+def _decode_zone(key: str) -> object:
     return late_import("zoneinfo").ZoneInfo(key)
 
 
 # NumPy
 
 
-def _describe_dtype(dtype: Any) -> Any:
+def _describe_dtype(dtype: Any) -> object:
     """Return a description from which `numpy.dtype` makes an equal type."""
     if dtype.subdtype is not None:
         item_dtype, shape = dtype.subdtype
@@ -76,7 +76,7 @@ def _describe_dtype(dtype: Any) -> Any:
     }
 
 
-def _encode_array(value: Any) -> tuple[Any, ...] | None:
+def _encode_array(value: Any) -> tuple[object, ...] | None:
     dtype = value.dtype
     if dtype.kind == "O":
         return None, value.shape, value.ravel().tolist()
@@ -85,7 +85,7 @@ def _encode_array(value: Any) -> tuple[Any, ...] | None:
     return _describe_dtype(dtype), value.shape, value.tobytes()
 
 
-def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) -> Any:
+def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) -> object:
     if dtype_description is None:
         array = _numpy().empty(len(data), object)
         array[:] = data
@@ -97,20 +97,20 @@ def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) 
     return _numpy().frombuffer(bytearray(data), dtype).reshape(shape)
 
 
-def _encode_scalar(value: Any) -> tuple[Any] | None:
+def _encode_scalar(value: Any) -> tuple[object] | None:
     if value.dtype.hasobject:
         return None
     return (sys.modules["numpy"].asarray(value),)
 
 
-def _decode_scalar(array: Any) -> Any:
+def _decode_scalar(array: Any) -> object:
     return array[()]
 
 
 # Columns of pandas
 
 
-def _encode_column(values: Any) -> tuple[Any, ...]:
+def _encode_column(values: Any) -> tuple[object, ...]:
     """Return the values of a column or an index: a NumPy array, or one of pandas' own kinds."""
     dtype = values.dtype
     pandas = sys.modules["pandas"]
@@ -148,7 +148,7 @@ def _decode_column(kind: str, *parts: Any) -> Any:
 # constructor gets the type.
 
 
-def _encode_index(value: Any) -> tuple[Any, ...]:
+def _encode_index(value: Any) -> tuple[object, ...]:
     return _encode_column(value), value.name, getattr(value, "freqstr", None)
 
 
@@ -160,42 +160,42 @@ def _decode_index(column: tuple[Any, ...], name: object, frequency: str | None) 
     return index
 
 
-def _encode_multi_index(value: Any) -> tuple[Any, ...]:
+def _encode_multi_index(value: Any) -> tuple[object, ...]:
     codes = list(map(sys.modules["numpy"].asarray, value.codes))
     return list(value.levels), codes, list(value.names)
 
 
-def _decode_multi_index(levels: list[Any], codes: list[Any], names: list[Any]) -> Any:
+def _decode_multi_index(levels: list[Any], codes: list[Any], names: list[Any]) -> object:
     return _pandas().MultiIndex(levels, codes, names=names)
 
 
-def _encode_range_index(value: Any) -> tuple[Any, ...]:
+def _encode_range_index(value: Any) -> tuple[object, ...]:
     return value.start, value.stop, value.step, value.name
 
 
-def _decode_range_index(start: int, stop: int, step: int, name: object) -> Any:
+def _decode_range_index(start: int, stop: int, step: int, name: object) -> object:
     return _pandas().RangeIndex(start, stop, step, name=name)
 
 
-def _encode_series(value: Any) -> tuple[Any, ...]:
+def _encode_series(value: Any) -> tuple[object, ...]:
     return _encode_column(value), value.index, value.name, dict(value.attrs)
 
 
 def _decode_series(
     column: tuple[Any, ...], index: object, name: object, attrs: dict[Any, Any]
-) -> Any:
+) -> object:
     values = _decode_column(*column)
     series = _pandas().Series(values, index=index, dtype=values.dtype, name=name, copy=False)
     series.attrs.update(attrs)
     return series
 
 
-def _encode_table(value: Any) -> tuple[Any, ...]:
+def _encode_table(value: Any) -> tuple[object, ...]:
     columns = [_encode_column(value.iloc[:, column]) for column in range(value.shape[1])]
     return columns, value.columns, value.index, dict(value.attrs)
 
 
-def _decode_table(columns: list[Any], names: object, index: Any, attrs: dict[Any, Any]) -> Any:
+def _decode_table(columns: list[Any], names: object, index: Any, attrs: dict[Any, Any]) -> object:
     row_numbers = _pandas().RangeIndex(len(index))
     series_by_position = {}
     for position, column in enumerate(columns):
@@ -213,11 +213,11 @@ def _decode_table(columns: list[Any], names: object, index: Any, attrs: dict[Any
 # Single values of pandas
 
 
-def _encode_timestamp(value: Any) -> tuple[Any, ...]:
+def _encode_timestamp(value: Any) -> tuple[object, ...]:
     return value._value, value.unit, value.tzinfo
 
 
-def _decode_timestamp(value: int, unit: str, zone: object) -> Any:
+def _decode_timestamp(value: int, unit: str, zone: object) -> object:
     timestamp = _pandas().Timestamp(_numpy().datetime64(value, unit))
     if zone is None:
         return timestamp
@@ -228,7 +228,7 @@ def _encode_timedelta(value: Any) -> tuple[int, str]:
     return value._value, value.unit
 
 
-def _decode_timedelta(value: int, unit: str) -> Any:
+def _decode_timedelta(value: int, unit: str) -> object:
     return _pandas().Timedelta(_numpy().timedelta64(value, unit))
 
 
@@ -236,15 +236,15 @@ def _encode_period(value: Any) -> tuple[int, str]:
     return value.ordinal, value.freqstr
 
 
-def _decode_period(ordinal: int, frequency: str) -> Any:
+def _decode_period(ordinal: int, frequency: str) -> object:
     return _pandas().Period(ordinal=ordinal, freq=frequency)
 
 
-def _encode_interval(value: Any) -> tuple[Any, Any, str]:
+def _encode_interval(value: Any) -> tuple[object, object, str]:
     return value.left, value.right, value.closed
 
 
-def _decode_interval(left: object, right: object, closed: str) -> Any:
+def _decode_interval(left: object, right: object, closed: str) -> object:
     return _pandas().Interval(left, right, closed)
 
 
@@ -252,11 +252,11 @@ def _encode_constant(value: object) -> tuple[()]:
     return ()
 
 
-def _decode_not_a_time() -> Any:
+def _decode_not_a_time() -> object:
     return _pandas().NaT
 
 
-def _decode_not_available() -> Any:
+def _decode_not_available() -> object:
     return _pandas().NA
 
 

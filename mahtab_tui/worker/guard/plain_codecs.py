@@ -23,7 +23,7 @@ class Codec(NamedTuple):
 
     name: str
     """By which the receiver finds the codec."""
-    encode: Callable[[Any], tuple[Any, ...] | None]
+    encode: Callable[[Any], tuple[object, ...] | None]
     """Return the parts of an object: builtins, or objects that have a codec. None if it cannot be
     recreated. May raise `NotTransferableError`, or what the code of the user's classes raises."""
     decode: Callable[..., Any]
@@ -59,7 +59,7 @@ def _encode_counter(value: collections.Counter[object]) -> tuple[dict[Any, int]]
     return (dict(value),)
 
 
-def _decode_counter(counts: Any) -> collections.Counter[Any]:
+def _decode_counter(counts: Any) -> collections.Counter[object]:
     return collections.Counter(dict(counts))
 
 
@@ -72,7 +72,7 @@ def _encode_defaultdict(value: Any) -> tuple[str, dict[Any, Any]] | None:
     return None
 
 
-def _decode_defaultdict(factory_name: str, values: Any) -> collections.defaultdict[Any, Any]:
+def _decode_defaultdict(factory_name: str, values: Any) -> collections.defaultdict[object, object]:
     return collections.defaultdict(_FACTORIES.get(factory_name), values)
 
 
@@ -80,11 +80,11 @@ def _encode_date(value: datetime.date) -> tuple[str]:
     return (value.isoformat(),)
 
 
-def _encode_time(value: Any) -> tuple[str, Any, int]:
+def _encode_time(value: Any) -> tuple[str, object, int]:
     return value.replace(tzinfo=None).isoformat(), value.tzinfo, value.fold
 
 
-def _decode_time(cls: Any, text: str, zone: Any, fold: int) -> Any:
+def _decode_time(cls: Any, text: str, zone: Any, fold: int) -> object:
     return cls.fromisoformat(text).replace(tzinfo=zone, fold=fold)
 
 
@@ -92,9 +92,9 @@ def _encode_timedelta(value: datetime.timedelta) -> tuple[int, int, int]:
     return value.days, value.seconds, value.microseconds
 
 
-def _encode_timezone(value: Any) -> tuple[Any, ...]:
+def _encode_timezone(value: Any) -> tuple[object, ...]:
     # The offset, and the name if it has one of its own.
-    arguments: tuple[Any, ...] = value.__getinitargs__()
+    arguments: tuple[object, ...] = value.__getinitargs__()
     return arguments
 
 

@@ -96,7 +96,7 @@ class _Pickler(pickle.Pickler):
         self._unfinished: set[int] = set()
         """Of these objects, those of which not all parts are written."""
 
-    def persistent_id(self, value: Any) -> Any:
+    def persistent_id(self, value: Any) -> object:
         cls = type(value)
         if cls is _End:
             self._unfinished.remove(value.address)
@@ -137,7 +137,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
 
-    def persistent_load(self, encoded: Any) -> Any:
+    def persistent_load(self, encoded: Any) -> object:
         if type(encoded) is str:  # an end
             return None
         if id(encoded) in self._decoded:

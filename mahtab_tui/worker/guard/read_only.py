@@ -177,7 +177,7 @@ def _shared_mappings() -> list[_Mapping]:
 def _separate_shared_memory() -> None:
     """Replace memory shared with files by a private view that cannot be written. Other shared memory
     is removed: reading there ends the fork."""
-    c: Any = ctypes.CDLL(None, use_errno=True)
+    c = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
     numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
     c.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *numbers)
@@ -192,7 +192,7 @@ def _separate_shared_memory() -> None:
         raise LockdownError("shared memory cannot be separated")
 
 
-def _map_privately(c: Any, mapping: _Mapping) -> bool:
+def _map_privately(c: ctypes.CDLL, mapping: _Mapping) -> bool:
     """Replace shared memory by a private view of its file. Return whether this was possible."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:

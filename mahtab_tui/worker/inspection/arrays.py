@@ -94,7 +94,7 @@ def _is_tensor(value: Any) -> bool:
     return value.layout is get_if_loaded("torch", "strided")
 
 
-def describe_array(value: Any) -> dict[str, Any]:
+def describe_array(value: Any) -> dict[str, object]:
     """Return shape, type, device ("" for the processor of NumPy) and size in bytes."""
     array_facts = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype)}
     if not _is_tensor(value):
@@ -103,7 +103,7 @@ def describe_array(value: Any) -> dict[str, Any]:
     return {**array_facts, "device": str(value.device), "bytes": size}
 
 
-def slice_array(value: Any, indexes: Sequence[int | None]) -> Any:
+def slice_array(value: Any, indexes: Sequence[int | None]) -> object:
     """Return a part of an array. Raises `InspectionError` if the array has changed.
 
     Args:
@@ -151,7 +151,7 @@ def can_be_drawn(value: Any) -> bool:
     return bool(value.dtype.kind in "biuf")
 
 
-def array_statistics(value: object, deadline: Deadline) -> dict[str, Any]:
+def array_statistics(value: object, deadline: Deadline) -> dict[str, object]:
     """Return count, mean and the like. Raises `InspectionError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > MAX_COPIED_VALUES and not values.flags.forc:

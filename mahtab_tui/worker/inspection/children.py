@@ -100,7 +100,7 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
     ]
 
 
-def describe_child(child: Child, ancestors: Iterable[object]) -> dict[str, Any]:
+def describe_child(child: Child, ancestors: Iterable[object]) -> dict[str, object]:
     """Return a child as a row of a tree.
 
     Args:

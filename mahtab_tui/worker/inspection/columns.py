@@ -337,7 +337,7 @@ class Column:
             yield row, self._values[row]
 
 
-def _sort_key(value: Any) -> tuple[int, Any] | None:
+def _sort_key(value: Any) -> tuple[int, object] | None:
     """Order numbers before texts before others; None if missing."""
     if type(value) in NUMBERS:
         return (0, value) if value == value else None

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Any
 
 from ..cells.tracebacks import CELL, cell_filename
 from .columns import InspectionError
@@ -23,7 +22,7 @@ _TRACEBACK = BaseException.__dict__["__traceback__"]
 
 def frame_locals(
     cell: int, file: str, line: int, function: str, frame_index: int, frame_count: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the variables of a frame of the last error.
 
     Args:
@@ -62,7 +61,7 @@ def frame_locals(
     return _copy_locals(frames[frame_index])
 
 
-def _copy_locals(frame: FrameType) -> dict[str, Any]:
+def _copy_locals(frame: FrameType) -> dict[str, object]:
     variables = frame.f_locals
     if isinstance(variables, dict):
         return dict(dict.items(variables))

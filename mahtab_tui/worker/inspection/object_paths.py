@@ -58,7 +58,7 @@ class ResolvedObject(NamedTuple):
         return self.objects[-1]
 
     @property
-    def library_value(self) -> Any:
+    def library_value(self) -> object:
         """The target as its library's own class (see `as_library_type`)."""
         return as_library_type(self.objects[-1])
 
@@ -95,7 +95,7 @@ def resolve_path(
 
 def _resolve_start(
     step: Sequence[Any], namespace: dict[str, Any], computed: Mapping[int, ComputedValue]
-) -> tuple[Any, str]:
+) -> tuple[object, str]:
     """Return the object of a first step, and code for it, which is empty if there is none."""
     kind, name, *arguments = step
     if kind == "frame":
@@ -128,7 +128,7 @@ def _variable_of(value: object, namespace: dict[str, object]) -> str:
     return ""
 
 
-def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
+def _follow(value: Any, step: Sequence[Any]) -> tuple[object, str | None]:
     """Return the object of a further step, and code to append to that of `value`; None if there is no
     code."""
     kind = step[0]
@@ -143,7 +143,7 @@ def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
     return _follow_table(value, step[1], step[-1])
 
 
-def _follow_item(value: object, position: int) -> tuple[Any, str | None]:
+def _follow_item(value: object, position: int) -> tuple[object, str | None]:
     children = list_children(value, position, position + 1)
     if not children:
         raise InspectionError("This item no longer exists.")
@@ -156,7 +156,7 @@ def _follow_item(value: object, position: int) -> tuple[Any, str | None]:
     return child.value, None
 
 
-def _follow_attribute(value: object, name: str) -> tuple[Any, str | None]:
+def _follow_attribute(value: object, name: str) -> tuple[object, str | None]:
     attribute_value = stored_attribute(value, name)
     if attribute_value is MISSING:
         raise InspectionError(f"The attribute {name} no longer exists.")
@@ -165,7 +165,7 @@ def _follow_attribute(value: object, name: str) -> tuple[Any, str | None]:
     return attribute_value, None
 
 
-def _follow_slice(value: object, indices: Sequence[int | None]) -> tuple[Any, str]:
+def _follow_slice(value: object, indices: Sequence[int | None]) -> tuple[object, str]:
     part = slice_array(as_library_type(value), indices)
     if set(indices) == {None}:
         return part, ""
@@ -173,7 +173,7 @@ def _follow_slice(value: object, indices: Sequence[int | None]) -> tuple[Any, st
     return part, f"[{', '.join(index_texts)}]"
 
 
-def _follow_table(value: object, row: int | None, column: int) -> tuple[Any, str | None]:
+def _follow_table(value: object, row: int | None, column: int) -> tuple[object, str | None]:
     """Return a cell of a table, or a whole column if the row is None."""
     table = as_table(as_library_type(value))
     if table is None or not 0 <= column < table.columns:

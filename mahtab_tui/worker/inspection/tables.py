@@ -238,7 +238,7 @@ def page(
     stop: int,
     columns: Sequence[int],
     deadline: Deadline,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     page_rows: Sequence[int] = range(table.rows)[start:stop] if rows is None else rows[start:stop]
     if rows is not None:
         page_rows = list(map(int, page_rows))

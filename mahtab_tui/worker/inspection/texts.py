@@ -22,7 +22,7 @@ def text_class(value: object) -> Any:
     return next((base for base in mro_of(type(value)) if base in _TEXT_CLASSES), None)
 
 
-def text_slice(value: object, start: int, end: int) -> Any:
+def text_slice(value: object, start: int, end: int) -> object:
     """Return a part of a text of at most `MAX_PAGE_CHARS`, without methods of the user's class."""
     base = text_class(value)
     piece = base.__getitem__(value, slice(start, min(end, start + MAX_PAGE_CHARS)))

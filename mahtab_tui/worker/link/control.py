@@ -20,7 +20,7 @@ _JSON = (str, int, float, bool, list, tuple, dict, type(None))
 """Types that frames can carry."""
 
 
-def _no_host(name: str, args: dict[str, object]) -> Any:
+def _no_host(name: str, args: dict[str, object]) -> object:
     raise RuntimeError("There is no host to call")
 
 
@@ -73,7 +73,7 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     return function
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """Return an argument as a type that frames can carry: an int, or else its text."""
     if type(value) in _JSON:
         return value
@@ -107,7 +107,7 @@ class HostCalls:
         self._lock = threading.Lock()
         self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self._waiting: list[queue.SimpleQueue[Frame]] = []
-        self.fork_handler: Callable[[str, dict[str, Any]], Any] | None = None
+        self.fork_handler: Callable[[str, dict[str, Any]], object] | None = None
         """Serves the calls in a locked fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:

@@ -91,7 +91,7 @@ class Responder:
 
     # Each loads what it needs when it is asked first, because that takes time and memory.
 
-    def _inspect(self, frame: Frame) -> Any:
+    def _inspect(self, frame: Frame) -> object:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
@@ -99,49 +99,49 @@ class Responder:
             self._namespace, name, run_code=frame["run_code"]
         )
 
-    def _inspect_object(self, frame: Frame) -> Any:
+    def _inspect_object(self, frame: Frame) -> object:
         with self._inspection_lock:
             if self._inspection is None:
                 self._inspection = own_module("inspection.inspection").Inspection(self._namespace)
         return self._inspection.answer(frame["request"])
 
-    def _describe(self, frame: Frame) -> Any:
+    def _describe(self, frame: Frame) -> object:
         if self._describer is None:
             self._describer = own_module("describing.description").Describer(
                 self._namespace, self._version
             )
         return self._describer.describe(frame["names"], frame["limit"])
 
-    def _named_values(self, frame: Frame) -> Any:
+    def _named_values(self, frame: Frame) -> object:
         return own_module("describing.named_values").named_values(
             self._namespace, frame["names"], frame["question"]
         )
 
-    def _complete(self, frame: Frame) -> Any:
+    def _complete(self, frame: Frame) -> object:
         return own_module("completion.complete").complete(
             self._namespace, frame["code"], frame["cursor"]
         )
 
-    def _explain(self, frame: Frame) -> Any:
+    def _explain(self, frame: Frame) -> object:
         return own_module("completion.complete").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
 
-    def _private_use(self, frame: Frame) -> Any:
+    def _private_use(self, frame: Frame) -> object:
         return own_module("guard.private_use").private_use(
             self._namespace, frame["names"], frame["codes"]
         )
 
-    def _names_read(self, frame: Frame) -> Any:
+    def _names_read(self, frame: Frame) -> object:
         return own_module("guard.bindings").names_read(self._namespace, frame["name"])
 
-    def _resolve_paths(self, frame: Frame) -> Any:
+    def _resolve_paths(self, frame: Frame) -> object:
         return own_module("guard.protected").resolve_paths(frame["texts"])
 
-    def _packages(self, frame: Frame) -> Any:
+    def _packages(self, frame: Frame) -> object:
         return own_module("describing.folder").installed_packages(frame["names"])
 
-    def _list_folder(self, frame: Frame) -> Any:
+    def _list_folder(self, frame: Frame) -> object:
         return own_module("describing.folder").list_folder(frame["limit"])
 
 

@@ -655,14 +655,14 @@ class StationServer:
             new.send(b'{"received": 0}\n')
         new.close()
 
-    def _attach(self, host: str, token: str) -> dict[str, Any]:
+    def _attach(self, host: str, token: str) -> dict[str, object]:
         self._close_wire()
         self._kernel.attach(token)
         self._host = host
         self._link = Link()
         return self._kernel.state.as_frame()
 
-    def _send_last(self) -> dict[str, Any]:
+    def _send_last(self) -> dict[str, object]:
         self._close_wire()
         self._link = Link()
         for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):

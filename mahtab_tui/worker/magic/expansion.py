@@ -65,7 +65,7 @@ class Names:
         """Return a variable's value, or `_MISSING`. Builtins are not variables."""
         return self.local_names.get(name, self.namespace.get(name, _MISSING))
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate(self, expression: str) -> object:
         return eval(expression, self.namespace, dict(self.local_names))
 
 

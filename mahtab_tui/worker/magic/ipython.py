@@ -63,11 +63,11 @@ class InteractiveShell:
     def execution_count(self) -> int:
         return len(builtins.__dict__["In"]) - 1
 
-    def run_line_magic(self, magic_name: str, line: str, _stack_depth: int = 1) -> Any:
+    def run_line_magic(self, magic_name: str, line: str, _stack_depth: int = 1) -> object:
         names = Names.of_frame(sys._getframe(_stack_depth))
         return syntax.run_magic(magic_name, line, names, self._await)
 
-    def run_cell_magic(self, magic_name: str, line: str, cell: str) -> Any:
+    def run_cell_magic(self, magic_name: str, line: str, cell: str) -> object:
         names = Names.of_frame(sys._getframe(1))
         return syntax.run_magic(f"%{magic_name}", f"{line}\n{cell}", names, self._await)
 
@@ -82,11 +82,11 @@ class InteractiveShell:
         lines = shell_commands.read_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
         return lines if split else "\n".join(lines)
 
-    def run_cell(self, raw_cell: str, **options: object) -> Any:
+    def run_cell(self, raw_cell: str, **options: object) -> object:
         source = syntax.transform(raw_cell)
         return compile_callable(source, "<run_cell>", self.user_ns, self._await)()
 
-    def ev(self, expr: str) -> Any:
+    def ev(self, expr: str) -> object:
         return eval(expr, self.user_ns)
 
     def ex(self, cmd: str) -> None:
@@ -172,7 +172,7 @@ def publish_display_data(data: dict[str, object], *args: object, **options: obje
     display(data, raw=True)
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: Any) -> object:
     """Return a value that reads well as text where IPython's own shows only its class."""
     cls = type(value)
     if cls.__module__.partition(".")[0] == "IPython" and cls.__name__ in ("HTML", "Latex", "Math"):
@@ -189,7 +189,7 @@ class _Bundle:
     def __repr__(self) -> str:
         return str(self._data.get("text/plain", ""))
 
-    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         return self._data
 
 
@@ -219,14 +219,14 @@ class DisplayObject:
     def _is_path(text: str) -> bool:
         return False
 
-    def _read(self, filename: str) -> Any:
+    def _read(self, filename: str) -> object:
         with open(filename, encoding="utf-8") as file:
             return file.read()
 
     def __repr__(self) -> str:
         return str(self.data or self.url or "")
 
-    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         if self._mime:
             return {self._mime: self.data}
         return {}
@@ -249,7 +249,7 @@ class Markdown(DisplayObject):
 class Latex(DisplayObject):
     _mime = "text/markdown"
 
-    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         return {"text/markdown": f"```latex\n{self.data}\n```"}
 
 
@@ -257,7 +257,7 @@ class Math(Latex): ...
 
 
 class Code(DisplayObject):
-    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         return {"text/markdown": f"```python\n{self.data}\n```"}
 
 
@@ -293,7 +293,7 @@ class Image(DisplayObject):
             return f"<Image: {len(self.data):,} bytes>"
         return f"<Image at {self.data or self.url}, which is not loaded>"
 
-    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         if not isinstance(self.data, bytes):
             return {}
         mime = "image/png"
@@ -302,7 +302,7 @@ class Image(DisplayObject):
         return {mime: self.data}
 
 
-_DISPLAY_NAMES: dict[str, Any] = {
+_DISPLAY_NAMES: dict[str, object] = {
     "HTML": HTML,
     "Markdown": Markdown,
     "Latex": Latex,
@@ -417,7 +417,7 @@ def _add_ipython() -> None:
     )
 
 
-def _explain_missing(name: str) -> Any:
+def _explain_missing(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     raise AttributeError(f"{name} needs IPython, which is not installed (%pip install ipython)")

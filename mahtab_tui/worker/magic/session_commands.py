@@ -6,7 +6,7 @@ import builtins
 import os
 import re
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..cells.compiling import compile_callable
 from ..cells.suggestions import nearest
@@ -130,7 +130,7 @@ def _contains(source: str, pattern: str) -> bool:
     return True
 
 
-def rerun_inputs(rest: str, caller: MagicContext) -> Any:
+def rerun_inputs(rest: str, caller: MagicContext) -> object:
     """Run inputs again, and return the value of the last: ``%rerun 1-5 7``, or the name of a macro."""
     macro = caller.namespace.get(rest.strip())
     if type(macro) is Macro:

@@ -354,7 +354,7 @@ def install_magics(namespace: dict[str, object], await_: Callable[[Any], object]
     builtins.__dict__.update({MAGIC: magic, HELP: _show_help, "get_ipython": get_ipython})
 
 
-def run_magic(command: str, text: str, names: Names, await_: Callable[[Any], object]) -> Any:
+def run_magic(command: str, text: str, names: Names, await_: Callable[[Any], object]) -> object:
     """Run a magic, and return its value.
 
     Args:

@@ -85,7 +85,7 @@ def _sort_stats(profile: object, sort_key: str) -> Any:
     return late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort_key)
 
 
-def time_code(source: str, caller: MagicContext) -> Any:
+def time_code(source: str, caller: MagicContext) -> object:
     """`%time`: run code once, and print how long it took."""
     run = compile_callable(transform(source), "<%time>", *caller)
     with report_time():
@@ -160,7 +160,7 @@ def time_cell(source: str, caller: MagicContext) -> TimeitResult | None:
     return _time_loops(options, setup or "pass", body, caller)
 
 
-def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> Any:
+def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> object:
     """Return what `timeit.Timer` calls with an iterator and a timer: it runs `setup`, and times
     `code`. Raises `SyntaxError`.
 
@@ -175,7 +175,7 @@ def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> Any:
     loop = function.body[1]
     loop.body = code_tree.body or loop.body
     function.body = [*setup_tree.body, *function.body]
-    local_names: dict[str, Any] = {}
+    local_names: dict[str, object] = {}
     exec(compile(module, filename, "exec", dont_inherit=True), namespace, local_names)
     return local_names["_time_loops"]
 
@@ -228,7 +228,7 @@ def _split_prun(source: str) -> tuple[_PrunOptions, str]:
     return options, source
 
 
-def profile_code(source: str, caller: MagicContext) -> Any:
+def profile_code(source: str, caller: MagicContext) -> object:
     """`%prun`: run code, and print which functions took the time.
 
     Returns:

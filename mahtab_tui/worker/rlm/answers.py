@@ -72,7 +72,7 @@ class WrongForm(ValueError):
     """The message is a sentence for the model."""
 
 
-def _reader(kind: type) -> Callable[[Any], Any]:
+def _reader(kind: type) -> Callable[[Any], object]:
     def read(data: Any) -> Any:
         if not isinstance(data, kind):
             raise TypeError
@@ -179,7 +179,7 @@ def _choices(form: object) -> dict[Any, list[Any]]:
     return {}
 
 
-def read_as(form: object, text: str, *, raw: bool = False) -> Any:
+def read_as(form: object, text: str, *, raw: bool = False) -> object:
     """Read an answer. raw: keep control characters in strings. Raises `WrongForm`."""
     if form is str:
         return str(text)
@@ -211,7 +211,7 @@ def _only_value(form: object, text: str) -> str | None:
     return None
 
 
-def _parse(text: str) -> Iterator[Any]:
+def _parse(text: str) -> Iterator[object]:
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare.partition("\n")[2][:-3]
@@ -223,7 +223,7 @@ def _parse(text: str) -> Iterator[Any]:
     yield text.strip()
 
 
-def _clean(data: object) -> Any:
+def _clean(data: object) -> object:
     if isinstance(data, str):
         return _CONTROLS.sub("", data)
     if isinstance(data, (list, tuple, set, frozenset)):
@@ -233,7 +233,7 @@ def _clean(data: object) -> Any:
     return data
 
 
-def _read(form: Any, data: Any, path: str) -> Any:
+def _read(form: Any, data: Any, path: str) -> object:
     try:
         return _convert(form, data, path)
     except WrongForm:
@@ -276,7 +276,7 @@ def _convert(form: object, data: Any, path: str) -> Any:
         if not isinstance(data, (list, tuple, set, frozenset)):
             raise TypeError
         fixed = origin is tuple and inner and inner[-1] is not ...
-        kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
+        kinds: Sequence[object] = inner if fixed else [inner[0] if inner else Any] * len(data)
         if len(data) != len(kinds):
             raise ValueError
         items = enumerate(zip(kinds, data))
@@ -292,7 +292,7 @@ def _convert(form: object, data: Any, path: str) -> Any:
     return _read_object(form, data, path)
 
 
-def _choose(choices: dict[Any, list[Any]], data: object) -> Any:
+def _choose(choices: dict[Any, list[Any]], data: object) -> object:
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -305,7 +305,7 @@ def _choose(choices: dict[Any, list[Any]], data: object) -> Any:
     return matching_choice
 
 
-def _read_object(form: Any, data: object, path: str) -> Any:
+def _read_object(form: Any, data: object, path: str) -> object:
     if hasattr(form, "model_validate"):
         with _user_code(path):
             return form.model_validate(data)
@@ -362,7 +362,7 @@ def _fields(form: object) -> list[tuple[str, Any, bool]]:
     return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
 
 
-def _strip_annotations(form: object) -> Any:
+def _strip_annotations(form: object) -> object:
     if form is None:
         return type(None)
     origin = get_origin(form)
@@ -374,7 +374,7 @@ def _strip_annotations(form: object) -> Any:
     return form
 
 
-def _simple(form: object) -> tuple[str, Callable[[Any], Any]] | None:
+def _simple(form: object) -> tuple[str, Callable[[Any], object]] | None:
     if description := _SIMPLE.get(form):
         return description
     if isinstance(form, type) and form.__module__ == "numpy":

@@ -92,7 +92,7 @@ class SearchCall:
     turns: list[CallTurn] = field(default_factory=list)
     calls: list[SearchCall] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the call as plain data, without its sub-calls."""
         data = {name: value for name, value in vars(self).items() if name not in ("calls", "spans")}
         return {**data, "turns": [dict(vars(turn)) for turn in self.turns]}

@@ -83,11 +83,11 @@ class DescribedTool(NamedTuple):
     doc: str
 
 
-def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Callable[..., Any]:
+def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Callable[..., object]:
     """Create a function that has the caller run its own. A call may raise `NotPlainError`, and
     `CallError` with the caller's sentence."""
 
-    def tool(*args: object, **kwargs: object) -> Any:
+    def tool(*args: object, **kwargs: object) -> object:
         subject = f"{name}: an argument"
         plain_args = plain_data(args, subject)
         plain_kwargs = plain_data(kwargs, subject)

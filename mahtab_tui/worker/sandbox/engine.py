@@ -25,7 +25,7 @@ class _AwaitableAnswer:
 
     __slots__ = ()
 
-    def __await__(self) -> Generator[None, None, Any]:
+    def __await__(self) -> Generator[None, None, object]:
         return self
         yield  # makes this function a generator, as `__await__` must be
 

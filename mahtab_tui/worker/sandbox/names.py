@@ -213,7 +213,7 @@ class SandboxFunctions:
         _check_query("llm", query)
         return self._ask("llm", [self._part("llm", text)], query, fan_out=False)[0]
 
-    def llm_map(self, query: object, texts: Iterable[str] | None = None) -> list[SubAnswer]:
+    def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
         """Have each of several texts read, all at once, one call each; returns the answers in order. llm_map([(query, text), ...]) asks each its own query.
 
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
@@ -301,7 +301,7 @@ class SandboxFunctions:
         }
         return f"Available variables: {types}"
 
-    def _source(self, name: str, text: object) -> str:
+    def _source(self, name: str, text: Any) -> str:
         """Return the text that a function is to read. name: the function's."""
         if text is None:
             return self._text
@@ -312,7 +312,7 @@ class SandboxFunctions:
         return text
 
     def _ask(
-        self, name: str, parts: list[dict[str, object]], query: object, *, fan_out: bool
+        self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
     ) -> list[SubAnswer]:
         """Have the host make sub-calls. query: one for all parts, or a list with one for each."""
         if not parts:
@@ -376,7 +376,7 @@ class SandboxFunctions:
         return parts
 
 
-def _name_text(name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Any, ...]:
+def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Move a text among the first arguments to `text` in kwargs, and return the other arguments:
     models write grep(pattern, context) and grep(context, pattern)."""
     text_indexes = [
@@ -401,12 +401,12 @@ def _is_text_first(first: Any, second: Any) -> bool:
     return len(first) > len(second)
 
 
-def _as_function(method: Callable[..., object]) -> Callable[..., Any]:
+def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method as a function that explains wrong arguments, and looks like a builtin one."""
     signature = SIGNATURES[method.__name__]
 
     @wraps(method)
-    def function(*args: object, **kwargs: object) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
         if method.__name__ in _READERS:
             args = _name_text(method.__name__, args, kwargs)
         try:

@@ -42,7 +42,7 @@ def readable(value: object) -> str:
         return pprint.pformat(value, width=_MAX_LINE_CHARS)
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: Any) -> object:
     """Return a value as what JSON has; unchanged if it cannot be. Raises ValueError or TypeError
     for a dict or set that JSON cannot contain."""
     kind = type(value)

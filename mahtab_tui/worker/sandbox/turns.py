@@ -118,7 +118,7 @@ class Turns:
         interrupts.cancel_await = self._loop.cancel
         self._builtins = dict(builtins.__dict__)
 
-    def run(self, number: int, code: str) -> dict[str, Any]:
+    def run(self, number: int, code: str) -> dict[str, object]:
         start = time.perf_counter()
         # Restore what an earlier turn may have replaced.
         sys.settrace(None)
@@ -160,7 +160,7 @@ class Turns:
         if type(answer) is dict and answer.get("ready") is True:
             self._names["FINAL"](answer.get("content"))
 
-    def _evaluate(self, code: CodeType) -> Any:
+    def _evaluate(self, code: CodeType) -> object:
         result = eval(code, self._main.__dict__)
         if code.co_flags & CO_COROUTINE:
             return self._loop.run(result)

@@ -100,7 +100,7 @@ def list_variables(file: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for group in file["groups"] for row in group["rows"]]
 
 
-def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
+def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -> dict[str, object]:
     sizes: list[int] = group["blocks"]
     starts = [*itertools.accumulate(sizes, initial=group["start"] + group["stream"])]
     stream = bytearray(group["stream"])
@@ -224,7 +224,7 @@ class Writer:
         except FolderError as error:
             return {"error": str(error)}
 
-    def _write(self) -> dict[str, Any]:
+    def _write(self) -> dict[str, object]:
         previous_index: dict[str, Any] = {"files": [], "missing": []}
         with contextlib.suppress(FolderError):  # of another version, which is now replaced
             previous_index = self._folder.index() or previous_index

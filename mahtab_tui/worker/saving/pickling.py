@@ -93,7 +93,7 @@ class HiddenTexts:
             end = data[-overlap:]
         return False
 
-    def redact_row(self, row: dict[str, object]) -> dict[str, Any]:
+    def redact_row(self, row: dict[str, object]) -> dict[str, object]:
         """Replace each field of a row that contains one of the texts: code may also use them as names
         of variables and classes, and an error may quote them."""
         return {
@@ -237,7 +237,7 @@ class Pickled(NamedTuple):
     blocks: list[memoryview]
 
 
-def load_cloudpickle(folder: str, kernel: str = "") -> Any:
+def load_cloudpickle(folder: str, kernel: str = "") -> object:
     """Load our cloudpickle. kernel: identifies this kernel when saving, so that a class has one id
     in all pickles."""
     is_new = _CLOUDPICKLE not in sys.modules
@@ -257,7 +257,7 @@ def _keep_slots(cloudpickle: Any) -> None:
     get_arguments = cloudpickle._class_getnewargs
     get_state = cloudpickle._class_getstate
 
-    def class_arguments(cls: type) -> tuple[Any, ...]:
+    def class_arguments(cls: type) -> tuple[object, ...]:
         metaclass, name, bases, attributes, *other_arguments = get_arguments(cls)
         # `NamedTuple` sets them itself, and refuses others.
         is_named_tuple = any(base is get_if_loaded("typing", "NamedTuple") for base in bases)
@@ -265,7 +265,7 @@ def _keep_slots(cloudpickle: Any) -> None:
             attributes = {**attributes, "__slots__": class_dict(cls)["__slots__"]}
         return metaclass, name, bases, attributes, *other_arguments
 
-    def class_state(cls: type) -> tuple[dict[str, Any], Any]:
+    def class_state(cls: type) -> tuple[dict[str, object], object]:
         attributes, slots = get_state(cls)
         # Private slots have other names in the class than in `__slots__`.
         without_slots = {
@@ -346,7 +346,7 @@ def pickle_variables(
 
 def unpickle_variables(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, object]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Restore variables after `load_cloudpickle`. sizes: bytes of the blocks. May raise
     anything."""
     data = io.BytesIO(stream)
@@ -358,10 +358,10 @@ def unpickle_variables(
         return memory
 
     class Unpickler(pickle.Unpickler):
-        def find_class(self, module: str, name: str) -> Any:
+        def find_class(self, module: str, name: str) -> object:
             return super().find_class(present_name(module), name)
 
-        def persistent_load(self, name: str) -> Any:
+        def persistent_load(self, name: str) -> object:
             return {_NAMESPACE: namespace, _MEMORY: fill, _MISSING: MISSING}[name]
 
     variables: dict[str, Any] = Unpickler(data, buffers=map(block, of_pickle)).load()
@@ -408,13 +408,13 @@ def _array_memory(array: Any) -> memoryview:
 # Functions that pickles call to recreate objects
 
 
-def _cached(function: Any, maxsize: int | None, typed: bool) -> Any:
+def _cached(function: Any, maxsize: int | None, typed: bool) -> object:
     return functools.lru_cache(maxsize, typed)(function)
 
 
 def _array(
     fill: Fill, number: int, shape: Any, dtype: Any, c_contiguous: bool, writeable: bool
-) -> Any:
+) -> object:
     array = sys.modules["numpy"].empty(shape, dtype, "C" if c_contiguous else "F")
     fill(number, _array_memory(array))
     array.flags.writeable = writeable
@@ -452,7 +452,7 @@ def install(namespace: dict[str, object], folder: str) -> None:
     spawn.get_preparation_data = get_preparation_data
 
 
-def _find_cloudpickle(folder: str) -> Any:
+def _find_cloudpickle(folder: str) -> object:
     if not folder:
         spec = late_import("importlib.util").find_spec("cloudpickle")
         if spec is None or not spec.submodule_search_locations:

@@ -331,7 +331,7 @@ class PythonVersionError(Exception):
     """Bytecode of another version of Python."""
 
 
-def reduce_object(value: Any, namespace: dict[str, Any]) -> Any:
+def reduce_object(value: Any, namespace: dict[str, Any]) -> object:
     """Implement `reducer_override`."""
     cls = type(value)
     if cls is types.FunctionType and value.__globals__ is namespace:
@@ -358,7 +358,7 @@ def _magic() -> bytes:
     return bytes(MAGIC_NUMBER)
 
 
-def _code(magic: bytes, data: bytes) -> Any:
+def _code(magic: bytes, data: bytes) -> object:
     if magic != _magic():  # the bytecode of another version can crash the interpreter
         raise PythonVersionError
     return marshal.loads(data)
@@ -378,7 +378,7 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
         setattr(function, name, value)
 
 
-def _refs(holders: list[Any]) -> Any:
+def _refs(holders: list[Any]) -> object:
     """Make pandas' notes about blocks and indexes that share their data."""
     references = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
     for holder in holders:
@@ -392,7 +392,7 @@ def _set_cell(cell: Any, fields: Any) -> None:
         cell.cell_contents = fields[0]
 
 
-def _reduce_array(array: Any) -> Any:
+def _reduce_array(array: Any) -> object:
     """Reduce a view so that it stays a view."""
     owner = array.base
     if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
@@ -403,12 +403,12 @@ def _reduce_array(array: Any) -> Any:
     return _view, (owner, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
 
 
-def _read_only(array: Any) -> Any:
+def _read_only(array: Any) -> object:
     array.flags.writeable = False
     return array
 
 
-def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
+def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> object:
     view = get_if_loaded("numpy", "ndarray")(
         shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides
     )
@@ -449,7 +449,7 @@ def load_state(data: bytes, at: Callable[[int], object], namespace: dict[str, ob
     """Unpickle a value. at: returns the living object at an address."""
 
     class Unpickler(pickle.Unpickler):
-        def persistent_load(self, address: int) -> Any:
+        def persistent_load(self, address: int) -> object:
             if address == _MISSING:
                 return MISSING
             if address == _NAMESPACE:

@@ -102,7 +102,7 @@ class _Item:
     def __init__(self, value: object) -> None:
         self._address = address_of(value)
         self._plain = value if _is_plain(value) else MISSING
-        self._reference: weakref.ref[Any] | None = None
+        self._reference: weakref.ref[object] | None = None
         if self._plain is MISSING:
             with suppress(TypeError):  # it has no weak references
                 self._reference = weakref.ref(value)
@@ -115,7 +115,7 @@ class _Item:
             return self._reference() is value
         return address_of(value) == self._address
 
-    def find_value(self, by_address: Mapping[int, object]) -> Any:
+    def find_value(self, by_address: Mapping[int, object]) -> object:
         """Return the key or value; `MISSING` if it has ended. by_address: those that are there now."""
         if self._plain is not MISSING:
             return self._plain
@@ -190,7 +190,7 @@ def take_content_snapshots(
     return tuple(snapshots.values())
 
 
-def _find_containers(value: Any, depth: int = 0) -> Iterator[Any]:
+def _find_containers(value: Any, depth: int = 0) -> Iterator[object]:
     """Yield a container and those in it."""
     is_container = _is_container(value)
     if is_container:
@@ -201,7 +201,7 @@ def _find_containers(value: Any, depth: int = 0) -> Iterator[Any]:
         yield from _find_containers(item, depth + 1)
 
 
-def find_holders(module: types.ModuleType, name: str) -> Iterator[Any]:
+def find_holders(module: types.ModuleType, name: str) -> Iterator[object]:
     """Yield what an attribute of a library's module leads to and has a state of its own: a function
     and its module, the object whose method it is, any other object."""
     value = own_dict(module).get(name, MISSING)

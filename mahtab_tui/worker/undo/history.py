@@ -262,7 +262,7 @@ class UndoHistory:
             reason = f", because a step failed: {_last_line(error)}"
         raise UndoError(f"Nothing was changed{reason}")
 
-    def preview(self, cell: int) -> dict[str, Any]:
+    def preview(self, cell: int) -> dict[str, object]:
         steps = self._steps_from(cell)
         while True:
             try:
@@ -300,7 +300,7 @@ class UndoHistory:
             raise
         return report
 
-    def redo(self) -> dict[str, Any]:
+    def redo(self) -> dict[str, object]:
         if not self._redo:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."

@@ -112,7 +112,7 @@ class LibrarySnapshot(NamedTuple):
         write = partial(write_registered, self.holder)
         return Action(partial(write, old_classes), partial(write, current_classes))
 
-    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, object, object]]:
         """Yield the replaced attributes with their values then and now. mentioned: names in the
         code that ran; of others only public ones count."""
         attributes = _attributes(self.holder)
@@ -262,7 +262,7 @@ def _has_no_finalizer(value: Any) -> bool:
     return address_of(type(value)) in _WITHOUT_FINALIZER
 
 
-def _attributes(holder: Any) -> dict[str, Any]:
+def _attributes(holder: Any) -> dict[str, object]:
     """Return a copy of a holder's own attributes, without those that it inherits."""
     attributes = dict(class_dict(holder) if is_class(holder) else own_dict(holder))
     if type(holder) is types.FunctionType:

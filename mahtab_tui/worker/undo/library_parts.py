@@ -157,7 +157,7 @@ def dump_plain(value: object) -> bytes:
     return pickle.dumps(value, 4)
 
 
-def load_plain(data: bytes) -> Any:
+def load_plain(data: bytes) -> object:
     return pickle.loads(data)
 
 

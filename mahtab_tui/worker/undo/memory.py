@@ -196,7 +196,7 @@ class CheckpointMemory:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._c: Any = ctypes.CDLL(None, use_errno=True)
+        self._c = ctypes.CDLL(None, use_errno=True)
         self._buffer = ctypes.create_string_buffer(CHUNK_BYTES)
 
     def touched(self, spans: Iterable[MemorySpan]) -> list[MemorySpan]:

@@ -127,7 +127,7 @@ class MutationDetector:
         }
         return {name: number for name, number in digests.items() if number is not None}
 
-    def _mutable_names(self) -> dict[str, Any]:
+    def _mutable_names(self) -> dict[str, object]:
         return {
             name: value
             for name, value in list(self._namespace.items())

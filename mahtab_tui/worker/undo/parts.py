@@ -53,7 +53,7 @@ class ObjectPart(NamedTuple):
     write: Callable[[Any, Any], object] | None = None
     """Writes what `convert` returned, without code of the user's classes; None if such an object
     never changes."""
-    convert: Callable[[Values], Any] = lambda values: values
+    convert: Callable[[Values], object] = lambda values: values
     """Makes of the values what `write` takes. May run the user's code, such as the hash of a
     key."""
     ordered: bool = True
@@ -186,7 +186,7 @@ def slot_descriptors(cls: type) -> list[Any]:
     return [slot for slot in slots if type(slot) is types.MemberDescriptorType]
 
 
-def _read_slot(slot: Any, value: Any) -> Any:
+def _read_slot(slot: Any, value: Any) -> object:
     try:
         return slot.__get__(value)
     except AttributeError:

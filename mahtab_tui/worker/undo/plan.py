@@ -133,7 +133,7 @@ class Plan:
 
     def _describe_change(
         self, name: str, old_value: object, current_value: object
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Describe a change from the current value, which is "before", to the old one, which is the
         "variable" after it."""
         description_now = None

@@ -119,7 +119,7 @@ def _count_libraries(modules: int) -> int:
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
 
 
-def _read(setting: Setting) -> Any:
+def _read(setting: Setting) -> object:
     """Return a setting's state; `MISSING` if it cannot be read."""
     try:
         return setting.read()

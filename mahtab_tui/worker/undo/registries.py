@@ -91,7 +91,7 @@ class ModuleTable:
             for name, module in sys.modules.items()
         }
 
-    def find_changes(self) -> dict[str, Any]:
+    def find_changes(self) -> dict[str, object]:
         """Return the entries to put back, `MISSING` for those to remove. Modules that were loaded
         since stay: loading them again would make other classes."""
         present = dict(sys.modules)
@@ -111,7 +111,7 @@ class ModuleTable:
         return changes
 
 
-def _constant(value: object) -> Callable[[], Any]:
+def _constant(value: object) -> Callable[[], object]:
     return lambda: value
 
 
@@ -196,7 +196,7 @@ def write_tracemalloc(is_tracing: bool) -> None:
         tracemalloc.stop()
 
 
-def read_source_cache() -> dict[str, Any]:
+def read_source_cache() -> dict[str, object]:
     """Return the sources in `linecache` that code has put there: not those of files, cells and
     generated code."""
     cache: dict[str, Any] = sys.modules["linecache"].cache

@@ -206,7 +206,7 @@ def _find_changed_memory(
 
 def _earlier_names(
     step: Step, namespace: dict[str, object], alive: dict[int, Any], recreated: dict[str, object]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the objects of the names; for one that cannot come back, what the name has now."""
     names = {}
     for name, value in step.names.items():

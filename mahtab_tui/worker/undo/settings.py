@@ -91,7 +91,7 @@ def _function_setting(
         label: What the user sees; empty for the name of `read`.
     """
 
-    def read_setting() -> Any:
+    def read_setting() -> object:
         return getattr(sys.modules[module], read)()
 
     def write_setting(value: Any) -> None:
@@ -135,7 +135,7 @@ def _read_umask() -> int:
         return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask"))
 
 
-def _read_pandas_options() -> dict[str, Any]:
+def _read_pandas_options() -> dict[str, object]:
     """Return the options of pandas by their full names."""
     options: dict[str, Any] = {}
     pending = [("", sys.modules["pandas._config.config"]._global_config)]
@@ -166,7 +166,7 @@ def _loggers() -> dict[str, Any]:
     return {"": logging.root, **named_loggers}
 
 
-def _read_logging() -> dict[str, Any]:
+def _read_logging() -> dict[str, object]:
     """Return what code has set of each logger, by its name."""
     logging = sys.modules["logging"]
     states: dict[str, Any] = {

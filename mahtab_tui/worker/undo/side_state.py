@@ -155,7 +155,7 @@ class SideState:
 
     def find_differences(
         self, without: frozenset[int] = frozenset()
-    ) -> Iterator[tuple[Any, Action | None]]:
+    ) -> Iterator[tuple[object, Action | None]]:
         """Yield the changed objects, and how to put them back, if possible. without: addresses of
         tables."""
         for reference, kind, old_state in self._entries:
@@ -176,7 +176,7 @@ class SideState:
                     descriptors.add(file_class(type(value)).fileno(value))
         return descriptors
 
-    def find_unknown_files(self) -> Iterator[Any]:
+    def find_unknown_files(self) -> Iterator[object]:
         """Yield the open files that do not tell how far they are read or written."""
         for reference, kind, position in self._entries:
             if kind is _FILE and position is None and (value := reference()) is not None:
@@ -191,7 +191,7 @@ class SideState:
         ]
 
 
-def _reference(value: object) -> Callable[[], Any]:
+def _reference(value: object) -> Callable[[], object]:
     """Return a weak reference; a strong one if the object cannot have one."""
     if has_weak_references(type(value)):
         return weakref.ref(value)
@@ -245,7 +245,7 @@ def _write_table(table: Any, state: Any) -> None:
     setattr(table, field, getattr(state.clone(), field))
 
 
-def _tensor_layout(tensor: Any) -> tuple[Any, ...]:
+def _tensor_layout(tensor: Any) -> tuple[object, ...]:
     """Return what differs if a tensor refers to other memory, or to the same in another way."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 

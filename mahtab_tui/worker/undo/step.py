@@ -53,7 +53,7 @@ class Step:
             return
         self._released = True
 
-        def release(value: object) -> Any:
+        def release(value: object) -> object:
             is_plain = address_of(type(value)) in ATOMS
             if is_plain or address_of(value) in retained:
                 return value
@@ -66,7 +66,7 @@ class Step:
         """Return the retained objects that live, at the same addresses as in the checkpoint."""
         return [value for value in map(_find_released, self.retained) if value is not MISSING]
 
-    def live_names(self, namespace: dict[str, object]) -> dict[str, Any]:
+    def live_names(self, namespace: dict[str, object]) -> dict[str, object]:
         values_by_name = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
         }
@@ -97,7 +97,7 @@ def _describe_work(work: object) -> Unrestored:
     return Unrestored("event loop", "a callback was scheduled and will run")
 
 
-def _find_released(value: object, current_value: object = None) -> Any:
+def _find_released(value: object, current_value: object = None) -> object:
     if type(value) is ReleasedObject:
         return value.value(current_value)
     return value

@@ -202,7 +202,7 @@ def _align(text: str) -> str:
     return "\n".join(aligned)
 
 
-def _figure_words(figure: object) -> str:
+def _figure_words(figure: Any) -> str:
     """Return what a figure shows, for readers without the picture."""
     try:
         words: str = own_module("values.figure_words").describe_figure(figure)

@@ -52,7 +52,7 @@ def _is_in_figures(value: Any, figures: list[Any], depth: int) -> bool:
     return any(_is_in_figures(item, figures, depth + 1) for item in first_items)
 
 
-def _figure_of(value: Any) -> Any:
+def _figure_of(value: Any) -> object:
     """Return the figure that an artist, or a grid of seaborn, is drawn in; None without one."""
     figure = value.figure
     # A figure inside a figure has the outer one there; the outermost has itself.
@@ -82,7 +82,7 @@ def draw_png(figure: Any, side: int) -> bytes:
     return file.getvalue()
 
 
-def _tight_box(figure: Any) -> Any:
+def _tight_box(figure: Any) -> object:
     """Return the box around what a figure shows, in inches. matplotlib finds the same box for
     "tight", but draws the figure once more for it."""
     get_renderer = getattr(figure, "_get_renderer", None)  # since matplotlib 3.6

@@ -21,7 +21,7 @@ ATOMS = frozenset(
 """Addresses of the types whose objects are compared by value."""
 
 # They bypass the attributes of a class, which its metaclass may compute.
-_MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
+_MODULE: Callable[[type], object] = type.__dict__["__module__"].__get__
 _WEAKREF_OFFSET: Callable[[type], int] = type.__dict__["__weakrefoffset__"].__get__
 _MAX_DECORATORS = 20
 
@@ -167,7 +167,7 @@ def find_in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    members: dict[str, Any] = {}
+    members: dict[str, object] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):
         members.update(copy_text_keys(class_dict(base)))
     if not is_class(value):
@@ -202,7 +202,7 @@ def is_one_of(value: object, module: str, *names: str) -> bool:
     return any(cls is get_if_loaded(module, name) for name in names)
 
 
-def copy_text_keys(names: Any) -> dict[str, Any]:
+def copy_text_keys(names: Any) -> dict[str, object]:
     """In one step, because other threads may change them."""
     if type(names) not in _DICTS:
         return {}
@@ -236,7 +236,7 @@ def as_library_type(value: object) -> Any:
     return value
 
 
-def _as_pandas_type(value: object, base: object) -> Any:
+def _as_pandas_type(value: object, base: object) -> object:
     """Return a plain table with the same data, if pandas stores it as from 2.1 on."""
     fields = own_dict(value)
     manager: Any = fields.get("_mgr")

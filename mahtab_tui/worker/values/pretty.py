@@ -281,7 +281,7 @@ def _container_parts(value: Any) -> _Parts | None:
     return _Parts(f"{label}(", ")", arguments, len(arguments))
 
 
-def _keyed(pairs: Iterable[tuple[object, object]]) -> Iterator[tuple[str, Any]]:
+def _keyed(pairs: Iterable[tuple[object, object]]) -> Iterator[tuple[str, object]]:
     return ((f"{key!r}: ", item) for key, item in list(islice(pairs, MAX_ENTRIES)))
 
 
@@ -304,14 +304,14 @@ def _collection_parts(value: Any) -> _Parts:
     return _Parts(f"{name_of(cls)}({factory}{{", "})", _keyed(pairs), len(value))
 
 
-def _most_common(counter: Counter[object]) -> Iterable[tuple[Any, Any]]:
+def _most_common(counter: Counter[object]) -> Iterable[tuple[object, object]]:
     try:
         return counter.most_common(MAX_ENTRIES)
     except TypeError:  # counts that cannot be compared stay in their order, as in the repr
         return counter.items()
 
 
-def _unnamed(value: Iterable[object]) -> Iterator[tuple[str, Any]]:
+def _unnamed(value: Iterable[object]) -> Iterator[tuple[str, object]]:
     return (("", item) for item in list(islice(value, MAX_ENTRIES)))
 
 

@@ -128,7 +128,7 @@ def fields(value: object) -> str:
     return f"({', '.join(words)})"
 
 
-def stored_fields(value: object) -> Iterator[tuple[str, Any]]:
+def stored_fields(value: object) -> Iterator[tuple[str, object]]:
     """Yield name and value of each public attribute of an object, from its ``__dict__`` and
     ``__slots__``."""
     names = copy_text_keys(own_dict(value))
@@ -146,7 +146,7 @@ def stored_fields(value: object) -> Iterator[tuple[str, Any]]:
             yield name, item
 
 
-def stored_attribute(value: object, name: str) -> Any:
+def stored_attribute(value: object, name: str) -> object:
     """Return an attribute as it is stored; `MISSING` if only code can compute it."""
     stored_value = attribute(value, name)
     if type(stored_value) in _COMPUTED:

@@ -32,7 +32,7 @@ _TEXTS = Classes(str, bytes, bytearray)
 _STANDARD_LIBRARY = os.path.dirname(types.__file__)
 
 
-def describe_variable(name: str, value: object) -> dict[str, Any]:
+def describe_variable(name: str, value: object) -> dict[str, object]:
     """Return a variable as a row of the list.
 
     Returns:
