@@ -18,13 +18,12 @@ from mahtab_tui.bus.records import (
     AssistantChat,
     Decision,
     Notice,
-    NotRestored,
     Review,
     UserChat,
     emit,
     warn,
 )
-from mahtab_tui.bus.values import Status
+from mahtab_tui.bus.values import NotRestored, Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock

@@ -1,0 +1,80 @@
+"""The records of the bus, one class for each tag. Import this as a module, because some classes
+share their names with other things: ``records.Kernel(state="idle")``."""
+
+from mahtab_tui.bus.records.answers import (
+    Agent,
+    AnswerFigure,
+    AssistantChat,
+    AssistantChatStream,
+    AssistantReading,
+    AssistantThought,
+    AssistantThoughtStream,
+    AssistantTool,
+    LastConversation,
+    ModelRecord,
+    Summary,
+    Usage,
+    UserAttachment,
+    UserChat,
+    Window,
+)
+from mahtab_tui.bus.records.approvals import Approval, Decision, Input, Review
+from mahtab_tui.bus.records.cells import (
+    OUTPUTS,
+    PICTURES,
+    AssistantReplIn,
+    AssistantReplOut,
+    AssistantReplOutStream,
+    CellRecord,
+    Display,
+    Namespace,
+    ReplIn,
+    ReplOut,
+    ReplOutStream,
+    Restore,
+    Undo,
+    UserReplIn,
+    UserReplOut,
+    UserReplOutStream,
+)
+from mahtab_tui.bus.records.log import RecordHandler, emit, get_record, warn
+from mahtab_tui.bus.records.notebooks import (
+    NotebookCell,
+    NotebookFile,
+    NotebookOutput,
+    NotebookWritten,
+)
+from mahtab_tui.bus.records.record import (
+    INDEXED_INPUT_CHARS,
+    INDEXED_OUTPUT_CHARS,
+    KINDS,
+    Record,
+    Stream,
+    encode,
+    hints,
+)
+from mahtab_tui.bus.records.searches import (
+    SearchBackOff,
+    SearchBegin,
+    SearchChat,
+    SearchChatStream,
+    SearchFanOut,
+    SearchFinal,
+    SearchRecord,
+    SearchReplIn,
+    SearchReplOut,
+    SearchTurn,
+    Spans,
+)
+from mahtab_tui.bus.records.session import (
+    Branch,
+    Hide,
+    Kernel,
+    Notice,
+    Private,
+    Queue,
+    QueueItem,
+    Replace,
+    Session,
+    Skill,
+)

@@ -1,0 +1,187 @@
+"""The records of the user's questions and the model's work on an answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from mahtab_tui.bus.entry_names import answer_entry, question_entry, tool_entry
+from mahtab_tui.bus.marks import NULL, Data, Flag, Name, Word
+from mahtab_tui.bus.records.record import (
+    INDEXED_INPUT_CHARS,
+    INDEXED_OUTPUT_CHARS,
+    Record,
+    Stream,
+)
+
+
+class UserChat(Record, tag="user-chat", in_prompt=True, indexed=INDEXED_INPUT_CHARS):
+    """A question. Text: the user's words."""
+
+    turn: int | None = None
+
+    @property
+    def entry_name(self) -> str:
+        return question_entry(self.turn)
+
+
+class UserAttachment(Record, tag="user-attachment"):
+    """An attachment of a question. Text: what the model gets with the question."""
+
+    turn: int | None = None
+    label: str = ""
+    """As written by the user, such as "@notes.txt:1-20"."""
+    size: str = ""
+    """In words, such as "20 lines"."""
+    problem: str = ""
+    """Why it could not be attached; empty if it was."""
+    picture: Word | None = None
+    """The id of a picture, whose first record also has the following fields."""
+    mime: Word | None = None
+    data: Data | None = None
+    width: int | None = None
+    height: int | None = None
+
+
+class AnswerFigure(NamedTuple):
+    """A number, ISO date or quoted value of an answer."""
+
+    text: str
+    found: bool
+    """Whether it occurs in an output, an attachment, code that ran or the user's words, or follows
+    from figures that do; else it was not computed."""
+    cell: int | None = None
+    basis: str | None = None
+    """How it follows from others, such as "8 of 406" or "3 listed"; None if it does not."""
+    near: str | None = None
+    """The printed figure from which it differs by one digit, or by two swapped ones."""
+
+    @property
+    def doubt(self) -> str:
+        """The text of a figure that was not computed, with the one that was printed instead."""
+        if self.near:
+            return f"{self.text} (printed: {self.near})"
+        return self.text
+
+
+class ModelRecord(Record):
+    """An event of the model's work on an answer."""
+
+    turn: int | None = None
+    step: int | None = None
+    party: Word | None = None
+    """The model's short name."""
+
+
+class AssistantChat(ModelRecord, tag="assistant-chat", in_prompt=True, indexed=INDEXED_INPUT_CHARS):
+    """A complete answer. Its text may differ from what was streamed."""
+
+    stopped: bool = False
+    """Whether the user stopped the answer."""
+    cut: Flag = False
+    """Whether the program was killed before the answer ended."""
+    figures: tuple[AnswerFigure, ...] | None = None
+    """From `bus.figures`, without duplicates; None if they were not looked up."""
+
+    @property
+    def entry_name(self) -> str:
+        return answer_entry(self.turn, self.step)
+
+
+class AssistantChatStream(ModelRecord, Stream, tag="assistant-chat-stream", in_store=False):
+    """A piece of an answer to draw, without tags and Python fence lines."""
+
+    kind: Word = "chat"
+    """ "chat" or "code"."""
+    block: int | None = None
+    fresh: Flag = False
+    """Whether the answer starts over: earlier pieces must be dropped, and there is no text."""
+
+    @property
+    def entry_name(self) -> str:
+        return answer_entry(self.turn, self.step)
+
+
+class AssistantThought(ModelRecord, tag="assistant-thought"):
+    """The model's complete thinking before an answer, if its service sends it. Models do not get
+    it back."""
+
+
+class AssistantThoughtStream(ModelRecord, Stream, tag="assistant-thought-stream", in_store=False):
+    """A piece of the model's thinking to draw."""
+
+
+class AssistantReading(ModelRecord, tag="assistant-reading", in_store=False):
+    """How much of the prompt the model has read, of services that report it."""
+
+    share: float = 0.0
+    """From 0 to 1."""
+
+
+class AssistantTool(
+    ModelRecord, tag="assistant-tool", in_prompt=True, indexed=INDEXED_OUTPUT_CHARS
+):
+    """A tool call by the model. Text: the result, or why there is none."""
+
+    call: Word | None = None
+    """For example, "2.0.1" is the second call of the answer 2.0."""
+    name: Name = ""
+    arguments: str = ""
+    state: Word = ""
+    """First "running", then "ok", "error", "refused" or "stopped"."""
+    duration: float | None = None  # seconds
+
+    @property
+    def entry_name(self) -> str:
+        return tool_entry(self.call)
+
+
+class Agent(ModelRecord, tag="agent"):
+    """The model's current activity."""
+
+    state: Word = ""
+    """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns" and
+    "failed"."""
+
+
+class Summary(Record, tag="summary", indexed=INDEXED_INPUT_CHARS):
+    """A summary of the beginning of the conversation; empty if summarising failed."""
+
+    turn: int | None = None
+
+
+class LastConversation(Record, tag="last-conversation", in_prompt=True):
+    """What the user and the model said last in the session before this one."""
+
+
+class Window(Record, tag="window", in_store=False):
+    """How full the model's window is. A resumed session may have another window."""
+
+    tokens: int = 0
+    """Tokens of the last request as counted by the model, or an estimate for the next one."""
+    size: int = 0
+    """Tokens that the window holds."""
+    estimated: Flag = False
+    """Whether the tokens were not counted by the model."""
+
+
+class Usage(Record, tag="usage"):
+    """The usage of one model call."""
+
+    tree: Word | None = None
+    """Of a search's call: the fields of `SearchRecord`."""
+    node: Word | None = None
+    seq: int | None = None
+    turn: int | None = None
+    """The question, or the turn of a search's node."""
+    model: Word = ""
+    """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
+    input_tokens: int = 0
+    """All input tokens, including those read from or written to the cache."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    cost: Annotated[float | None, NULL] = None
+    """US dollars; None if the price is unknown."""
+    source: Word | None = None
+    """One of "agent", "reflection", "summary", "embedding" and "rlm"."""
+    estimated: Flag = False

@@ -1,0 +1,69 @@
+"""The records of what the user is asked: whether code may run, whether its changes stay, and its input."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from mahtab_tui.bus.marks import Word
+from mahtab_tui.bus.records.record import Record
+from mahtab_tui.bus.values import Change, NotRestored
+
+
+class Decision(NamedTuple):
+    """The user's decision about a code block. With ``all``, everything from now on runs without
+    asking."""
+
+    action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
+    code: str | None = None
+    reason: str = ""
+    """Why it was skipped, refused or undone, for the model."""
+
+
+class Approval(Record, tag="approval"):
+    """Code that waits for approval, or the decision about it. Text: the code, edited or not. If
+    nothing is asked, only refused code has one."""
+
+    request: Word = ""
+    """Names the question, so that the answer finds it."""
+    turn: int | None = None
+    """As in `CellRecord`, like the next two fields and `party`, `guest` and `call`."""
+    step: int | None = None
+    block: int | None = None
+    blocks: int | None = None
+    """How many code blocks the answer has."""
+    state: Word = ""
+    """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
+    not run."""
+    reason: str = ""
+    """What the user gave as the reason to skip it, or why it must not run."""
+    why: str | None = None
+    """Why it waits, although the approval mode does not ask about all code."""
+    party: Word | None = None
+    guest: int | None = None
+    call: Word | None = None
+    is_code: bool | None = None
+    """False if the text describes an action of an agent in words."""
+
+
+class Review(Record, tag="review"):
+    """Changes that wait until the user keeps or undoes them, or the decision about them."""
+
+    request: Word = ""
+    cells: tuple[int, ...] = ()
+    """The model's cell, and those since, which an undo also covers."""
+    state: Word = ""
+    """First "waiting", then "kept", "undone", or "stopped": the changes stay, and the turn ends."""
+    reason: str = ""
+    party: Word | None = None
+    changes: tuple[Change, ...] = ()
+    not_restored: tuple[NotRestored, ...] = ()
+
+
+class Input(Record, tag="input"):
+    """Code requests a line of input. Text: the prompt."""
+
+    request: Word
+    cell: int | None = None
+    password: bool = False
+    state: Word
+    """First "waiting", then "answered" or "cancelled"."""
