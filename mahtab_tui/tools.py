@@ -53,7 +53,7 @@ from mahtab_tui.worker.tools.toolbox import NAMES
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from mahtab_tui.llm.prompts import ListedServer
+    from mahtab_tui.llm.background import ListedServer
 
 
 PLUGIN_GROUP = "mahtab_tui.tools"

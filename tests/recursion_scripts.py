@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.llm.prompts import LAST_CALL, PLAIN, QUERY
+from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, SearchedText, TurnResult
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.search import Asking, Search, SearchAnswer

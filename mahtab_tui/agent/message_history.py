@@ -14,6 +14,7 @@ from mahtab_tui.agent.model_calls import call_model
 from mahtab_tui.agent.prompt_messages import PromptMessages
 from mahtab_tui.bus.records import Agent, Notice, Summary, emit
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.prompt_sections import earlier_conversation
 from mahtab_tui.llm.usage import input_limit
 
 
@@ -59,7 +60,7 @@ class MessageHistory(PromptMessages):
         summary = self._valid_summary()
         if summary is None:
             return self._sent_from(0)
-        beginning = HumanMessage(prompts.earlier_conversation(summary.text))
+        beginning = HumanMessage(earlier_conversation(summary.text))
         messages = self._sent_from(summary.end)
         if messages and messages[0].type == "human":
             beginning = HumanMessage(f"{beginning.text}\n\n{messages.pop(0).text}")

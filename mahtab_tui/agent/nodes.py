@@ -61,6 +61,7 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
+from mahtab_tui.llm.prompt_sections import escape_sections
 from mahtab_tui.llm.usage import LoopChoice, choose_loop, input_limit, is_on_this_machine
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
@@ -142,7 +143,7 @@ class Nodes:
             call_count += is_allowed
             record = self._run_tool(record, call, writer, is_allowed=is_allowed)
             element = to_xml(record, "call", "name", "arguments", "state")
-            element = prompts.escape_sections(element)
+            element = escape_sections(element)
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if record.state == "stopped":
                 break

@@ -28,17 +28,14 @@ from mahtab_tui.agent.state import (
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
+from mahtab_tui.llm.background import background
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable
 from mahtab_tui.llm.calls import masked_messages
-from mahtab_tui.llm.prompts import (
-    VALUES_KEY,
-    background,
-    changed_sections,
-    render_variables,
-    system_prompt,
-)
+from mahtab_tui.llm.prompt_sections import changed_sections
+from mahtab_tui.llm.prompts import system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import LoopChoice, estimated_tokens
+from mahtab_tui.llm.variable_texts import VALUES_KEY, render_variables
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.tools import Toolset

@@ -22,6 +22,7 @@ from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_controls, escape_output
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
+from mahtab_tui.llm.prompt_sections import escape_sections
 from mahtab_tui.system import start_thread
 from mahtab_tui.tools import ToolError, Toolset
 
@@ -77,9 +78,9 @@ def _render_result(result: ExecutionResult, with_code: bool, max_chars: int) -> 
     if with_code or (has_run and note):
         code = shorten(escape_controls(result["code"]), max_chars)
         element = to_xml(AssistantReplIn(code, cell=result["cell"]))
-        texts.append(prompts.escape_sections(element))
+        texts.append(escape_sections(element))
     if has_run:
-        texts.append(prompts.escape_sections(_output_element(result, max_chars)))
+        texts.append(escape_sections(_output_element(result, max_chars)))
     return "\n".join(texts)
 
 

@@ -17,6 +17,7 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.record_xml import ATTRIBUTES
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.prompt_sections import render_context
 
 _MAX_ATTACHED_CELLS = 100
 """Cells of a range that are looked up for private variables."""
@@ -66,7 +67,7 @@ def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
     entry = question_entry(message.turn)
     if hidden.is_replaced(entry):
         cells = "".join(element[0] for element in _ELEMENT.finditer(context))
-        return prompts.render_context(cells.strip())
+        return render_context(cells.strip())
     if entry in hidden:
         context = _ATTACHMENTS.sub("", context).strip()
         return prompts.user_turn(context, variables, prompts.REMOVED_BY_USER)

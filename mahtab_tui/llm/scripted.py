@@ -23,6 +23,8 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.answer_metadata import message_text
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay_file import Replay, ReplayLine, read_replay, split_tokens
+from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY, SEARCH, TEXT
+from mahtab_tui.llm.variable_texts import OTHERS
 
 WHO = "Demo model (rules, no AI): "
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
@@ -139,18 +141,18 @@ def _search_answer(messages: Sequence[BaseMessage]) -> str:
     """Return the next answer in a search; empty if the conversation is not a search."""
     system = message_text(messages[0])
     last = message_text(messages[-1])
-    is_plain = system.startswith(prompts.PLAIN)
-    if not (is_plain or system.startswith(prompts.SEARCH)):
+    is_plain = system.startswith(PLAIN)
+    if not (is_plain or system.startswith(SEARCH)):
         return ""
 
-    query = _extract_tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
+    query = _extract_tagged(QUERY, last if is_plain else message_text(messages[1]))
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
     patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
     if is_plain:
-        return _matching_lines(WHO, patterns, _extract_tagged(prompts.TEXT, last).split("\n"))
+        return _matching_lines(WHO, patterns, _extract_tagged(TEXT, last).split("\n"))
 
     has_answered = any(isinstance(message, AIMessage) for message in messages)
-    if last.startswith(prompts.LAST_CALL) or has_answered:
+    if last.startswith(LAST_CALL) or has_answered:
         return f"{WHO}its code failed. It looked for lines with {', '.join(patterns)}."
     call = f"FINAL(_matching_lines({WHO!r}, {patterns!r}, context.split('\\n')))"
     code = f"import re\n\n{inspect.getsource(_matching_lines)}\n{call}"
@@ -243,9 +245,7 @@ def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
     listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
     # Those that share a line get one each.
-    listing = re.sub(
-        rf"^{prompts.OTHERS}: .*", lambda line: _split_line(line[0]), listing, flags=re.M
-    )
+    listing = re.sub(rf"^{OTHERS}: .*", lambda line: _split_line(line[0]), listing, flags=re.M)
     parts = _VARIABLE.split(listing)
     types_and_texts = zip(parts[2::3], parts[3::3], strict=True)
     return dict(zip(parts[1::3], types_and_texts, strict=True))

@@ -13,7 +13,14 @@ from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import escape_content, escape_tags, escape_unseen_tags
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.ledger import BudgetLeft
-from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
+from mahtab_tui.llm.search_prompt_words import (
+    LAST_CALL,
+    OUTPUT,
+    PLAIN,
+    QUERY,
+    SEARCH,
+    TEXT,
+)
 from mahtab_tui.sandbox.base import Document, SearchedText, TextKind, TurnResult, TurnStatus
 from mahtab_tui.search.estimates import estimate_tokens
 from mahtab_tui.search.limits import SearchLimits

@@ -28,7 +28,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.prompts import edited_note, render_context, undone_note
+from mahtab_tui.llm.prompt_sections import render_context
+from mahtab_tui.llm.prompts import edited_note, undone_note
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.cells import YOU, Cells, UndoControl, name_cells
 from mahtab_tui.session.descriptions import VariableDescriptions

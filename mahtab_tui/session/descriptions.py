@@ -10,14 +10,14 @@ from typing import NamedTuple
 from mahtab_tui.bus.records import Namespace, Private, Record, RecordHandler, Undo
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.llm.prompts import (
+from mahtab_tui.llm.prompt_sections import escape_section
+from mahtab_tui.llm.variable_texts import (
     CHANGED,
     MAYBE_CHANGED,
     NAMED_VALUES,
     USERS,
     VALUES_KEY,
     describe_variables,
-    escape_section,
     join_variables,
     list_changes,
     marked,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.instructions import FoundInstructions
     from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
-    from mahtab_tui.llm.prompts import ListedServer
+    from mahtab_tui.llm.background import ListedServer
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.tools import Toolset
 
@@ -165,7 +165,7 @@ class Knowledge:
         )
 
     def _listed_servers(self) -> list[ListedServer]:
-        from mahtab_tui.llm.prompts import ListedServer
+        from mahtab_tui.llm.background import ListedServer
 
         if self.servers is None:
             return []

@@ -15,7 +15,7 @@ from mahtab_tui.bus.records import (
     UserChat,
 )
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.prompts import render_context
+from mahtab_tui.llm.prompt_sections import render_context
 from mahtab_tui.session.attachments import render_attachment
 
 

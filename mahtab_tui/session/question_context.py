@@ -13,15 +13,10 @@ from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.prompts import (
-    COMPUTE,
-    PACKAGES,
-    PLANNING,
-    VALUES_KEY,
-    asks_about_files,
-    render_context,
-    render_surroundings,
-)
+from mahtab_tui.llm.prompt_sections import render_context
+from mahtab_tui.llm.prompts import COMPUTE, PLANNING
+from mahtab_tui.llm.surroundings import PACKAGES, asks_about_files, render_surroundings
+from mahtab_tui.llm.variable_texts import VALUES_KEY
 from mahtab_tui.session.attachments import Attachments, render_attachment, render_folder
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions

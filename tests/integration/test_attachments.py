@@ -13,7 +13,7 @@ import pytest
 from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.llm.prompts import join_variables
+from mahtab_tui.llm.variable_texts import join_variables
 from mahtab_tui.session.attachments import (
     MAX_ATTACHMENT_CHARS,
     MAX_TOTAL_CHARS,

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.llm.prompts import background, changed_sections
+from mahtab_tui.llm.background import background
+from mahtab_tui.llm.prompt_sections import changed_sections
 from mahtab_tui.llm.usage import estimate_message_tokens
 from mahtab_tui.servers.servers import Servers
 from mahtab_tui.servers.state import ServerError

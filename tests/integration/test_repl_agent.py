@@ -20,7 +20,8 @@ from mahtab_tui import ModelError, create_repl_agent, execute_code
 from mahtab_tui.agent import Callbacks, repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.llm.prompts import changed_sections, render_surroundings
+from mahtab_tui.llm.prompt_sections import changed_sections
+from mahtab_tui.llm.surroundings import render_surroundings
 from mahtab_tui.system import start_thread
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, words
@@ -377,7 +378,7 @@ def test_date_change_is_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Non
 
     agent = agent_that_answers(desk)
     agent.ask_sync("one")
-    monkeypatch.setattr("mahtab_tui.llm.prompts.date", Tomorrow)
+    monkeypatch.setattr("mahtab_tui.llm.surroundings.date", Tomorrow)
     agent.ask_sync("two")
     assert "Date: Tuesday, 2031-05-06" in str(agent.messages[2].text)
 

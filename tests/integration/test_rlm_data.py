@@ -22,8 +22,8 @@ import mahtab_tui
 from mahtab_tui.bus import codec
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.prompts import PLAIN
-from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
+from mahtab_tui.llm.search_prompt_words import PLAIN
+from mahtab_tui.llm.search_prompt_words import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun
 from mahtab_tui.search import api, logs
 from mahtab_tui.search import requests as search_tools

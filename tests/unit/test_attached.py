@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.values import Variable, VariableKind
-from mahtab_tui.llm.prompts import describe_variables, join_variables
+from mahtab_tui.llm.variable_texts import describe_variables, join_variables
 from mahtab_tui.session.attachments import (
     MAX_SMALL_CHARS,
     MIN_LARGE_LINES,

@@ -10,19 +10,16 @@ import pytest
 
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.host import HostFunction
+from mahtab_tui.llm.background import MAX_SKILLS_CHARS, background
+from mahtab_tui.llm.prompt_sections import changed_sections, render_context
 from mahtab_tui.llm.prompts import (
-    MAX_SKILLS_CHARS,
-    background,
-    changed_sections,
-    describe_variables,
-    render_context,
-    render_variables,
     skipped_note,
     summary_request,
     system_prompt,
     user_turn,
 )
 from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.llm.variable_texts import describe_variables, render_variables
 from mahtab_tui.worker.rlm.search import rlm
 from mahtab_tui.worker.tools.files import create, edit, read
 from mahtab_tui.worker.tools.text_tools import grep

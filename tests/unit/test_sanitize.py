@@ -24,7 +24,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output, read_pen
 from mahtab_tui.llm.ledger import BudgetLeft
-from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT
+from mahtab_tui.llm.search_prompt_words import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.handlers import format_output
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.search.prompts import plain_message, turn_message

@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.ledger import Amount, BudgetLeft, OverBudget
-from mahtab_tui.llm.prompts import LAST_CALL
+from mahtab_tui.llm.search_prompt_words import LAST_CALL
 from mahtab_tui.search.api import SearchOptions, rlm
 from mahtab_tui.search.estimates import Estimates
 from mahtab_tui.search.limits import (

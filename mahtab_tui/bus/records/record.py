@@ -163,12 +163,10 @@ def _as_json_value(value: Any) -> Any:
         return value
 
     # Tracebacks have many frames, which as objects would repeat the names of their fields.
-    is_list = isinstance(value, TracebackFrame) or not hasattr(value, "_asdict")
-    if is_list:
+    as_dict = getattr(value, "_asdict", None)
+    if as_dict is None or isinstance(value, TracebackFrame):
         return [_as_json_value(item) for item in value]
-
-    fields_by_name = value._asdict()
-    return {name: _as_json_value(item) for name, item in fields_by_name.items() if item is not None}
+    return {name: _as_json_value(item) for name, item in as_dict().items() if item is not None}
 
 
 class Stream(Record):
