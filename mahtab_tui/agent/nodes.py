@@ -6,18 +6,16 @@ import ast
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.types import StreamWriter
 
+from mahtab_tui.agent.agent_model import AgentModel
 from mahtab_tui.agent.answer_figures import look_up_figures
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
-from mahtab_tui.agent.message_pictures import attached_picture_ids, pictures_to_send, with_pictures
-from mahtab_tui.agent.message_sizes import estimate_size, fit
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.state import (
@@ -33,9 +31,7 @@ from mahtab_tui.agent.state import (
 from mahtab_tui.agent.tool_calls import (
     MAX_CALLS,
     ToolOutcome,
-    binding_arguments,
     call_message,
-    calls_as_text,
     max_output_chars,
     parse_written_calls,
     render_results,
@@ -50,19 +46,15 @@ from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
-    AssistantReading,
     AssistantThought,
-    AssistantThoughtStream,
     AssistantTool,
     Decision,
     Notice,
 )
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import make_encodable
-from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompt_sections import escape_sections
-from mahtab_tui.llm.usage import LoopChoice, choose_loop, input_limit, is_on_this_machine
+from mahtab_tui.llm.usage import LoopChoice, choose_loop
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
@@ -78,25 +70,35 @@ Update = dict[str, Any]
 """The values of the state that a node changes."""
 
 
-@dataclass(eq=False, repr=False)
 class Nodes:
     """The functions that the graph calls, and the models that they ask."""
 
-    llm: BaseChatModel
-    _session: AgentHost
-    max_turns: int
-    reflection: ReflectionMode = "never"
-    _: KW_ONLY
-    reflection_llm: BaseChatModel | None = None
-    toolset: Toolset | None = None
-    output_answers: bool = False
-    loop: LoopMode = "auto"
-    known_limit: int | None = field(default=None, init=False)
-    """The tokens that the model can read, if it has rejected more."""
-    _rejects_tools: BaseChatModel | None = field(default=None, init=False)
-    """The model whose service has rejected tools."""
-    _rejects_pictures: BaseChatModel | None = field(default=None, init=False)
-    """The model whose service has rejected pictures."""
+    def __init__(
+        self,
+        llm: BaseChatModel,
+        session: AgentHost,
+        max_turns: int,
+        reflection: ReflectionMode = "never",
+        *,
+        reflection_llm: BaseChatModel | None = None,
+        toolset: Toolset | None = None,
+        output_answers: bool = False,
+        loop: LoopMode = "auto",
+    ) -> None:
+        """The arguments are those of `ReplAgent`."""
+        self.model = AgentModel(llm, session, toolset)
+        self.max_turns = max_turns
+        self.reflection = reflection
+        self.reflection_llm = reflection_llm
+        self.toolset = toolset
+        self.output_answers = output_answers
+        self.loop = loop
+        self._session = session
+
+    @property
+    def llm(self) -> BaseChatModel:
+        """The model that answers."""
+        return self.model.llm
 
     @property
     def leads_small_model(self) -> bool:
@@ -106,49 +108,52 @@ class Nodes:
 
     @property
     def loop_choice(self) -> LoopChoice:
+        """How the model is led, and why."""
         return choose_loop(self.llm, self.loop)
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Ask the model; a repeated answer is requested again with a higher temperature. From the
-        second step on, it also gets what the user has added meanwhile."""
+        """Ask the model for the next answer of the turn."""
         messages = state["messages"]
+        # The first step already has all that the user has said.
         if state["step"] >= 0:
             for words in self._session.take_added_words(state["turn"]):
                 messages = _append_text(messages, prompts.ADDED_WORDS.format(words=words))
-        # Tools are listed even when they may no longer be called, because they are at the start of
-        # the prompt.
-        options = self._binding(forbidden=state["tool_count"] >= MAX_CALLS)
+
+        options = self.model.tool_options(forbidden=state["tool_count"] >= MAX_CALLS)
         # At the usual temperature, a small model would write the same block once more.
         if state["repeated"] and "temperature" in type(self.llm).model_fields:
-            options |= {"temperature": _RETRY_TEMPERATURE}
+            options["temperature"] = _RETRY_TEMPERATURE
         return self._get_answer(state, messages, writer, options)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""
         messages = list(state["messages"])
         call_count = state["tool_count"]
-        turn = state["turn"]
-        step = state["step"]
         for index, call in enumerate(state["tool_calls"]):
-            record = AssistantTool(
-                call=f"{turn}.{step}.{index}",
-                turn=turn,
-                step=step,
-                party=self._session.party,
-                state="running",
-                name=call["name"],
-                arguments=json.dumps(call["arguments"], ensure_ascii=False),
-            )
             is_allowed = call_count < MAX_CALLS
-            call_count += is_allowed
+            if is_allowed:
+                call_count += 1
+            record = self._tool_record(state, index, call)
             record = self._run_tool(record, call, writer, is_allowed=is_allowed)
-            element = to_xml(record, "call", "name", "arguments", "state")
-            element = escape_sections(element)
-            messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
+            messages.append(_tool_message(record, call))
             if record.state == "stopped":
                 break
         stopped = self._session.cancelled.is_set()
         return {"messages": messages, "tool_count": call_count, "stopped": stopped}
+
+    def _tool_record(self, state: AgentState, index: int, call: ToolCall) -> AssistantTool:
+        """Return the record of a tool call that begins. index: its place in the answer, from 0."""
+        turn = state["turn"]
+        step = state["step"]
+        return AssistantTool(
+            call=f"{turn}.{step}.{index}",
+            turn=turn,
+            step=step,
+            party=self._session.party,
+            state="running",
+            name=call["name"],
+            arguments=json.dumps(call["arguments"], ensure_ascii=False),
+        )
 
     def _run_tool(
         self, record: AssistantTool, call: ToolCall, writer: StreamWriter, *, is_allowed: bool
@@ -162,6 +167,7 @@ class Nodes:
             start = time.monotonic()
             outcome = run_call(call, self.toolset, self._session.cancelled)
             seconds = round(time.monotonic() - start, 3)
+
         # With the time at which the record is written, not that of the call.
         record = record.changed(text=outcome.text, state=outcome.state, duration=seconds, time=0.0)
         writer(record)
@@ -172,11 +178,14 @@ class Nodes:
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
         prompt = prompts.closing(state["original_prompt"], failed=failed)
-        if reason := self._closing_reason(state):
+        reason = self._closing_reason(state)
+        if reason:
             self._report(writer, state, "max-turns", state["step"])
             prompt = f"{reason} {prompt}"
+
         messages = _append_text(state["messages"], prompt)
-        update = self._get_answer(state, messages, writer, self._binding(forbidden=True))
+        options = self.model.tool_options(forbidden=True)
+        update = self._get_answer(state, messages, writer, options)
         if parse_response(update["current_response"]).code_blocks:
             *earlier_messages, answer = update["messages"]
             text = f"{answer.text}\n\n{prompts.CODE_NOT_RUN}"
@@ -199,12 +208,13 @@ class Nodes:
         update: Update = {"code_blocks": [], "next_block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
-        blocks = list(
-            parse_response(state["current_response"], has_ended=state["ended"]).code_blocks
-        )
-        if blocks:
+
+        reply = parse_response(state["current_response"], has_ended=state["ended"])
+        if reply.code_blocks:
+            update["code_blocks"] = list(reply.code_blocks)
             update["step_count"] = state["step_count"] + 1
-            return update | {"code_blocks": blocks, "next": "approve"}
+            update["next"] = "approve"
+            return update
         if state["tool_calls"]:
             return update | {"next": "generate"}
         return update | self._send_back(state)
@@ -235,12 +245,15 @@ class Nodes:
             doubtful = near_misses(doubtful)
         if doubtful:
             return prompts.correct_figures([figure.doubt for figure in doubtful])
+
         question = state["original_prompt"]
         if not state["about_data"] or "?" not in question:
             return ""
         outputs = [result["output"] for result in state["execution_results"]]
         answer = parse_response(state["current_response"]).prose
-        return prompts.NAME_VALUE if names_no_value(answer, outputs, question) else ""
+        if not names_no_value(answer, outputs, question):
+            return ""
+        return prompts.NAME_VALUE
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Decide whether the next block may run."""
@@ -259,34 +272,39 @@ class Nodes:
         """Carry out the decision about a block; after the last, the results become a message."""
         decision = state["decision"] or Decision("stop")
         results = list(state["execution_results"])
-        block_count = len(state["code_blocks"])
+        next_block = state["next_block"] + 1
         stopped = decision.action == "stop" or self._session.cancelled.is_set()
         if not stopped:
             results.append(self._run(state, decision))
             stopped = self._session.cancelled.is_set()
-        block = state["next_block"] + 1
+
+        # The later blocks rely on this one.
         obstacle = "" if stopped else _obstacle(results[-1], decision)
+        block_count = len(state["code_blocks"])
         if obstacle:
-            # The later blocks rely on this one.
-            for later_block in range(block, block_count):
-                note = prompts.not_run_note(later_block, obstacle)
-                results.append(_skip_result(state, later_block, note))
-            block = block_count
+            for block in range(next_block, block_count):
+                note = prompts.not_run_note(block, obstacle)
+                results.append(_skip_result(state, block, note))
+            next_block = block_count
 
         update: Update = {
             "execution_results": results,
-            "next_block": block,
+            "next_block": next_block,
             "reflection": None,
             "decision": None,
             "stopped": stopped,
         }
-        if stopped or block == block_count:
-            results_of_step = step_results({**state, "execution_results": results})
-            text = render_results(results_of_step, max_output_chars(self.token_limit))
-            if stopped:
-                text = f"{text}\n{prompts.STOPPED_RUN}".strip()
-            update["messages"] = [*state["messages"], HumanMessage(text)]
+        if stopped or next_block == block_count:
+            message = self._results_message(_updated(state, update))
+            update["messages"] = [*state["messages"], message]
         return update
+
+    def _results_message(self, state: AgentState) -> HumanMessage:
+        """Return the message with the results of a step that has ended."""
+        text = render_results(step_results(state), max_output_chars(self.model.token_limit))
+        if state["stopped"]:
+            text = f"{text}\n{prompts.STOPPED_RUN}".strip()
+        return HumanMessage(text)
 
     def instruct(self, state: AgentState) -> Update:
         """Say how to go on, in one sentence. At the limit of steps, ask the user first."""
@@ -295,23 +313,18 @@ class Nodes:
             if self._session.confirm_more_steps(state["turn"], state["step_count"]):
                 update["granted_steps"] = state["granted_steps"] + self.max_turns
             update["stopped"] = self._session.cancelled.is_set()
-        updated_state = cast(AgentState, {**state, **update})
-        if should_continue(updated_state, self.max_turns) != "generate":
+        if should_continue(_updated(state, update), self.max_turns) != "generate":
             return update
 
         results = step_results(state)
         if all(result["status"] == "repeated" for result in results):
-            # Without the repeated answer, because a small model that sees it repeats it once more.
-            messages = state["messages"][: -len(_last_exchange(state["messages"]))]
-            last_run = _last_run(state["execution_results"])
-            sentence = prompts.after_repetition(
-                state["original_prompt"], failed=last_run is not None and last_run["is_error"]
-            )
-            return update | {"repeated": True, "messages": _append_text(messages, sentence)}
+            return update | {"repeated": True, "messages": _ask_again(state)}
 
+        # The note about a check, or about what the user declined, says how to go on.
         failed = any(result["is_error"] for result in results)
         if state["reflection"] is not None or (is_declined(results) and not failed):
-            return update  # the note about it says how to go on
+            return update
+
         printed = any(result["output"].strip() for result in results)
         sentence = prompts.after_step(failed=failed, printed=printed)
         return update | {"messages": _append_text(state["messages"], sentence)}
@@ -332,41 +345,66 @@ class Nodes:
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
             if not answer.is_stopped:
-                failure = answer.failure.rstrip(".")
-                problem = f"failed ({failure})" if failure else "could not be read"
-                text = f"The check of the result {problem}, so the result counts as complete."
-                _warn(writer, text)
-        update: Update = {"reflection": dict(result), "stopped": answer.is_stopped}
+                _warn(writer, _failed_check_note(answer))
+
+        update: Update = {"reflection": result, "stopped": answer.is_stopped}
         if not result["is_complete"]:
             hint = prompts.INCOMPLETE.format(
                 reasoning=result["reasoning"], next_action=result["next_action"]
-            ).strip()
-            update["messages"] = _append_text(state["messages"], hint)
+            )
+            update["messages"] = _append_text(state["messages"], hint.strip())
         return update
-
-    @property
-    def offered_tools(self) -> set[str]:
-        if self.toolset is None or not self._binding():
-            return set()
-        return {tool.name for tool in self.toolset.offered}
-
-    def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
-        """Models on this machine get no tools, because small ones call them instead of writing
-        code, and the same functions are in the namespace."""
-        if self.toolset is None or self._rejects_tools is self.llm or is_on_this_machine(self.llm):
-            return {}
-        return binding_arguments(self.llm, self.toolset.offered, forbidden=forbidden)
 
     def _get_answer(
         self,
         state: AgentState,
         messages: list[AnyMessage],
         writer: StreamWriter,
-        options: dict[str, Any],
+        options: Mapping[str, Any],
     ) -> Update:
+        """Ask the model, and return its answer as the state of the next step.
+
+        Args:
+            state: The turn.
+            messages: The conversation to send, to which the answer is added.
+            writer: Gets the words of the answer and records.
+            options: Of the model, such as the tools that it may call.
+        """
         step = state["step"] + 1
         self._report(writer, state, "thinking", step)
-        answer = self._ask(state, messages, writer, options)
+        answer = self.model.ask(state, messages, options, writer)
+        self._report_answer(writer, state, answer, step)
+
+        text = answer.text
+        calls = list(answer.calls)
+        message = answer.message
+        # Some models write their calls into the answer instead of making them.
+        if self.toolset is not None and not calls and answer.is_complete:
+            text, calls = parse_written_calls(text, self.toolset.tools)
+            if calls:
+                message = call_message(text, calls)
+        if message is None:
+            message = AIMessage(_stored_text(answer))
+
+        figures: tuple[AnswerFigure, ...] = ()
+        if not calls and not answer.failure:
+            figures = look_up_figures(state, text, messages)
+        return {
+            # `PromptMessages.add` reads the step from the id.
+            "messages": [*messages, message.model_copy(update={"id": f"{state['turn']}.{step}"})],
+            "tool_calls": calls,
+            "step": step,
+            "current_response": text,
+            "figures": figures,
+            "ended": answer.is_complete,
+            "stopped": answer.is_stopped,
+            "failure": answer.failure,
+        }
+
+    def _report_answer(
+        self, writer: StreamWriter, state: AgentState, answer: ModelAnswer, step: int
+    ) -> None:
+        """Log the thinking of an answer, and tell the user what is wrong with it."""
         if answer.thought.strip():
             party = self._session.party
             writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=party))
@@ -374,142 +412,6 @@ class Nodes:
             _warn(writer, answer.cut_note)
         if answer.is_complete and not answer.text.strip() and not answer.calls:
             _warn(writer, "The model gave an empty answer.")
-
-        # Some models write their calls into the answer instead of making them.
-        text = answer.text
-        calls = list(answer.calls)
-        message = answer.message
-        if self.toolset is not None and not calls and answer.is_complete:
-            text, calls = parse_written_calls(text, self.toolset.tools)
-            if calls:
-                message = call_message(text, calls)
-        message = message or AIMessage(_stored_text(answer))
-        # `PromptMessages.add` reads the step from the id.
-        message = message.model_copy(update={"id": f"{state['turn']}.{step}"})
-        return {
-            "messages": [*messages, message],
-            "tool_calls": calls,
-            "step": step,
-            "current_response": text,
-            "figures": () if calls or answer.failure else look_up_figures(state, text, messages),
-            "ended": answer.is_complete,
-            "stopped": answer.is_stopped,
-            "failure": answer.failure,
-        }
-
-    def _ask(
-        self,
-        state: AgentState,
-        messages: list[AnyMessage],
-        writer: StreamWriter,
-        options: dict[str, Any],
-    ) -> ModelAnswer:
-        """Ask the model; if its service rejects pictures, the length or tools, ask once more without
-        them."""
-        if not options:
-            messages = calls_as_text(messages)
-        system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        pictures = self._pictures
-        request = self._fit_messages(messages, system, pictures, writer)
-        sent_pictures = self._choose_pictures(request, pictures)
-        attached_ids = set(attached_picture_ids(messages[-1:]))
-        if not attached_ids <= set(sent_pictures):
-            _warn_of_missing_pictures(writer, can_see=bool(pictures))
-        call = partial(self._call, state, system, writer)
-        answer = call(request, sent_pictures, options)
-
-        is_rejected = not answer.text and _names_any(answer.failure, _PICTURE_ERRORS)
-        if sent_pictures and is_rejected:
-            if accepts_pictures(self.llm) is None:
-                self._rejects_pictures = self.llm
-            text = "The service rejected the pictures, so the model is asked without them."
-            _warn(writer, f"{text} {answer.failure}")
-            pictures = {}
-            sent_pictures = {}
-            answer = call(request, sent_pictures, options)
-
-        is_rejected = not answer.text and _names_any(answer.failure, _TOOL_ERRORS)
-        if answer.is_too_long and not answer.text:
-            sent_tokens = estimate_size(system) + estimate_size(request)
-            sent_tokens += _picture_tokens(sent_pictures)
-            self.known_limit = sent_tokens // 2
-            request = self._fit_messages(messages, system, pictures, writer)
-            answer = call(request, self._choose_pictures(request, pictures), options)
-        elif options and is_rejected:
-            self._rejects_tools = self.llm
-            text = "The model does not support tools, so it is asked without them."
-            writer(Notice(text, level="info"))
-            answer = call(calls_as_text(request), sent_pictures, {})
-        return answer
-
-    def _call(
-        self,
-        state: AgentState,
-        system: list[SystemMessage],
-        writer: StreamWriter,
-        request: list[AnyMessage],
-        sent_pictures: Mapping[str, EncodedPicture],
-        options: dict[str, Any],
-    ) -> ModelAnswer:
-        """Call the model once, and pass on what it writes and thinks."""
-        thought = AssistantThoughtStream(
-            turn=state["turn"], step=state["step"] + 1, party=self._session.party
-        )
-        reading = AssistantReading(turn=thought.turn, step=thought.step, party=thought.party)
-        return call_model(
-            self._session,
-            self.llm,
-            [*system, *with_pictures(request, sent_pictures)],
-            state["turn"],
-            "agent",
-            on_pause=partial(_warn, writer),
-            listener=AnswerListener(
-                writer,
-                on_thought=lambda text: writer(thought.changed(text=make_encodable(text))),
-                on_reading=lambda share: writer(reading.changed(share=share)),
-            ),
-            options=options,
-        )
-
-    @property
-    def sees_pictures(self) -> bool:
-        """Whether the model is known to accept pictures."""
-        return accepts_pictures(self.llm) is True and self._rejects_pictures is not self.llm
-
-    @property
-    def _pictures(self) -> Mapping[str, EncodedPicture]:
-        if accepts_pictures(self.llm) is False or self._rejects_pictures is self.llm:
-            return {}
-        return self._session.pictures
-
-    def _fit_messages(
-        self,
-        messages: list[AnyMessage],
-        system: list[SystemMessage],
-        pictures: Mapping[str, EncodedPicture],
-        writer: StreamWriter,
-    ) -> list[AnyMessage]:
-        picture_tokens = _picture_tokens(self._choose_pictures(messages, pictures))
-        fitted = fit(messages, self.token_limit - estimate_size(system) - picture_tokens)
-        if fitted != messages:
-            text = (
-                "The conversation is too long for the model, so this time outputs are shortened, or"
-                " its beginning is left out."
-            )
-            _warn(writer, text)
-        return fitted
-
-    def _choose_pictures(
-        self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
-    ) -> Mapping[str, EncodedPicture]:
-        """Pictures may use half of the context window."""
-        return pictures_to_send(messages, pictures, self.token_limit // 2)
-
-    @property
-    def token_limit(self) -> int:
-        """The tokens that the model can read."""
-        limit = input_limit(self.llm)
-        return min(limit, self.known_limit or limit)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         """Carry out the decision about the next block."""
@@ -525,22 +427,25 @@ class Nodes:
         return self._session.execute(request, code)
 
     def _repeats_last_run(self, state: AgentState, code: str) -> bool:
-        """Tell whether code is what ran last, for this question and in the session, so that its
-        result would be the same. That is unknown after tools, which may have changed files."""
+        """Return whether code is what ran last, for this question and in the session, so that its
+        result would be the same."""
         last_run = _last_run(state["execution_results"])
         if last_run is None or last_run["cell"] != self._session.last_cell:
             return False
-        calls_tools = any(message.type == "tool" for message in _last_exchange(state["messages"]))
-        return not calls_tools and normalize_code(code) == normalize_code(last_run["code"])
+        # Tools may have changed files that the code reads.
+        if any(message.type == "tool" for message in _last_exchange(state["messages"])):
+            return False
+        return normalize_code(code) == normalize_code(last_run["code"])
 
     def _report(
         self,
         writer: StreamWriter,
         state: AgentState,
-        doing: Literal["thinking", "reflecting", "max-turns"],
+        activity: Literal["thinking", "reflecting", "max-turns"],
         step: int,
     ) -> None:
-        writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
+        """Log what the model does. step: the number of the answer within the turn, from 0."""
+        writer(Agent(state=activity, turn=state["turn"], step=step, party=self._session.party))
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
@@ -548,8 +453,43 @@ def make_request(state: AgentState) -> ApprovalRequest:
     turn = state["turn"]
     step = state["step"]
     block = state["next_block"]
-    codes = state["code_blocks"]
-    return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(codes), codes[block])
+    return ApprovalRequest(
+        f"{turn}.{step}.{block}",
+        turn,
+        step,
+        block,
+        len(state["code_blocks"]),
+        state["code_blocks"][block],
+    )
+
+
+def _updated(state: AgentState, update: Update) -> AgentState:
+    """Return a state with the values that a node has changed."""
+    return cast(AgentState, {**state, **update})
+
+
+def _tool_message(record: AssistantTool, call: ToolCall) -> ToolMessage:
+    """Return the message with the result of a tool call."""
+    element = escape_sections(to_xml(record, "call", "name", "arguments", "state"))
+    return ToolMessage(element, tool_call_id=call["id"], name=call["name"])
+
+
+def _ask_again(state: AgentState) -> list[AnyMessage]:
+    """Return the messages that ask again after a reply that repeats the code that ran last. They do
+    not have that reply, because a small model that sees it repeats it once more."""
+    repeated_messages = _last_exchange(state["messages"])
+    messages = state["messages"][: -len(repeated_messages)]
+    last_run = _last_run(state["execution_results"])
+    failed = last_run is not None and last_run["is_error"]
+    return _append_text(messages, prompts.after_repetition(state["original_prompt"], failed=failed))
+
+
+def _failed_check_note(answer: ModelAnswer) -> str:
+    """Tell the user that a check of the result gave no judgement."""
+    problem = "could not be read"
+    if answer.failure:
+        problem = f"failed ({answer.failure.rstrip('.')})"
+    return f"The check of the result {problem}, so the result counts as complete."
 
 
 def _obstacle(result: ExecutionResult, decision: Decision) -> str:
@@ -558,12 +498,15 @@ def _obstacle(result: ExecutionResult, decision: Decision) -> str:
         return "was undone"
     if decision.action == "refuse":
         return "was refused"
-    return "failed" if result["is_error"] else ""
+    if result["is_error"]:
+        return "failed"
+    return ""
 
 
 def _skip_result(
     state: AgentState, block: int, note: str, status: str = "skipped"
 ) -> ExecutionResult:
+    """Return the result of a block that did not run. note: why, for the model."""
     return ExecutionResult(
         step=state["step"],
         block=block,
@@ -577,14 +520,19 @@ def _skip_result(
 
 
 def _last_run(results: Sequence[ExecutionResult]) -> ExecutionResult | None:
-    """Return the result of the block that ran last for a question."""
-    return next((result for result in reversed(results) if result["cell"] is not None), None)
+    """Return the result of the block that ran last for a question; None if none ran."""
+    for result in reversed(results):
+        if result["cell"] is not None:
+            return result
+    return None
 
 
 def _last_exchange(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
     """Return the last answer of the model and what follows it."""
-    answers = [index for index, message in enumerate(messages) if message.type == "ai"]
-    return messages[answers[-1] :] if answers else []
+    answer_indexes = [index for index, message in enumerate(messages) if message.type == "ai"]
+    if not answer_indexes:
+        return []
+    return messages[answer_indexes[-1] :]
 
 
 def normalize_code(code: str) -> str:
@@ -596,6 +544,7 @@ def normalize_code(code: str) -> str:
 
 
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
+    """Return the figures of an answer that come from nowhere."""
     return [figure for figure in figures if not figure.found]
 
 
@@ -621,22 +570,6 @@ def _stored_text(answer: ModelAnswer) -> str:
         mark = prompts.FAILED_ANSWER
     marked_text = "\n\n".join(filter(str.strip, (text, mark)))
     return marked_text or prompts.EMPTY_ANSWER
-
-
-def _names_any(failure: str, words: Sequence[str]) -> bool:
-    """Tell whether the error of a service names a feature, by its words."""
-    return any(word in failure.lower() for word in words)
-
-
-def _picture_tokens(pictures: Mapping[str, EncodedPicture]) -> int:
-    return sum(picture.tokens for picture in pictures.values())
-
-
-def _warn_of_missing_pictures(writer: StreamWriter, *, can_see: bool) -> None:
-    if can_see:
-        _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
-    else:
-        _warn(writer, "The model cannot see pictures; it only knows that they exist.")
 
 
 def _warn(writer: StreamWriter, text: str) -> None:

@@ -287,7 +287,7 @@ class ReplAgent:
     @property
     def sees_pictures(self) -> bool:
         """Whether the model is known to accept pictures."""
-        return self._nodes.sees_pictures
+        return self._nodes.model.sees_pictures
 
     @property
     def loop_choice(self) -> LoopChoice:
@@ -324,8 +324,7 @@ class ReplAgent:
         llm = self._resolve_model(model)
         with self._turn_lock:
             old_llm = self._nodes.llm
-            self._nodes.llm = llm
-            self._nodes.known_limit = None
+            self._nodes.model.replace_llm(llm)
         if isinstance(old_llm, Stoppable):
             old_llm.close()
 
@@ -442,7 +441,7 @@ class ReplAgent:
         nodes = self._nodes
         summary_end = self._history.summary_end
         summariser = nodes.reflection_llm or nodes.llm
-        messages = self._history.prepare(summariser, system, turn, nodes.token_limit)
+        messages = self._history.prepare(summariser, system, turn, nodes.model.token_limit)
         if self._history.summary_end != summary_end:
             # The descriptions that were not repeated may have been summarised.
             variables = self._host.describe_variables(prompt, "")
@@ -460,7 +459,7 @@ class ReplAgent:
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Return the tokens that the model can read, and an estimate of those of the next question,
         by kind."""
-        max_tokens = self._nodes.token_limit
+        max_tokens = self._nodes.model.token_limit
         sizes = section_sizes(self.messages, self._host.pictures, max_tokens)
         # Sections that were not sent yet go with the next question.
         for name, text in self._sections().items():
@@ -480,7 +479,7 @@ class ReplAgent:
         of the prompt stays the same."""
         tools = self._nodes.toolset
         functions = tools.functions() if tools is not None else ()
-        offered_tools = self._nodes.offered_tools
+        offered_tools = self._nodes.model.offered_tools
         unoffered = [function for function in functions if function.called not in offered_tools]
         return SystemMessage(system_prompt(unoffered))
 

@@ -171,7 +171,7 @@ def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Pr
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
+    monkeypatch.setattr("mahtab_tui.agent.agent_model.is_on_this_machine", lambda llm: False)
 
 
 def calling(protocol: Protocol) -> Reply:
