@@ -67,7 +67,8 @@ _PRESENT_NAMES = {
     "timing": "magic.timing",
     "toolbox": "tools.toolbox",
     "tracebacks": "cells.tracebacks",
-    "undo.reducing": "undo.checkpoint",
+    "undo.checkpoint": "undo.reduction",
+    "undo.reducing": "undo.reduction",
     "variables": "values.variables",
 }
 """Modules of the worker, by the names that they had."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.worker.undo.checkpoint import dump_state, load_state
+from mahtab_tui.worker.undo.reduction import dump_state, load_state
 from tests.integration.kernels import Cells, running
 from tests.integration.undo import assert_undone, kinds, undone
 from tests.random_undo import difference, prepare

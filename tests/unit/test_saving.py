@@ -89,7 +89,8 @@ def test_spans_saved_by_an_earlier_version_are_found() -> None:
         *("habits.capturing.CapturedOutput", "files.edit", "claude_sessions.load_claude_sessions"),
         "sandbox.names.NotPlainError",
         *(
-            f"undo.reducing.{name}"
+            f"{module}.{name}"
+            for module in ("undo.checkpoint", "undo.reducing")
             for name in "_code _function _set_function _refs _set_cell _read_only _view".split()
         ),
     ],

@@ -15,7 +15,8 @@ import pytest
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
-from mahtab_tui.worker.undo.graph import Graph, Kinds
+from mahtab_tui.worker.undo.graph import Graph
+from mahtab_tui.worker.undo.kinds import Kinds
 from mahtab_tui.worker.undo.memory import PAGE_BYTES, UnreadableMemoryError, find_memory
 from mahtab_tui.worker.undo.plan import MemoryCopy, Plan
 from tests import tags

@@ -16,8 +16,8 @@ from .parts import NO_PARTS, column_names, describe_parts, read_parts
 
 if TYPE_CHECKING:
     from ..guard.lost_state import StateRecorder
-    from ..undo.graph import Kinds
     from ..undo.history import UndoHistory
+    from ..undo.kinds import Kinds
     from ..undo.mutations import MutationDetector
 
     Seen = tuple[int, type, int | None, str, object]
@@ -58,7 +58,7 @@ class NamespaceTracker:
         if not can_change_objects(tree, self._namespace):
             return
         if self._kinds is None:
-            self._kinds = own_module("undo.graph").Kinds(self._namespace)
+            self._kinds = own_module("undo.kinds").Kinds(self._namespace)
         self._kinds = self._kinds.current()
         self._before = own_module("undo.mutations").MutationDetector(
             self._namespace,

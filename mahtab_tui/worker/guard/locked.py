@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from ..cells.executor import Executor, ForkReport
-from ..undo.checkpoint import fork_uninterrupted
+from ..undo.forks import fork_uninterrupted
 from . import read_only
 from .fork_messages import MAX_LOST_NAMES, stopped
 from .fork_observer import ForkObserver

@@ -9,7 +9,7 @@ import signal
 from contextlib import suppress
 from typing import Callable
 
-from ..undo.checkpoint import fork_uninterrupted
+from ..undo.forks import fork_uninterrupted
 from . import read_only
 
 TIMEOUT_S = 15.0

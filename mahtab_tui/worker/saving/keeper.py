@@ -11,14 +11,9 @@ from typing import Any
 
 from ..cells.tracebacks import describe_safely
 from ..link.process_facts import python_version
-from ..undo.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    PythonVersionError,
-    UnpicklableError,
-    fork,
-    run_in_fork,
-)
+from ..undo.checkpoint_process import Checkpoint, CheckpointError, fork
+from ..undo.fork_writer import UnpicklableError, run_in_fork
+from ..undo.reduction import PythonVersionError
 from ..values.objects import MISSING
 from ..values.secret_names import is_hidden
 from ..values.variables import HIDDEN_NAMES, describe_variable

@@ -16,9 +16,11 @@ from typing import Any, Callable, NamedTuple
 
 from ..former_names import present_name
 from ..stdlib import late_import, load_package
-from ..undo.checkpoint import UnpicklableError, reduce_object
-from ..undo.graph import Graph, Kinds, Node, ancestors
+from ..undo.fork_writer import UnpicklableError
+from ..undo.graph import Graph, Node, ancestors
+from ..undo.kinds import Kinds
 from ..undo.opaque import opaque_kind
+from ..undo.reduction import reduce_object
 from ..values.objects import (
     ATOMS,
     MISSING,

@@ -19,12 +19,14 @@ from ..values.objects import (
     name_of,
 )
 from ..values.variables import HIDDEN_NAMES, describe_variable
-from .checkpoint import dump_state, run_in_fork
-from .graph import Graph, Kinds
+from .fork_writer import run_in_fork
+from .graph import Graph
+from .kinds import Kinds
 from .library_parts import is_mapped
 from .memory import plain_array
 from .opaque import file_class
 from .parts import Values
+from .reduction import dump_state
 from .step import Step
 
 MENTIONED_TIMEOUT_S = 20.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 import types
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from ..cells.tracebacks import describe_safely
 from ..guard.side_effects import read_side_effect
@@ -20,63 +19,42 @@ from ..values.objects import (
     mro_of,
 )
 from .actions import Unrestored
-from .checkpoint import Checkpoint, CheckpointError, fork
+from .checkpoint_process import Checkpoint, CheckpointError, fork
 from .earlier_state import CheckpointResponder
-from .graph import Graph, Kinds, Limits
+from .graph import Graph, Limits
+from .kinds import Kinds
 from .libraries import take_library_snapshot, take_library_snapshots
 from .memory import DirtyPages, MemorySpan, UnreadableMemoryError
+from .memory_use import MemoryUse, private_bytes
 from .plan import Plan
 from .process_state import ProcessState
 from .restoring import plan_undo
 from .side_state import SideState
 from .step import Step
 
-MEASURE_INTERVAL_FACTOR = 20
-
 MAX_RETAINED_OBJECTS = 3_000
+"""Objects that a step keeps alive."""
 RETAIN_TIMEOUT_S = 0.1
-"""Of computing."""
+"""Seconds of computing for finding them."""
 MAX_SIDE_EFFECTS = 20
-
-
-class MemoryUse:
-    """The memory that checkpoints need in addition to the kernel."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-        self._faults = 0
-
-    def measure(self, pids: Sequence[int], limit: int) -> int | None:
-        """Return the bytes that exist only in these processes; None if measured a short time ago,
-        unless page faults show many writes."""
-        start = time.monotonic()
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        if start < self._next and (faults - self._faults) * resource.getpagesize() < limit // 4:
-            return None
-        own_memory = _rollup("self")
-        total = sum(_rollup(str(pid)).get("Pss_Anon", 0) for pid in pids)
-        self._faults = faults
-        self._next = time.monotonic() + MEASURE_INTERVAL_FACTOR * (time.monotonic() - start)
-        return max(0, total + own_memory.get("Pss_Anon", 0) - own_memory.get("Anonymous", 0))
-
-    def reset(self) -> None:
-        self._next = 0.0
-
-
-def _rollup(process: str) -> dict[str, int]:
-    try:
-        with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
-            next(lines)
-            fields = (line.split() for line in lines)
-            return {
-                words[0].rstrip(":"): int(words[1]) * 1024 for words in fields if len(words) > 1
-            }
-    except (OSError, StopIteration, ValueError):
-        return {}
+"""Effects outside the kernel that are noted of a cell."""
+_RETAIN_LIMITS = Limits(work=MAX_RETAINED_OBJECTS, size=MAX_RETAINED_OBJECTS)
 
 
 class UndoError(Exception):
     """The message is a sentence for the user."""
+
+
+class _Undone(NamedTuple):
+    """An undo that can be taken back."""
+
+    state_before: Step
+    """The state before it, as a step without a cell."""
+    removed_steps: list[Step]
+
+    @property
+    def steps(self) -> list[Step]:
+        return [self.state_before, *self.removed_steps]
 
 
 class UndoHistory:
@@ -90,28 +68,39 @@ class UndoHistory:
         no_fork: str = "",
         scheduled: Callable[[], Sequence[Any]] = tuple,
     ) -> None:
-        """no_fork: why the kernel cannot be forked, or empty. scheduled: returns the tasks and
-        callbacks of the event loop that wait."""
+        """Begin without steps.
+
+        Args:
+            namespace: The user's.
+            max_steps: Cells that can be undone.
+            megabytes: Memory that the steps may need.
+            no_fork: Why the kernel cannot be forked, as a clause, or empty.
+            scheduled: Returns the tasks and callbacks of the event loop that wait.
+        """
         self._namespace = namespace
         self._scheduled = scheduled
         self._max_steps = max_steps
         self._max_bytes = megabytes * 2**20
-        self._steps: list[Step] = []
-        self._redo: list[tuple[Step, list[Step]]] = []
-        """The state before each undo, and the steps that it removed."""
-        self._memory_use = MemoryUse()
-        self._bytes_in_use = 0
-        """Bytes of arrays that only the steps keep alive."""
-        self._dropped_cell = 0
-        self._drop_reason = ""
+        self._no_fork = no_fork
+        if not no_fork and sys.platform != "linux":
+            self._no_fork = "this system cannot fork it safely"
         self._kinds = Kinds(namespace)
-        self._serial = 0
-        self._ended: list[Checkpoint] = []
-        """Killed, but maybe not gone yet."""
         self._memory = DirtyPages()
-        self._no_fork = no_fork or (
-            "" if sys.platform == "linux" else "this system cannot fork it safely"
-        )
+        self._memory_use = MemoryUse()
+        self._array_bytes = 0
+        """Bytes of arrays that only the steps keep alive."""
+        self._steps: list[Step] = []
+        """The oldest first."""
+        self._serial = 0
+        """Of the newest step."""
+        self._undone: list[_Undone] = []
+        """What can be done again, the newest last."""
+        self._dropped_cell = 0
+        """The newest cell that can no longer be undone."""
+        self._drop_reason = ""
+        """Why it cannot, as a clause."""
+        self._killed_checkpoints: list[Checkpoint] = []
+        """Some of them may not be gone yet."""
 
     def begin(self, cell: int) -> None:
         """Start a step. Cell 0 is the session's own code, and gets none."""
@@ -121,7 +110,9 @@ class UndoHistory:
         self._steps.append(self._new_step(cell))
         while len(self._steps) > self._max_steps:
             self._drop_oldest(f"only {self._max_steps:,} cells can be undone (undo_steps)")
-        self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.has_exited()]
+        self._killed_checkpoints = [
+            checkpoint for checkpoint in self._killed_checkpoints if not checkpoint.has_exited()
+        ]
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
@@ -148,35 +139,40 @@ class UndoHistory:
         return Step(self._serial, cell, names, self._memory, self._scheduled())
 
     def _fill(self, step: Step) -> None:
+        """Note in a step what may change inside objects, and fork its checkpoint. May raise anything
+        that an object raises."""
         step.process = ProcessState(step.mentioned)
-        graph = Graph(self._kinds, states=False, clock=time.thread_time)
-        mentioned_values = [step.names[name] for name in step.mentioned if name in step.names]
-        graph.add(
-            (
-                *mentioned_values,
-                *(value for _, value in graph.kinds.shared_objects),
-                *step.names.values(),
-            ),
-            time.thread_time() + RETAIN_TIMEOUT_S,
-            Limits(MAX_RETAINED_OBJECTS, MAX_RETAINED_OBJECTS),
-        )
+        graph = self._walk(step)
         step.retained = graph.retained_objects()
         step.side_state = SideState(step.retained)
-        retained = graph.nodes.keys() - graph.finalizable()
+
+        kept_addresses = graph.nodes.keys() - graph.finalizable()
         blocks = {
             address: node.memory for address, node in graph.nodes.items() if node.memory is not None
         }
-        step.blocks = frozenset(blocks[address] for address in retained & blocks.keys())
+        step.blocks = frozenset(blocks[address] for address in kept_addresses & blocks.keys())
         code = {address_of(value) for value in step.names.values() if _is_code(value)}
-        retained |= code - graph.nodes.keys()
+        kept_addresses |= code - graph.nodes.keys()
         try:
             self._fork(step, frozenset(blocks.values()))
         finally:
+            # The graph would keep everything alive that the steps release.
             del graph
-            for kept_step in self._steps:
-                kept_step.release(retained)
+            for earlier_step in self._steps:
+                earlier_step.release(kept_addresses)
+
+    def _walk(self, step: Step) -> Graph:
+        """Return a graph of the objects before a step, those that its cell mentions first."""
+        graph = Graph(self._kinds, states=False, clock=time.thread_time)
+        mentioned_values = [step.names[name] for name in step.mentioned if name in step.names]
+        shared_values = [value for _, value in self._kinds.shared_objects]
+        roots = (*mentioned_values, *shared_values, *step.names.values())
+        graph.add(roots, time.thread_time() + RETAIN_TIMEOUT_S, _RETAIN_LIMITS)
+        return graph
 
     def _fork(self, step: Step, blocks: frozenset[MemorySpan]) -> None:
+        """Fork the checkpoint of a step, or note why this is not possible. blocks: the memory of the
+        arrays in the namespace."""
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
@@ -189,21 +185,26 @@ class UndoHistory:
             reason = getattr(error, "strerror", None) or error
             step.failure = f"the kernel could not be forked before cell {step.cell} ({reason})"
 
-    def _measure_blocks(self, used_spans: frozenset[MemorySpan]) -> int:
-        unused = frozenset[MemorySpan]().union(*(step.blocks for step in self._steps)) - used_spans
-        self._bytes_in_use = sum(block.size for block in unused)
-        return self._bytes_in_use
+    def _measure_blocks(self, used_blocks: frozenset[MemorySpan]) -> int:
+        """Return the bytes of arrays that only the steps keep alive. used_blocks: the memory of those
+        in the namespace."""
+        step_blocks = frozenset[MemorySpan]().union(*(step.blocks for step in self._steps))
+        self._array_bytes = sum(block.size for block in step_blocks - used_blocks)
+        return self._array_bytes
 
     def _find_step(self, serial: int) -> Step:
         steps = (*self._steps, *self._undone_steps())
         return next(step for step in steps if step.serial == serial)
 
     def _undone_steps(self) -> list[Step]:
-        return [step for before, steps in self._redo for step in (before, *steps)]
+        return [step for undone in self._undone for step in undone.steps]
 
     def audit(self, event: str, args: tuple[object, ...]) -> None:
         """Note an effect outside the kernel. Runs wherever the event happens, and never raises."""
-        if not self._steps or len(effects := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
+        if not self._steps:
+            return
+        effects = self._steps[-1].side_effects
+        if len(effects) > MAX_SIDE_EFFECTS:
             return
         effect = read_side_effect(event, args)
         if effect is not None and effect.remains:
@@ -213,18 +214,18 @@ class UndoHistory:
         """Drop the oldest steps until the memory limit is met."""
         while len(self._steps) > 1:
             pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
-            used_bytes = None
-            if pids:
-                used_bytes = self._memory_use.measure(pids, self._max_bytes)
-            if used_bytes is None or used_bytes + self._bytes_in_use <= self._max_bytes:
+            if not pids:
+                return
+            checkpoint_bytes = self._memory_use.measure(pids, self._max_bytes)
+            if checkpoint_bytes is None or checkpoint_bytes + self._array_bytes <= self._max_bytes:
                 return
             self._drop_for_memory()
 
     def _drop_for_memory(self) -> None:
         self._drop_oldest(f"only {self._max_bytes // 2**20} MB may be used for undo (undo_memory)")
-        for checkpoint in self._ended:
+        for checkpoint in self._killed_checkpoints:
             checkpoint.wait()
-        self._ended = []
+        self._killed_checkpoints = []
         self._memory_use.reset()
 
     def _drop_oldest(self, reason: str) -> None:
@@ -238,16 +239,25 @@ class UndoHistory:
         checkpoints."""
         rows = []
         for step in self._steps:
-            if step.checkpoint is None:
-                sizes = {}
-            else:
-                sizes = _rollup(str(step.checkpoint.pid))
-            private = sum(size for name, size in sizes.items() if name.startswith("Private_"))
-            rows.append({"cell": step.cell, "bytes": private})
+            checkpoint_bytes = 0
+            if step.checkpoint is not None:
+                checkpoint_bytes = private_bytes(step.checkpoint.pid)
+            rows.append({"cell": step.cell, "bytes": checkpoint_bytes})
         return rows
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Raises `UndoError` with a sentence for any failure."""
+        """Undo or redo, or describe what an undo would do.
+
+        Args:
+            action: "undo", "redo" or "preview".
+            cell: The oldest cell to undo; without meaning for "redo".
+
+        Returns:
+            What changes, as `Plan.report` describes it.
+
+        Raises:
+            UndoError: For any failure; the message is a sentence.
+        """
         try:
             if action == "redo":
                 return self.redo()
@@ -262,7 +272,9 @@ class UndoHistory:
             reason = f", because a step failed: {_last_line(error)}"
         raise UndoError(f"Nothing was changed{reason}")
 
-    def preview(self, cell: int) -> dict[str, object]:
+    def preview(self, cell: int) -> dict[str, Any]:
+        """Describe what an undo of this cell and all later ones would do. Raises as `answer`, and
+        what an object of the user's raises."""
         steps = self._steps_from(cell)
         while True:
             try:
@@ -271,49 +283,44 @@ class UndoHistory:
                 continue
 
     def undo(self, cell: int) -> dict[str, Any]:
-        removed = self._steps_from(cell)
-        plan = self._plan(removed)
+        """Undo this cell and all later ones; describe what changed. Raises as `preview`."""
+        removed_steps = self._steps_from(cell)
+        plan = self._plan(removed_steps)
         report = plan.report(self._namespace)
+
         state_before = self._new_step(0)
-        checkpoint = _first_checkpoint(removed)
-        self._redo.append((state_before, removed))
-        self._steps = self._steps[: -len(removed)]
-        holders = {
-            address_of(library.holder): library.holder
-            for step in removed
-            for library in step.libraries
-        }
-        state_before.changes_inside = True
-        state_before.mentioned = tuple(
-            dict.fromkeys(name for step in removed for name in step.mentioned)
-        )
-        state_before.libraries = [
-            take_library_snapshot(holder, state_before.mentioned) for holder in holders.values()
-        ]
+        self._undone.append(_Undone(state_before, removed_steps))
+        self._steps = self._steps[: -len(removed_steps)]
+        checkpoint = _first_checkpoint(removed_steps)
         try:
+            _note_library_changes(state_before, removed_steps)
             self._fill(state_before)
             plan.apply(self._namespace, checkpoint, state_before.checkpoint)
         except BaseException:
-            self._redo.pop()
-            self._end_checkpoint(state_before)
-            self._steps += removed
+            self._take_back_undo()
             raise
         return report
 
-    def redo(self) -> dict[str, object]:
-        if not self._redo:
+    def redo(self) -> dict[str, Any]:
+        """Take the last undo back; describe what changed. Raises as `preview`."""
+        if not self._undone:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
             )
-        state_before, removed = self._redo[-1]
+        state_before, removed_steps = self._undone[-1]
         plan = self._plan([state_before])
         plan.not_restored += self._find_repeated_ends(plan)
         report = plan.report(self._namespace)
-        plan.apply(self._namespace, state_before.checkpoint, _first_checkpoint(removed))
-        self._redo.pop()
-        self._end_checkpoint(state_before)
-        self._steps += removed
+        checkpoint = _first_checkpoint(removed_steps)
+        plan.apply(self._namespace, state_before.checkpoint, checkpoint)
+        self._take_back_undo()
         return report
+
+    def _take_back_undo(self) -> None:
+        """Make the steps of the last undo steps of the history again."""
+        undone = self._undone.pop()
+        self._end_checkpoint(undone.state_before)
+        self._steps += undone.removed_steps
 
     def _find_repeated_ends(self, plan: Plan) -> list[Unrestored]:
         """Name the objects that a redo drops and whose `__del__` runs for the second time: they ended
@@ -332,12 +339,12 @@ class UndoHistory:
     def _has_finalizer(self, value: object) -> bool:
         """Return whether an object, or one that it leads to, has a `__del__`."""
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
-        deadline = time.thread_time() + RETAIN_TIMEOUT_S
-        graph.add((value,), deadline, Limits(MAX_RETAINED_OBJECTS, MAX_RETAINED_OBJECTS))
+        graph.add((value,), time.thread_time() + RETAIN_TIMEOUT_S, _RETAIN_LIMITS)
         classes = {type(node.value) for node in graph.nodes.values()}
         return any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls))
 
     def end(self) -> None:
+        """Forget all steps, and end their checkpoints."""
         self._forget_redo()
         for step in self._steps:
             self._end_checkpoint(step)
@@ -353,15 +360,16 @@ class UndoHistory:
     def _forget_redo(self) -> None:
         for step in self._undone_steps():
             self._end_checkpoint(step)
-        self._redo = []
+        self._undone = []
 
     def _end_checkpoint(self, step: Step) -> None:
         if step.checkpoint is not None:
             step.checkpoint.end()
-            self._ended.append(step.checkpoint)
+            self._killed_checkpoints.append(step.checkpoint)
             step.checkpoint = None
 
     def _steps_from(self, cell: int) -> list[Step]:
+        """Return the step of a cell and all later ones. Raises `UndoError` if there is none."""
         for index, step in enumerate(self._steps):
             if step.cell == cell:
                 return self._steps[index:]
@@ -377,6 +385,8 @@ class UndoHistory:
         )
 
     def _plan(self, steps: list[Step]) -> Plan:
+        """Plan how to restore the state before the first of these steps. Raises `UndoError` if the
+        checkpoint has ended, which the next plan will do without."""
         checkpointed = next((step for step in steps if step.checkpoint is not None), None)
         self._kinds = self._kinds.current()
         try:
@@ -394,6 +404,23 @@ class UndoHistory:
 def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
     """Return the first checkpoint; the plan names changes inside objects before it."""
     return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
+
+
+def _note_library_changes(state_before: Step, removed_steps: list[Step]) -> None:
+    """Note in the step before an undo what the undo may change, as of a cell that mentions the
+    same."""
+    state_before.changes_inside = True
+    state_before.mentioned = tuple(
+        dict.fromkeys(name for step in removed_steps for name in step.mentioned)
+    )
+    holders = {
+        address_of(library.holder): library.holder
+        for step in removed_steps
+        for library in step.libraries
+    }
+    state_before.libraries = [
+        take_library_snapshot(holder, state_before.mentioned) for holder in holders.values()
+    ]
 
 
 def _is_code(value: object) -> bool:

@@ -18,14 +18,19 @@ T = TypeVar("T")
 
 PAGE_BYTES = 4096
 CHUNK_BYTES = 256 * 1024
-"""Fits into a processor's cache."""
+"""Memory is read in pieces of this size, which fit into a processor's cache."""
 _MADV_DONTNEED = 4
-_UNWRITTEN = b"\x80\xa0\xa1"
-"""Highest byte of a page's entry: shared with another process, or still of a file, or of zeros."""
-_UNTOUCHED = b"\0"
+_PAGE_ENTRY_BYTES = 8
+"""The size of a page's entry in `pagemap`. The highest byte has its flags."""
+_UNWRITTEN_FLAGS = b"\x80\xa0\xa1"
+"""Flags of pages that are shared with another process, or still those of a file, or of zeros."""
+_UNTOUCHED_FLAGS = b"\0"
+"""Flags of pages that were never used."""
 
 
 class MemorySpan(NamedTuple):
+    """A part of the memory, by its addresses."""
+
     start: int
     end: int
 
@@ -34,12 +39,17 @@ class MemorySpan(NamedTuple):
         return self.end - self.start
 
     def chunks(self) -> Iterator[MemorySpan]:
+        """Yield the span in pieces of at most `CHUNK_BYTES`."""
         for start in range(self.start, self.end, CHUNK_BYTES):
             yield MemorySpan(start, min(start + CHUNK_BYTES, self.end))
 
     def digest(self) -> int:
-        parts = ((ctypes.c_char * part.size).from_address(part.start) for part in self.chunks())
-        return hash(tuple(hash(part.raw) for part in parts))
+        """Return a hash of the bytes, in this process."""
+        chunk_hashes = []
+        for chunk in self.chunks():
+            data = (ctypes.c_char * chunk.size).from_address(chunk.start)
+            chunk_hashes.append(hash(data.raw))
+        return hash(tuple(chunk_hashes))
 
 
 class UnreadableMemoryError(Exception):
@@ -47,23 +57,27 @@ class UnreadableMemoryError(Exception):
 
 
 def find_memory(value: object) -> MemorySpan | None:
-    """Return the memory of an array of plain data that is no view of another array."""
+    """Return the memory of an array of plain data that is not a view of another array."""
     if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
         return tensor_memory(value)
-    array = get_if_loaded("numpy", "ndarray")
-    if array is MISSING or not is_subclass(type(value), array):
+    array_class = get_if_loaded("numpy", "ndarray")
+    if array_class is MISSING or not is_subclass(type(value), array_class):
         return None
-    base = array.base.__get__(value)
-    plain = plain_array(value)
-    if is_subclass(type(base), array) or type(base) is bytes:
+
+    base = array_class.base.__get__(value)
+    is_view = is_subclass(type(base), array_class) or type(base) is bytes
+    array = plain_array(value)
+    if is_view or not array.size or array.dtype.hasobject:
         return None
-    if not plain.size or plain.dtype.hasobject:
-        return None
-    start = end = int(plain.__array_interface__["data"][0])
-    for length, stride in zip(plain.shape, plain.strides):
+
+    # With a negative stride, the first item is not the one at the lowest address.
+    first_item = int(array.__array_interface__["data"][0])
+    start = first_item
+    end = first_item
+    for length, stride in zip(array.shape, array.strides):
         start += min(0, stride) * (length - 1)
         end += max(0, stride) * (length - 1)
-    return MemorySpan(start, end + plain.itemsize)
+    return MemorySpan(start, end + array.itemsize)
 
 
 def plain_array(value: object) -> Any:
@@ -87,53 +101,74 @@ def tensor_memory(tensor: object) -> MemorySpan | None:
     return None
 
 
-def _matching_pages(process: str, span: MemorySpan, ignored: bytes) -> list[MemorySpan]:
-    """Return the parts of a span whose pages' flags are none of these; all if flags are unknown."""
+def _pages_without_flags(process: str, span: MemorySpan, flags: bytes) -> list[MemorySpan]:
+    """Return the parts of a span whose pages have none of these flags; all if that is unknown.
+
+    Args:
+        process: A process's number, or "self".
+        span: Where to look.
+        flags: Values of a page's highest byte.
+    """
     first_page = span.start // PAGE_BYTES
     end_page = -(-span.end // PAGE_BYTES)
+    page_count = end_page - first_page
     try:
         with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
-            pagemap.seek(first_page * 8)
-            flags = pagemap.read((end_page - first_page) * 8)[7::8]
+            pagemap.seek(first_page * _PAGE_ENTRY_BYTES)
+            entries = pagemap.read(page_count * _PAGE_ENTRY_BYTES)
     except OSError:
         return [span]
-    if len(flags) < end_page - first_page:
+    page_flags = entries[_PAGE_ENTRY_BYTES - 1 :: _PAGE_ENTRY_BYTES]
+    if len(page_flags) < page_count:
         return [span]
-    if not flags.strip(ignored):  # quicker, and most often so
+    # Quicker than the search below, and most often enough.
+    if not page_flags.strip(flags):
         return []
-    runs = re.finditer(b"[^" + re.escape(ignored) + b"]+", flags)
-    pages = ((first_page + run.start(), first_page + run.end()) for run in runs)
-    return [
-        MemorySpan(max(span.start, start * PAGE_BYTES), min(span.end, end * PAGE_BYTES))
-        for start, end in pages
-    ]
+
+    parts = []
+    for run in re.finditer(b"[^" + re.escape(flags) + b"]+", page_flags):
+        run_start = (first_page + run.start()) * PAGE_BYTES
+        run_end = (first_page + run.end()) * PAGE_BYTES
+        parts.append(MemorySpan(max(span.start, run_start), min(span.end, run_end)))
+    return parts
 
 
 def _written_since_fork(blocks: Iterable[MemorySpan]) -> list[MemorySpan]:
-    return [span for block in blocks for span in _matching_pages("self", block, _UNWRITTEN)]
+    """Return the parts of the memory of arrays that were written since this process was forked
+    last."""
+    return [
+        span for block in blocks for span in _pages_without_flags("self", block, _UNWRITTEN_FLAGS)
+    ]
 
 
 def _merge(spans: Iterable[MemorySpan]) -> list[MemorySpan]:
-    result: list[MemorySpan] = []
+    """Return the same memory as spans in order, of which no two touch each other."""
+    merged: list[MemorySpan] = []
     for span in sorted(spans):
-        if result and span.start <= result[-1].end:
-            result[-1] = MemorySpan(result[-1].start, max(result[-1].end, span.end))
+        if merged and span.start <= merged[-1].end:
+            merged[-1] = MemorySpan(merged[-1].start, max(merged[-1].end, span.end))
         else:
-            result.append(span)
-    return result
+            merged.append(span)
+    return merged
 
 
 def _clip(spans: list[MemorySpan], block: MemorySpan) -> list[MemorySpan]:
-    inside = (span for span in spans if span.start < block.end and span.end > block.start)
-    return [MemorySpan(max(span.start, block.start), min(span.end, block.end)) for span in inside]
+    """Return the parts of spans that are in a block."""
+    overlapping = (span for span in spans if span.start < block.end and span.end > block.start)
+    return [
+        MemorySpan(max(span.start, block.start), min(span.end, block.end)) for span in overlapping
+    ]
 
 
 class _Interval(NamedTuple):
-    """Written between a checkpoint's fork and the next one."""
+    """What was written between a checkpoint's fork and the next fork."""
 
     serial: int
-    seen: frozenset[MemorySpan]
+    """The number of the checkpoint's step."""
+    blocks: frozenset[MemorySpan]
+    """The memory that was looked at."""
     written: list[MemorySpan]
+    """The parts of it that were written."""
 
 
 class DirtyPages:
@@ -144,18 +179,37 @@ class DirtyPages:
     def __init__(self) -> None:
         self._intervals: list[_Interval] = []
         self._serial = 0
+        """Of the step whose checkpoint was forked last; 0 before the first."""
         self._blocks: frozenset[MemorySpan] = frozenset()
-        self._own_fork = False
-        note = weakref.WeakMethod(self._before_fork)
-        os.register_at_fork(before=lambda: (method := note()) and method())
+        """The memory of arrays when it was forked."""
+        self._forks_checkpoint = False
+        # Weak, because a registered function stays until the process ends.
+        before_fork = weakref.WeakMethod(self._before_fork)
+
+        def note_fork() -> None:
+            note = before_fork()
+            if note is not None:
+                note()
+
+        os.register_at_fork(before=note_fork)
 
     def fork(self, serial: int, blocks: frozenset[MemorySpan], fork: Callable[[], T]) -> T:
+        """Fork a checkpoint.
+
+        Args:
+            serial: The number of its step.
+            blocks: The memory of arrays.
+            fork: Forks it.
+
+        Returns:
+            What `fork` returns.
+        """
         self._before_fork(blocks)
-        self._own_fork = True
+        self._forks_checkpoint = True
         try:
             checkpoint = fork()
         finally:
-            self._own_fork = False
+            self._forks_checkpoint = False
         self._serial = serial
         self._blocks = blocks
         return checkpoint
@@ -163,27 +217,32 @@ class DirtyPages:
     def written_since(
         self, serial: int, blocks: Iterable[MemorySpan]
     ) -> dict[MemorySpan, list[MemorySpan]]:
+        """Return the parts of blocks that may have been written since the checkpoint of a step.
+
+        Args:
+            serial: The number of the step.
+            blocks: The memory of arrays.
+        """
         blocks = list(blocks)
         intervals = [interval for interval in self._intervals if interval.serial >= serial]
-        spans = _merge(
-            [
-                *_written_since_fork(blocks),
-                *(span for interval in intervals for span in interval.written),
-            ]
-        )
-        return {
-            block: _clip(spans, block)
-            if all(block in interval.seen for interval in intervals)
-            else [block]
-            for block in blocks
-        }
+        written_earlier = [span for interval in intervals for span in interval.written]
+        written = _merge([*_written_since_fork(blocks), *written_earlier])
+        spans_by_block: dict[MemorySpan, list[MemorySpan]] = {}
+        for block in blocks:
+            was_always_seen = all(block in interval.blocks for interval in intervals)
+            spans_by_block[block] = _clip(written, block) if was_always_seen else [block]
+        return spans_by_block
 
-    def forget(self, oldest: int) -> None:
-        self._intervals = [interval for interval in self._intervals if interval.serial >= oldest]
+    def forget(self, oldest_serial: int) -> None:
+        """Forget what only matters for steps before this one."""
+        self._intervals = [
+            interval for interval in self._intervals if interval.serial >= oldest_serial
+        ]
 
-    def _before_fork(self, further_spans: frozenset[MemorySpan] = frozenset()) -> None:
-        if self._serial and not self._own_fork:
-            blocks = self._blocks | further_spans
+    def _before_fork(self, further_blocks: frozenset[MemorySpan] = frozenset()) -> None:
+        """Note what was written since the last fork. further_blocks: new arrays."""
+        if self._serial and not self._forks_checkpoint:
+            blocks = self._blocks | further_blocks
             self._intervals.append(_Interval(self._serial, blocks, _written_since_fork(blocks)))
 
 
@@ -195,23 +254,22 @@ class CheckpointMemory:
     """The memory of a forked process. Methods raise `UnreadableMemoryError`."""
 
     def __init__(self, pid: int) -> None:
+        """pid: the process."""
         self._pid = pid
         self._c = ctypes.CDLL(None, use_errno=True)
         self._buffer = ctypes.create_string_buffer(CHUNK_BYTES)
 
     def touched(self, spans: Iterable[MemorySpan]) -> list[MemorySpan]:
         """Return the pages that either process ever touched; all others are zeros in both."""
-        ours = "self"
-        theirs = str(self._pid)
-        return [
-            part
-            for span in spans
-            for part in _merge(
-                _matching_pages(ours, span, _UNTOUCHED) + _matching_pages(theirs, span, _UNTOUCHED)
-            )
-        ]
+        touched: list[MemorySpan] = []
+        for span in spans:
+            ours = _pages_without_flags("self", span, _UNTOUCHED_FLAGS)
+            theirs = _pages_without_flags(str(self._pid), span, _UNTOUCHED_FLAGS)
+            touched += _merge(ours + theirs)
+        return touched
 
     def differs(self, span: MemorySpan) -> bool:
+        """Return whether both processes have other bytes at the same addresses."""
         for chunk in span.chunks():
             self._read(chunk, ctypes.addressof(self._buffer))
             start = ctypes.c_void_p(chunk.start)
@@ -220,26 +278,34 @@ class CheckpointMemory:
                 return True
         return False
 
-    def copy(self, span: MemorySpan, to: int, *, drop: bool = False) -> None:
-        """Copy to an address of ours. drop: faster, but a failure loses what was there."""
-        # Give the pages back that will be overwritten: Linux would copy each page that is shared
-        # with a checkpoint first, which takes four times as long.
-        first_page = -(-to // PAGE_BYTES) * PAGE_BYTES
-        end_page = (to + span.size) // PAGE_BYTES * PAGE_BYTES
-        if drop and end_page - first_page >= CHUNK_BYTES:
-            self._c.madvise(
-                ctypes.c_void_p(first_page), ctypes.c_size_t(end_page - first_page), _MADV_DONTNEED
-            )
-        for chunk in span.chunks():
-            self._read(chunk, to + chunk.start - span.start)
+    def copy(self, span: MemorySpan, target: int, *, drop: bool = False) -> None:
+        """Copy the bytes of the other process to this one.
 
-    def _read(self, span: MemorySpan, to: int) -> None:
-        ours = _IoVec(to, span.size)
+        Args:
+            span: Where they are in the other process.
+            target: The address where they go.
+            drop: Whether to give up what is there now; faster, but a failure loses it.
+        """
+        if drop:
+            self._drop_pages(MemorySpan(target, target + span.size))
+        for chunk in span.chunks():
+            self._read(chunk, target + chunk.start - span.start)
+
+    def _drop_pages(self, span: MemorySpan) -> None:
+        """Give the pages back that will be overwritten: Linux would copy each page that is shared
+        with a checkpoint first, which takes four times as long."""
+        start = -(-span.start // PAGE_BYTES) * PAGE_BYTES
+        end = span.end // PAGE_BYTES * PAGE_BYTES
+        if end - start >= CHUNK_BYTES:
+            self._c.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+
+    def _read(self, span: MemorySpan, target: int) -> None:
+        ours = _IoVec(target, span.size)
         theirs = _IoVec(span.start, span.size)
-        done = self._c.process_vm_readv(
+        read_bytes = self._c.process_vm_readv(
             self._pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0
         )
-        if done != span.size:
+        if read_bytes != span.size:
             raise UnreadableMemoryError(
                 f"the memory of the checkpoint cannot be read (error {ctypes.get_errno()})"
             )

@@ -5,31 +5,63 @@ from __future__ import annotations
 import gc
 import marshal
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 from ..values.objects import ATOMS, address_of
 from ..values.variables import HIDDEN_NAMES
-from .graph import Graph, Kinds, Limits
+from .graph import Graph, Limits
+from .kinds import Kinds
 from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError
 from .side_state import SideState
 from .step import Step
 
 WALK_TIMEOUT_S = 0.1
-"""Of computing; the limits below usually end it earlier."""
+"""Seconds of computing; the limits below usually end a walk earlier."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
+"""For what the cell mentions."""
 OTHER_LIMITS = Limits(work=300, size=1_000)
-"""Other names, and the user's modules, can also reach objects."""
+"""For other names and the user's modules, which can also reach objects."""
 MAX_COMPARED_BYTES = 64 * 2**20
+"""Bytes of all arrays together, and of all tables together, that are compared."""
+_MAX_PLAIN_VALUES = 250_000
+"""Values of a container whose content is hashed, with those of the containers inside it."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
-_MAX_VALUES = 250_000
-"""Including those in containers inside it."""
+
+TakeCheckpoint = Callable[[tuple[str, ...]], Optional[Step]]
+"""Gets the names in a cell's code, and returns the step with the state before the cell."""
 
 
 class Mutations(NamedTuple):
+    """The names whose objects a cell changed in place."""
+
     changed: frozenset[str]
     unknown: frozenset[str]
     """Names mentioned by the cell that could not be compared completely."""
+
+
+class _Walk(NamedTuple):
+    """The objects of a namespace at one time."""
+
+    graph: Graph
+    is_complete: bool
+    """Whether all below the mentioned names was reached."""
+
+
+class _Objects(NamedTuple):
+    """Addresses of objects, by what a comparison says of them."""
+
+    changed: set[int]
+    unknown: set[int]
+
+
+class _Memory(NamedTuple):
+    """Memory of arrays, by what a comparison says of it."""
+
+    changed: set[MemorySpan]
+    unknown: set[MemorySpan]
 
 
 class MutationDetector:
@@ -37,97 +69,144 @@ class MutationDetector:
 
     def __init__(
         self,
-        namespace: dict[str, object],
+        namespace: dict[str, Any],
         kinds: Kinds,
         mentioned: tuple[str, ...],
-        take_checkpoint: Callable[[tuple[str, ...]], Step | None],
+        take_checkpoint: TakeCheckpoint,
     ) -> None:
-        """mentioned: names in the cell's code. take_checkpoint: returns the step with the state
-        before the cell."""
+        """Note the state of the objects.
+
+        Args:
+            namespace: The user's.
+            kinds: Of its objects.
+            mentioned: Names in the cell's code.
+            take_checkpoint: Called once the state is noted.
+        """
         self._namespace = namespace
         self._kinds = kinds
         self.mentioned = mentioned
-        named = self._mutable_names()
-        self._names = {name: address_of(value) for name, value in named.items()}
-        graph, self._complete = self._walk(named)
+        mutable_values = self._mutable_values()
+        self._addresses = {name: address_of(value) for name, value in mutable_values.items()}
+        graph, self._is_complete = self._walk(mutable_values)
         self._states = {address: node.state for address, node in graph.nodes.items()}
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
-        self._plain = {} if self._complete and not self._unknown else self._digests_of_plain()
-        blocks = {node.memory for node in graph.nodes.values() if node.memory is not None}
+        self._plain_digests: dict[str, int] = {}
+        if self._unknown or not self._is_complete:
+            self._plain_digests = self._digest_plain_values()
+        spans = {node.memory for node in graph.nodes.values() if node.memory is not None}
         objects = [node.value for node in graph.nodes.values()]
-        del graph  # Linux would copy each page of it if it was freed after the fork
+        # Linux would copy each page of the graph if it was freed after the fork.
+        del graph
+
         step = take_checkpoint(mentioned)
-        self._step = None if step is None or step.checkpoint is None else step
-        self._side_state = (step and step.side_state) or SideState(objects)
-        self._digests = {} if self._step is not None else _digests(blocks)
+        self._step: Step | None = None
+        """The step, if it has a checkpoint, with which memory is compared."""
+        if step is not None and step.checkpoint is not None:
+            self._step = step
+        self._side_state = step.side_state if step is not None else None
+        if self._side_state is None:
+            self._side_state = SideState(objects)
+        self._memory_digests: dict[MemorySpan, int] = {}
+        if self._step is None:
+            self._memory_digests = _digest_memory(spans)
 
     def compare(self) -> Mutations:
-        named = self._mutable_names()
-        graph, is_complete = self._walk(named)
-        is_complete = is_complete and self._complete
+        """Return what has changed since."""
+        values = self._mutable_values()
+        walk = self._walk(values)
+        objects = self._compare_states(walk)
+        self._compare_memory(walk.graph, objects)
+        self._compare_side_state(objects)
+        return self._name_mutations(values, walk.graph, objects)
+
+    def _compare_states(self, walk: _Walk) -> _Objects:
+        """Compare the states of the objects that were there before."""
         changed: set[int] = set()
         unknown: set[int] = set()
-        owners: dict[MemorySpan, list[int]] = {}
-        for address, node in graph.nodes.items():
-            old_state = self._states.get(address)
-            if old_state is None:
-                continue
-            if old_state != node.state:
+        nodes = walk.graph.nodes
+        is_complete = walk.is_complete and self._is_complete
+        for address in nodes.keys() & self._states.keys():
+            node = nodes[address]
+            if node.state != self._states[address]:
                 changed.add(address)
-            elif node.memory is not None:
-                owners.setdefault(node.memory, []).append(address)
             if not node.known or address in self._unknown:
                 unknown.add(address)
-            if not is_complete and any(
-                child not in graph.nodes or child not in self._states for child in node.children
+            # What one of the walks did not reach may have changed.
+            if not is_complete and not all(
+                child in nodes and child in self._states for child in node.children
             ):
                 unknown.add(address)
-        written, unreadable = self._find_written(set(owners))
-        for addresses, blocks in ((changed, written), (unknown, unreadable)):
-            addresses.update(address for block in blocks for address in owners[block])
-        too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
-        changed.update(
-            address_of(value) for value, _ in self._side_state.find_differences(too_large)
-        )
-        unknown = unknown - self._side_state.addresses | too_large
-        return self._to_mutations(named, graph, changed, unknown)
+        return _Objects(changed, unknown)
 
-    def _to_mutations(
-        self, named: dict[str, object], graph: Graph, changed: set[int], unknown: set[int]
+    def _compare_memory(self, graph: Graph, objects: _Objects) -> None:
+        """Compare the memory of the arrays whose state is the same; add those that differ to
+        `objects`."""
+        addresses_by_span: dict[MemorySpan, list[int]] = {}
+        for address, node in graph.nodes.items():
+            if node.memory is not None and self._states.get(address) == node.state:
+                addresses_by_span.setdefault(node.memory, []).append(address)
+
+        memory = self._find_written_memory(set(addresses_by_span))
+        for span in memory.changed:
+            objects.changed.update(addresses_by_span[span])
+        for span in memory.unknown:
+            objects.unknown.update(addresses_by_span[span])
+
+    def _compare_side_state(self, objects: _Objects) -> None:
+        """Compare files, tables and tensors, whose state the graph does not show."""
+        assert self._side_state is not None
+        too_large_tables = self._side_state.find_too_large(MAX_COMPARED_BYTES)
+        for value, _ in self._side_state.find_differences(too_large_tables):
+            objects.changed.add(address_of(value))
+        objects.unknown.difference_update(self._side_state.addresses)
+        objects.unknown.update(too_large_tables)
+
+    def _name_mutations(
+        self, values: dict[str, object], graph: Graph, objects: _Objects
     ) -> Mutations:
-        same = {
-            name: address
-            for name, value in named.items()
-            if self._names.get(name) == (address := address_of(value))
-        }
-        reached = graph.ancestors(changed)
-        unsure = graph.ancestors(unknown)
-        inside = frozenset(name for name, address in same.items() if address in reached)
-        common_addresses = graph.nodes.keys() & self._states.keys()
-        open_names = {
+        """Return the names that lead to changed objects, and to those that may have changed.
+
+        Args:
+            values: The objects of the namespace now, by name.
+            graph: Of these objects.
+            objects: What the comparison says.
+        """
+        addresses = {name: address_of(value) for name, value in values.items()}
+        same_names = {name for name in values if self._addresses.get(name) == addresses[name]}
+        leading_to_changed = graph.ancestors(objects.changed)
+        changed_names = {name for name in same_names if addresses[name] in leading_to_changed}
+
+        leading_to_unknown = graph.ancestors(objects.unknown)
+        compared_addresses = graph.nodes.keys() & self._states.keys()
+        unknown_names = {
             name
             for name in self.mentioned
-            if name in same and (same[name] in unsure or same[name] not in common_addresses)
-        } - inside
-        compared = {
-            name: _plain_digest(named[name]) == self._plain[name]
-            for name in open_names & self._plain.keys()
+            if name in same_names
+            and (addresses[name] in leading_to_unknown or addresses[name] not in compared_addresses)
         }
-        return Mutations(
-            inside | {name for name, equal in compared.items() if not equal},
-            frozenset(open_names - compared.keys()),
-        )
+        unknown_names -= changed_names
 
-    def _digests_of_plain(self) -> dict[str, int]:
-        until = time.thread_time() + WALK_TIMEOUT_S
-        digests = {
-            name: _plain_digest(self._namespace.get(name))
-            for name in self.mentioned
-            if time.thread_time() < until
-        }
-        return {name: number for name, number in digests.items() if number is not None}
+        # What was too much to compare object by object may have been hashed as a whole.
+        digested_names = unknown_names & self._plain_digests.keys()
+        for name in digested_names:
+            if _digest_plain_value(values[name]) != self._plain_digests[name]:
+                changed_names.add(name)
+        return Mutations(frozenset(changed_names), frozenset(unknown_names - digested_names))
 
-    def _mutable_names(self) -> dict[str, object]:
+    def _digest_plain_values(self) -> dict[str, int]:
+        """Hash the mentioned values that are plain containers, as far as there is time."""
+        deadline = time.thread_time() + WALK_TIMEOUT_S
+        digests: dict[str, int] = {}
+        for name in self.mentioned:
+            if time.thread_time() >= deadline:
+                break
+            digest = _digest_plain_value(self._namespace.get(name))
+            if digest is not None:
+                digests[name] = digest
+        return digests
+
+    def _mutable_values(self) -> dict[str, object]:
+        """Return the objects of the namespace by name, without plain values."""
         return {
             name: value
             for name, value in list(self._namespace.items())
@@ -136,79 +215,109 @@ class MutationDetector:
             and address_of(type(value)) not in ATOMS
         }
 
-    def _walk(self, named: dict[str, object]) -> tuple[Graph, bool]:
-        """Return also whether all below the mentioned names was reached."""
+    def _walk(self, values: dict[str, object]) -> _Walk:
+        """Walk through the objects of the namespace. values: these, by name."""
         graph = Graph(self._kinds, clock=time.thread_time)
-        until = time.thread_time() + WALK_TIMEOUT_S
-        other_values = [*(value for _, value in self._kinds.shared_objects), *named.values()]
-        collects = gc.isenabled()
-        gc.disable()  # otherwise this many new objects would start a full collection
-        try:
-            is_complete = graph.add(
-                [named[name] for name in self.mentioned if name in named], until, MENTIONED_LIMITS
-            )
-            graph.add(other_values, until, OTHER_LIMITS)
-            return graph, is_complete
-        finally:
-            if collects:
-                gc.enable()
+        deadline = time.thread_time() + WALK_TIMEOUT_S
+        mentioned_values = [values[name] for name in self.mentioned if name in values]
+        shared_values = [value for _, value in self._kinds.shared_objects]
+        # So many new objects would start a full collection.
+        with _without_garbage_collection():
+            is_complete = graph.add(mentioned_values, deadline, MENTIONED_LIMITS)
+            graph.add([*shared_values, *values.values()], deadline, OTHER_LIMITS)
+        return _Walk(graph, is_complete)
 
-    def _find_written(self, blocks: set[MemorySpan]) -> tuple[set[MemorySpan], set[MemorySpan]]:
-        """Return the blocks whose memory differs, and those of which that is unknown."""
+    def _find_written_memory(self, spans: set[MemorySpan]) -> _Memory:
+        """Return which spans differ, and of which that is unknown."""
         if self._step is None or self._step.checkpoint is None:
-            digests_now = _digests(blocks & self._digests.keys())
-            changed = {block for block in digests_now if digests_now[block] != self._digests[block]}
-            return changed, blocks - digests_now.keys()
-        written: set[MemorySpan] = set()
-        unreadable: set[MemorySpan] = set()
+            digests = _digest_memory(spans & self._memory_digests.keys())
+            changed = {span for span in digests if digests[span] != self._memory_digests[span]}
+            return _Memory(changed, spans - digests.keys())
+
+        written = _Memory(set(), set())
         memory = CheckpointMemory(self._step.checkpoint.pid)
         remaining_bytes = MAX_COMPARED_BYTES
-        for block, spans in self._step.written_since(blocks).items():
+        for span, written_parts in self._step.written_since(spans).items():
             try:
-                for chunk in (part for span in memory.touched(spans) for part in span.chunks()):
+                for chunk in _chunks(memory.touched(written_parts)):
                     remaining_bytes -= chunk.size
-                    if remaining_bytes < 0 or memory.differs(chunk):
-                        (unreadable if remaining_bytes < 0 else written).add(block)
+                    if remaining_bytes < 0:
+                        written.unknown.add(span)
+                        break
+                    if memory.differs(chunk):
+                        written.changed.add(span)
                         break
             except UnreadableMemoryError:
-                unreadable.add(block)
-        return written, unreadable
+                written.unknown.add(span)
+        return written
 
 
-def _digests(blocks: set[MemorySpan]) -> dict[MemorySpan, int]:
-    digests = {}
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _chunks(spans: Iterable[MemorySpan]) -> Iterator[MemorySpan]:
+    return chain.from_iterable(span.chunks() for span in spans)
+
+
+def _digest_memory(spans: set[MemorySpan]) -> dict[MemorySpan, int]:
+    """Hash the memory of arrays, the smallest first, as far as they are not too large together."""
+    digests: dict[MemorySpan, int] = {}
     remaining_bytes = MAX_COMPARED_BYTES
-    for block in sorted(blocks, key=lambda block: block.size):
-        remaining_bytes -= block.size
+    for span in sorted(spans, key=lambda span: span.size):
+        remaining_bytes -= span.size
         if remaining_bytes < 0:
             break
-        digests[block] = block.digest()
+        digests[span] = span.digest()
     return digests
 
 
-def _plain_digest(value: Any) -> int | None:
-    """Hash lists, tuples and dicts; None for other than plain values, or too many. Runs no user
-    code."""
-    if address_of(type(value)) not in _CONTAINERS:
+def _digest_plain_value(value: Any) -> int | None:
+    """Hash a list, tuple or dict, without running code of the user's.
+
+    Returns:
+        None for other objects, and for containers of other than plain values, or of too many.
+    """
+    if not _is_plain_container(value):
         return None
-    level = [value]
-    remaining_values = _MAX_VALUES
-    while level:
-        remaining_values -= sum(map(len, level))
-        if remaining_values < 0:  # also ends for containers that contain themselves
-            return None
-        parts = (
-            (container, container.values()) if type(container) is dict else (container,)
-            for container in level
-        )
-        items = list(chain.from_iterable(chain.from_iterable(parts)))
-        types = set(map(address_of, map(type, items))) - ATOMS
-        if not types <= _CONTAINERS:
-            return None
-        level = []
-        if types:
-            level = [container for container in items if address_of(type(container)) not in ATOMS]
-    try:  # later formats record whether a text is interned, which may change
+    try:
+        # Later formats record whether a text is interned, which may change.
         return hash(marshal.dumps(value, 0))
     except ValueError:
         return None
+
+
+def _is_plain_container(value: Any) -> bool:
+    """Return whether a list, tuple or dict has only plain values, in containers or not, and not too
+    many."""
+    if address_of(type(value)) not in _CONTAINERS:
+        return False
+    containers: list[Any] = [value]
+    remaining_values = _MAX_PLAIN_VALUES
+    while containers:
+        remaining_values -= sum(map(len, containers))
+        # This also ends for containers that contain themselves.
+        if remaining_values < 0:
+            return False
+        items = list(chain.from_iterable(map(_iter_items, containers)))
+        container_types = set(map(address_of, map(type, items))) - ATOMS
+        if not container_types <= _CONTAINERS:
+            return False
+        containers = []
+        if container_types:
+            containers = [item for item in items if address_of(type(item)) not in ATOMS]
+    return True
+
+
+def _iter_items(container: Any) -> Iterable[object]:
+    """Return the items of a list or tuple, or the keys and values of a dict."""
+    if type(container) is dict:
+        return chain(container, container.values())
+    return container  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from ..values.objects import (
 )
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .actions import Action, Unrestored
-from .checkpoint import Checkpoint
+from .checkpoint_process import Checkpoint
 from .graph import Graph
 from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError, find_memory
 from .parts import Values

@@ -15,12 +15,14 @@ from ..values.objects import (
     run_with_timeout,
 )
 from .actions import Action, Unrestored
-from .checkpoint import Checkpoint, load_state
+from .checkpoint_process import Checkpoint
 from .earlier_state import NUMBERS_PER_OBJECT, Row, States, format_label, unpack_numbers, walk_state
-from .graph import Graph, Kinds
+from .graph import Graph
+from .kinds import Kinds
 from .libraries import LibrarySnapshot, ReleasedObject
 from .memory import CheckpointMemory, MemorySpan
 from .plan import RECREATE_TIMEOUT_S, MemoryCopy, Plan
+from .reduction import load_state
 from .side_state import SideState
 from .step import Step
 

@@ -1,0 +1,193 @@
+"""A forked process that keeps an earlier state of the kernel, and answers questions about it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import pickle
+import signal
+import sys
+import time
+from _socket import socketpair
+from typing import Any, Callable, NoReturn
+
+from .forks import (
+    Reply,
+    die_with_parent,
+    fork_uninterrupted,
+    let_parent_read_memory,
+    read_exactly,
+    receive_reply,
+    send_reply,
+)
+
+START_TIMEOUT_S = 10.0
+"""Seconds until a new checkpoint must be ready."""
+_READY = b"."
+"""What it sends then."""
+_LOWEST_FD = 500
+"""Cells close low descriptors, and open files with their numbers."""
+_PICKLE_PROTOCOL = 4
+_DEFAULT_SIGNALS = "TERM HUP ALRM CHLD USR1 USR2".split()
+"""Signals whose handlers a checkpoint does not have from the kernel."""
+_FIRST_TO_END = "1000"
+"""Linux ends processes with this score before others if memory runs out."""
+
+Responder = Callable[[Any], object]
+"""Answers a question in the checkpoint. Both are pickled on their way."""
+
+
+class CheckpointError(Exception):
+    """The message is a sentence for the user."""
+
+
+class Checkpoint:
+    """The kernel's end of a checkpoint."""
+
+    def __init__(self, pid: int, fd: int) -> None:
+        """pid: the process. fd: the socket to it, which does not block."""
+        self.pid = pid
+        self._fd = fd
+
+    def ask(
+        self, question: object, timeout_s: float, meanwhile: Callable[[], object] = lambda: None
+    ) -> Any:
+        """Ask the process a question.
+
+        Args:
+            question: What its responder gets.
+            timeout_s: Seconds until it is killed if it has not answered.
+            meanwhile: Runs before the answer is read.
+
+        Returns:
+            The answer.
+
+        Raises:
+            CheckpointError: It did not answer, has ended, or its responder raised an error.
+        """
+        deadline = time.monotonic() + timeout_s
+        try:
+            send_reply(self._fd, pickle.dumps(question, _PICKLE_PROTOCOL), deadline)
+            meanwhile()
+            reply = receive_reply(self._fd, deadline)
+        except TimeoutError:
+            self.end()
+            raise CheckpointError(
+                f"The state before this cell could not be read within {timeout_s:.0f} s."
+            ) from None
+        except OSError:
+            self.end()
+            raise CheckpointError(
+                "The process that keeps the state before this cell has ended."
+            ) from None
+        if isinstance(reply, str):
+            raise CheckpointError(reply)
+        return pickle.loads(reply)
+
+    def end(self) -> None:
+        """Kill the process; a second call does nothing."""
+        if self._fd < 0:
+            return
+        with contextlib.suppress(OSError):  # already closed or awaited by somebody else
+            os.close(self._fd)
+            os.kill(self.pid, signal.SIGKILL)
+        self._fd = -1
+
+    def has_exited(self) -> bool:
+        """Return whether the process is gone, or somebody else has waited for it."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except OSError:
+            return True
+
+    def wait(self) -> None:
+        """Wait until the process is gone."""
+        with contextlib.suppress(OSError):
+            os.waitpid(self.pid, 0)
+
+
+def fork(answer: Responder) -> Checkpoint:
+    """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
+    `OSError`."""
+    low_fd, checkpoint_fd = (end.detach() for end in socketpair())
+    kernel_fd = low_fd
+    with contextlib.suppress(OSError):  # the process may not have so many descriptors
+        kernel_fd = fcntl.fcntl(low_fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+        os.close(low_fd)
+    os.set_blocking(kernel_fd, False)
+    try:
+        pid = fork_uninterrupted()
+    except BaseException:
+        os.close(kernel_fd)
+        os.close(checkpoint_fd)
+        raise
+    if pid == 0:
+        _serve(checkpoint_fd, answer)
+
+    os.close(checkpoint_fd)
+    checkpoint = Checkpoint(pid, kernel_fd)
+    try:
+        read_exactly(kernel_fd, len(_READY), time.monotonic() + START_TIMEOUT_S)
+    except OSError:
+        checkpoint.end()
+        raise
+    return checkpoint
+
+
+# In the checkpoint
+
+
+def _serve(fd: int, answer: Responder) -> NoReturn:
+    """Answer until the kernel has gone. The exit runs no code of the kernel and flushes nothing."""
+    try:
+        _leave_kernel(fd)
+        os.write(fd, _READY)
+        _offer_to_end_first()
+        while True:
+            question = receive_reply(fd)
+            send_reply(fd, _reply_to(question, answer))
+    except BaseException:  # the process's outermost frame
+        os._exit(1)
+
+
+def _reply_to(question: Any, answer: Responder) -> Reply:
+    """Return the answer to a pickled question, or the reason for having none."""
+    try:
+        return pickle.dumps(answer(pickle.loads(question)), _PICKLE_PROTOCOL)
+    except Exception as error:  # whatever one question does, the next must be answered
+        return str(error) or type(error).__name__
+
+
+def _leave_kernel(fd: int) -> None:
+    """Drop what a fork has from the kernel and may not use. fd: the socket to the kernel."""
+    gc.disable()
+    sys.settrace(None)
+    sys.setprofile(None)
+    for name in _DEFAULT_SIGNALS:
+        signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    die_with_parent()
+    let_parent_read_memory()
+    _close_all_but(fd)
+
+
+def _close_all_but(fd: int) -> None:
+    """Close all descriptors but one; the standard streams lead nowhere."""
+    null_fd = os.open(os.devnull, os.O_RDWR)
+    for standard_fd in (0, 1, 2):
+        os.dup2(null_fd, standard_fd)
+    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
+        open_fd = int(name)
+        if open_fd > 2 and open_fd != fd:
+            with contextlib.suppress(OSError):
+                os.close(open_fd)
+
+
+def _offer_to_end_first() -> None:
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/oom_score_adj", "w", encoding="ascii") as score,
+    ):
+        score.write(_FIRST_TO_END)
