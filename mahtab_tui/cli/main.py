@@ -9,18 +9,17 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import (
+    LATEST_SESSION,
     Approval,
     Assignments,
     CodeDir,
@@ -30,23 +29,10 @@ from mahtab_tui.cli.options import (
     Model,
     Python,
     SkillsDir,
-    checked_settings,
-    ensure_folder,
     fail,
-    fail_on,
     guard_terminal,
-    open_paths,
     warn,
 )
-from mahtab_tui.system import Lazy
-
-if TYPE_CHECKING:
-    from mahtab_tui.bus.records import Record
-    from mahtab_tui.export.reading import LoadedNotebook
-    from mahtab_tui.session.info import SessionBackend
-    from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.settings.model import Settings
-    from mahtab_tui.tui.terminal_app import Collector
 
 COMMANDS = {
     "ask": "mahtab_tui.cli.headless:ask",
@@ -62,7 +48,6 @@ COMMANDS = {
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
 CELL_FILE_SUFFIXES = (".ipynb", ".py", ".md")
-LATEST_SESSION = "latest"
 OPTION_DEFAULTS = {"--resume": LATEST_SESSION, "--attach": "."}
 """Values of options that may be given without one."""
 
@@ -83,7 +68,9 @@ class Commands(TyperGroup):
     """The group of all commands. If the first word is not a command, all words are treated as paths
     to open: `screen` gets them as the context's `args`."""
 
-    # Typer contains a copy of click in some versions, so click's types cannot be named here.
+    # `Any`, because Typer contains a copy of click in some versions, and click's types would be
+    # others then.
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = _add_option_defaults(args)
         with _explain_unknown_option():
@@ -136,6 +123,7 @@ def _explain_unknown_option() -> Iterator[None]:
 
 
 def _load_command(name: str) -> Any:
+    """Import a command, and return it as click's command or group."""
     module, _, attribute = COMMANDS[name].partition(":")
     implementation = getattr(import_module(module), attribute)
 
@@ -263,233 +251,41 @@ def screen(
     if json:
         fail("--json works only with --query or a command such as ask.")
 
-    _open_screen(
-        ScreenOptions(
-            model=model,
-            approval=approval,
-            python=python,
-            kernel=kernel,
-            theme=theme,
-            resume=resume,
-            continue_session=continue_,
-            share=not no_share and not no_store,
-            store=not no_store,
-            load=load,
-            cell_files=cell_files,
-            notebook=notebook,
-            skills_dir=skills_dir,
-            code_dir=code_dir,
-            max_usd=max_usd,
-            assignments=assignments,
-        )
-    )
+    from mahtab_tui.cli.screen import ScreenOptions, open_sessions
 
-
-@dataclass(frozen=True)
-class ScreenOptions:
-    """The options with which the screen opens, after those that contradict each other are refused."""
-
-    model: str | None
-    approval: str | None
-    python: str | None
-    kernel: str | None
-    theme: str | None
-    resume: str | None
-    """The beginning of a session's ID, or `LATEST_SESSION`."""
-    continue_session: bool
-    """Resume the last session of this folder."""
-    share: bool
-    """Let agents join the session, if the settings do."""
-    store: bool
-    load: list[Path]
-    """Files to load as variables, and at most one folder to work in."""
-    cell_files: list[Path]
-    """Files to show as cells."""
-    notebook: Path | None
-    """A notebook to keep up to date, which need not exist."""
-    skills_dir: list[Path] | None
-    code_dir: Path | None
-    max_usd: float | None
-    assignments: list[str] | None
-    """Settings as KEY=VALUE."""
-
-    @property
-    def names_kernel(self) -> bool:
-        """Whether the kernel is chosen here, so that a resumed session's own is not used."""
-        keys = {assignment.partition("=")[0].strip() for assignment in self.assignments or ()}
-        return bool(self.python or self.kernel or keys & {"python", "kernel"})
-
-    def load_settings(self) -> Settings:
-        """Load the settings, with these options above them. Ends the command if they are invalid."""
-        return checked_settings(
-            (),
-            self.assignments,
-            model=self.model,
-            approval=self.approval,
-            python=self.python,
-            kernel=self.kernel,
-            theme=self.theme,
-            share=None if self.share else False,
-            skills_dir=self.skills_dir or None,
-            code_dir=self.code_dir,
-            max_usd=self.max_usd,
-        )
-
-
-def _open_screen(options: ScreenOptions) -> NoReturn:
-    """Check everything that could prevent the screen from opening, open it, and end the command
-    with its exit code."""
-    ensure_folder()
-    notebook: LoadedNotebook | None = None
-    if options.cell_files or options.notebook:
-        from mahtab_tui.cli.session_setup import open_notebook
-
-        notebook = open_notebook(options.cell_files, options.notebook)
-    files = open_paths(options.load)
-    settings = options.load_settings()
-    _check_reachable(files, settings.kernel)
-
-    from mahtab_tui.llm.base import ModelError
-    from mahtab_tui.llm.names import full_name
-    from mahtab_tui.llm.providers import check_name
-
-    # Ask mode reports a model that cannot be reached; Python works without it.
-    with fail_on(ModelError):
-        check_name(full_name(settings.model or "demo", settings.provider))
-
-    # From here to the first picture, nothing is collected: imports create no garbage.
-    from mahtab_tui.tui.terminal_app import Collector
-
-    collector = Collector()
-    from mahtab_tui.tui.open import ASK_HINT, TerminalUnavailable, check_terminal, open_screen
-
-    with fail_on(TerminalUnavailable):
-        check_terminal(ASK_HINT)
-
-    if not options.store:
-        from mahtab_tui.cli.session_setup import backend_without_store
-
-        backend = Lazy.of(backend_without_store(settings))
-        result = open_screen(
-            settings, backend, collector=collector, files=files, notebook=notebook, no_trace=True
-        )
-        raise typer.Exit(result.code)
-
-    raise typer.Exit(_open_sessions(options, settings, collector, files, notebook))
-
-
-class _SessionStart(NamedTuple):
-    """Which session opens on the screen, and with what."""
-
-    is_resumed: bool
-    session: str | None = None
-    """The beginning of the ID of the resumed session; None for the last one."""
-    folder: Path | None = None
-    """The folder whose last session is resumed; None for any."""
-    keeps_kernel: bool = True
-    """Whether a resumed session continues with its own kernel."""
-    files: Sequence[DataFile] = ()
-    """Files to load as variables."""
-    notebook: LoadedNotebook | None = None
-
-
-class _ReadySession(NamedTuple):
-    """A session that the screen can open."""
-
-    backend: Lazy[SessionBackend]
-    name: str
-    past: Sequence[Record]
-    notebook: LoadedNotebook | None
-    kernel_notice: str
-    """Why it does not continue with its own kernel; empty if it does."""
-
-
-def _open_sessions(
-    options: ScreenOptions,
-    settings: Settings,
-    collector: Collector,
-    files: Sequence[DataFile],
-    notebook: LoadedNotebook | None,
-) -> int:
-    """Open one session after another, as the user switches between them; return the exit code."""
-    from mahtab_tui.tui.open import open_screen
-
-    start = _SessionStart(
-        is_resumed=bool(options.resume) or options.continue_session,
-        session=None if options.resume == LATEST_SESSION else options.resume,
-        folder=Path.cwd() if options.continue_session else None,
-        keeps_kernel=not options.names_kernel,
-        files=files,
+    options = ScreenOptions(
+        model=model,
+        approval=approval,
+        python=python,
+        kernel=kernel,
+        theme=theme,
+        resume=resume,
+        continue_session=continue_,
+        share=not no_share and not no_store,
+        store=not no_store,
+        load=load,
+        cell_files=cell_files,
         notebook=notebook,
+        skills_dir=skills_dir,
+        code_dir=code_dir,
+        max_usd=max_usd,
+        assignments=assignments,
     )
-    while True:
-        if start.is_resumed:
-            session = _resume_session(settings, start)
-        else:
-            session = _new_session(settings, start)
-        try:
-            result = open_screen(
-                settings,
-                session.backend,
-                collector=collector,
-                name=session.name,
-                past=session.past,
-                kernel_notice=session.kernel_notice,
-                files=start.files,
-                notebook=session.notebook,
-            )
-        finally:
-            if session.backend.made:
-                session.backend.get().release()
-
-        if not result.next_session:
-            break
-        # The options are about the first session only.
-        start = _SessionStart(is_resumed=True, session=result.next_session)
-
-    if session.backend.made:
-        from mahtab_tui.cli.session_setup import print_how_to_continue
-
-        print_how_to_continue(
-            session.backend.get(),
-            session.name,
-            resumed=start.is_resumed,
-            cell=result.running_cell,
-        )
-    return result.code
+    raise typer.Exit(open_sessions(options))
 
 
-def _resume_session(settings: Settings, start: _SessionStart) -> _ReadySession:
-    """Reopen a saved session. Ends the command if that is impossible."""
-    from mahtab_tui.cli.session_setup import resume_backend
+class _SortedPaths(NamedTuple):
+    """The paths on the command line, by what is done with them."""
 
-    session = resume_backend(
-        settings,
-        start.session,
-        start.folder,
-        start.notebook,
-        its_kernel=start.keeps_kernel,
-    )
-    _check_reachable(start.files, session.kernel)
-    backend = Lazy.of(session.backend)
-    return _ReadySession(backend, session.name, session.past, session.notebook, session.problem)
+    cell_files: list[Path]
+    """Files that are opened as cells."""
+    other_paths: list[Path]
+    """Files that become variables, and folders to work in."""
 
 
-def _new_session(settings: Settings, start: _SessionStart) -> _ReadySession:
-    """Prepare a session in this folder. Its kernel starts when the first picture is on the screen.
-    Ends the command if the kernel's address is invalid."""
-    project = Path.cwd()
-    backend = Lazy(partial(_new_backend, settings, project))
-    if settings.kernel is not None:
-        backend.get()
-    return _ReadySession(backend, project.name or "session", (), start.notebook, "")
-
-
-def _sort_paths(words: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Return the files that are opened as cells, and the other paths. Ends the command if there is
-    no such path."""
-    cell_files: list[Path] = []
-    other_paths: list[Path] = []
+def _sort_paths(words: Sequence[str]) -> _SortedPaths:
+    """Return what to do with each path. Ends the command if there is no such path."""
+    paths = _SortedPaths([], [])
     for word in words:
         if not os.path.lexists(word):
             similar = difflib.get_close_matches(word, COMMANDS, n=1)
@@ -498,24 +294,10 @@ def _sort_paths(words: Sequence[str]) -> tuple[list[Path], list[Path]]:
                 f"There is no file, folder or command {word}.{hint} mahtab-tui --help lists the commands."
             )
         if word.lower().endswith(CELL_FILE_SUFFIXES) and not os.path.isdir(word):
-            cell_files.append(Path(word))
+            paths.cell_files.append(Path(word))
         else:
-            other_paths.append(Path(word))
-    return cell_files, other_paths
-
-
-def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
-    if kernel and files:
-        fail(
-            f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
-        )
-
-
-def _new_backend(settings: Settings, project: Path) -> SessionBackend:
-    # Imported late, because this runs while the screen is already visible.
-    from mahtab_tui.cli.session_setup import new_backend
-
-    return new_backend(settings, project)
+            paths.other_paths.append(Path(word))
+    return paths
 
 
 def main() -> None:

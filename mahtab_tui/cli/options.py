@@ -20,6 +20,8 @@ from mahtab_tui.settings.sources import project_folder
 if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
 
+LATEST_SESSION = "latest"
+"""Stands for the ID of the session that was written last."""
 ALLOWED_SEQUENCES = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 """Rewriting a line, colours and styles."""
 

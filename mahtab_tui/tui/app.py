@@ -32,7 +32,7 @@ from mahtab_tui.tui.commands.declarations import bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.pane import SHELL_PREFIX
-from mahtab_tui.tui.greeting import MissingModuleHints, greeting_lines
+from mahtab_tui.tui.greeting import greeting_lines
 from mahtab_tui.tui.input_help import SessionInputHelp
 from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.key_parser import character_with_alt
@@ -235,6 +235,8 @@ class MahtabApp(TerminalApp[int]):
             self._draft_file.write(SavedDraft(mode="python", text=""))
 
     async def _fold_records(self) -> None:
+        from mahtab_tui.tui.module_hints import MissingModuleHints
+
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,

@@ -1,49 +1,98 @@
-"""The greeting, and hints on what the kernel's Python lacks."""
+"""What stands in the panes until there is something to show: the greeting and the search example."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
+from textual.content import Content
 from textual.reactive import var
 from textual.strip import Strip
-from textual.widget import Widget
+from textual.widgets import Static
 
-from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView, paragraph, title_strip, to_strip
 from mahtab_tui.tui.theme import Palette
-from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.records import Record
     from mahtab_tui.session import Session
-
 
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
-GreetingLines = tuple[tuple[str, str], ...]
-"""A mark, and a sentence."""
+MIN_TEXT_COLUMNS = 8
 MAX_TEXT_COLUMNS = 120
-_MISSING_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_]\w*)", re.MULTILINE)
-# Packages that are named differently from their module.
-_PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+
+SEARCH_CALL = Content.assemble(
+    ("rlm(", "$foreground"),
+    ('"question"', "$good"),
+    (", text)", "$foreground"),
+    (" searches a long text", "$muted"),
+)
+EXAMPLE = Content.assemble(
+    ("RECURSION\n\n", "$muted"), SEARCH_CALL, ("; each call shows here", "$muted")
+)
+EXAMPLE_LINES = 5
+SHORT_EXAMPLE = Content.assemble(("RECURSION\n", "$muted"), SEARCH_CALL)
+SHORT_EXAMPLE_LINES = 2
+
+
+class GreetingLine(NamedTuple):
+    """One line of the greeting."""
+
+    mark: str
+    """A sign or a word that stands before the text, in a column of its own."""
+    text: str
+    """A sentence, or what to type."""
+
+
+GreetingLines = tuple[GreetingLine, ...]
+
+
+def greeting_lines(session: Session) -> GreetingLines:
+    """Return what greets the user: what this is, and what to do with the session's files."""
+    lines = [
+        GreetingLine("◐", "One Python namespace, shared by you and a language model."),
+        GreetingLine("`", "Type Python; press backtick and ask the model instead."),
+    ]
+
+    table = next((file.name for file in session.files if file.is_table), "")
+    if table:
+        lines.append(GreetingLine("Ask", f"` what stands out in {table}?"))
+        hint = f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."
+        lines.append(GreetingLine("Look", hint))
+    long_text = next((file.name for file in session.files if file.is_long_text), "")
+    if long_text:
+        call = f'rlm("what failed, and why?", {long_text})'
+        lines.append(GreetingLine("Search", f"{call} reads all of it, part by part."))
+
+    lines.append(GreetingLine("F1", "shows all keys."))
+    if not session.files:
+        hint = "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"
+        lines.append(GreetingLine("Data", hint))
+    if session.model == "demo":
+        hint = "demo: offline, canned rules. Type /model to connect a real one."
+        lines.append(GreetingLine("Model", hint))
+    return tuple(lines)
 
 
 def text_columns(width: int) -> int:
-    return max(8, min(MAX_TEXT_COLUMNS, width - EDGE - RIGHT))
+    """Return how wide a text is on a pane of this width, in cells."""
+    return max(MIN_TEXT_COLUMNS, min(MAX_TEXT_COLUMNS, width - EDGE - RIGHT))
 
 
 def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Row]:
-    mark_width = max((cell_len(mark) for mark, _ in lines), default=0) + 1
+    """Return the greeting below a blank row, with the texts beside the widest mark.
+
+    Args:
+        lines: From `greeting_lines`.
+        width: Of a row, in cells; longer texts are wrapped.
+        palette: The theme's styles.
+    """
+    mark_width = max((cell_len(line.mark) for line in lines), default=0) + 1
     rows = [Row()]
-    for mark, text in lines:
-        spans = [(set_cell_size(mark, mark_width), palette.moon), (text, palette.text)]
-        rows += paragraph(spans, width, None, indent=" " * mark_width)
+    for line in lines:
+        mark_span = (set_cell_size(line.mark, mark_width), palette.moon)
+        text_span = (line.text, palette.text)
+        rows += paragraph([mark_span, text_span], width, None, indent=" " * mark_width)
     return rows
 
 
@@ -57,7 +106,7 @@ class GreetingRows(list[Row]):
 
 
 class Greeting(RowsView, can_focus=False):
-    """Stands where the transcript will be, until there is something to show."""
+    """Stands where the transcript will be."""
 
     head = TITLE_HEIGHT
     lines: var[GreetingLines] = var(())
@@ -82,56 +131,19 @@ class Greeting(RowsView, can_focus=False):
         return to_strip(row, None, width, base)
 
 
-def greeting_lines(session: Session) -> GreetingLines:
-    """Return what greets the user: what this is, and what to do with the session's files."""
-    files = session.files
-    table = next((file.name for file in files if file.is_table), "")
-    text = next((file.name for file in files if file.is_long_text), "")
-    lines = [
-        ("◐", "One Python namespace, shared by you and a language model."),
-        ("`", "Type Python; press backtick and ask the model instead."),
-    ]
-    if table:
-        hint = f"Ctrl+O N, then Enter on {table}: every row, to sort, filter."
-        lines.append(("Ask", f"` what stands out in {table}?"))
-        lines.append(("Look", hint))
-    if text:
-        call = f'rlm("what failed, and why?", {text})'
-        lines.append(("Search", f"{call} reads all of it, part by part."))
-    lines.append(("F1", "shows all keys."))
-    if not files:
-        lines.append(("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"))
-    if session.model == "demo":
-        demo = "demo: offline, canned rules. Type /model to connect a real one."
-        lines.append(("Model", demo))
-    return tuple(lines)
+class SearchExample(Static):
+    """Stands where the searches will be, and shows how one is called."""
 
+    short = var(False, init=False)
+    """Whether to leave lines for the preview of a variable above it."""
 
-class MissingModuleHints:
-    """Says how to get a module whose import has failed."""
+    def __init__(self, *, id: str) -> None:
+        super().__init__(EXAMPLE, id=id)
 
-    def __init__(self, session: Session, owner: Widget) -> None:
-        """owner: the widget whose end ends the search for modules."""
-        self._session = session
-        self._fetcher = Fetcher(owner)
+    @property
+    def line_count(self) -> int:
+        """The lines that the example needs."""
+        return SHORT_EXAMPLE_LINES if self.short else EXAMPLE_LINES
 
-    def fold(self, records: Sequence[Record]) -> None:
-        from mahtab_tui.bus.records import ReplOut
-
-        for record in records:
-            if isinstance(record, ReplOut) and record.status == "error":
-                # The message of the exception is at the end of its traceback.
-                for module in _MISSING_MODULE.findall(record.text[-2_000:]):
-                    self._fetcher.ask("hint", partial(self._hint, module), self._session.notice)
-
-    def _hint(self, module: str) -> str:
-        from mahtab_tui.kernel.launch import find_environments, has_package
-
-        info = self._session.kernel.info()
-        if info.pid != os.getpid() and not info.host:
-            for environment in find_environments(Path(info.cwd), info.executable):
-                if has_package(environment.prefix, module):
-                    python = environment.path
-                    return one_line(f"{python} has {module}: /python {python}")
-        package = _PACKAGES.get(module, module)
-        return f"This Python has no {module}: %pip install {package}"
+    def watch_short(self) -> None:
+        self.update(SHORT_EXAMPLE if self.short else EXAMPLE)

@@ -18,11 +18,10 @@ from mahtab_tui.session import Session
 from mahtab_tui.store.input_history import History
 from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.greeting import Greeting, GreetingLines
+from mahtab_tui.tui.greeting import Greeting, GreetingLines, SearchExample
 from mahtab_tui.tui.messages import FindInTranscript
 from mahtab_tui.tui.namespace.pane import PREVIEW_WIDTH, NamespacePane
 from mahtab_tui.tui.pane_layout import NARROW_COLUMNS, Direction, PaneLayout
-from mahtab_tui.tui.search_example import SearchExample
 from mahtab_tui.tui.terminal_app import Fold
 from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, PaneTabs, Splitter

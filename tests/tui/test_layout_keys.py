@@ -12,8 +12,8 @@ from textual.widget import Widget
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.editor.prompt_area import PromptArea
+from mahtab_tui.tui.greeting import SearchExample
 from mahtab_tui.tui.search.pane import SearchTreePane
-from mahtab_tui.tui.search_example import SearchExample
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from tests import tags

@@ -17,6 +17,7 @@ from textual.widgets import Input
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui import messages
+from mahtab_tui.tui.greeting import GreetingLine
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
@@ -24,9 +25,9 @@ from tests.tui.editor_app import ThemedApp
 
 SIZE = (60, 20)
 GREETING = (
-    ("◐", "One Python namespace, shared."),
-    ("`", "turns from Python to asking."),
-    ("F1", "shows all keys."),
+    GreetingLine("◐", "One Python namespace, shared."),
+    GreetingLine("`", "turns from Python to asking."),
+    GreetingLine("F1", "shows all keys."),
 )
 
 

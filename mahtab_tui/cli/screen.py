@@ -1,0 +1,265 @@
+"""Opens the screen over one session after another, as `mahtab-tui` without a command does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mahtab_tui.cli.options import (
+    LATEST_SESSION,
+    checked_settings,
+    ensure_folder,
+    fail,
+    fail_on,
+    open_paths,
+)
+from mahtab_tui.system import Lazy
+
+# `session_setup` is imported when it is needed, because most of it is not before the first picture.
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
+    from mahtab_tui.export.reading import LoadedNotebook
+    from mahtab_tui.session.info import SessionBackend
+    from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.settings.model import Settings
+    from mahtab_tui.tui.terminal_app import Collector
+
+
+@dataclass(frozen=True)
+class ScreenOptions:
+    """The options with which the screen opens, after those that contradict each other are refused."""
+
+    model: str | None
+    approval: str | None
+    python: str | None
+    kernel: str | None
+    theme: str | None
+    resume: str | None
+    """The beginning of a session's ID, or `LATEST_SESSION`."""
+    continue_session: bool
+    """Resume the last session of this folder."""
+    share: bool
+    """Let agents join the session, if the settings do."""
+    store: bool
+    load: list[Path]
+    """Files to load as variables, and at most one folder to work in."""
+    cell_files: list[Path]
+    """Files to show as cells."""
+    notebook: Path | None
+    """A notebook to keep up to date, which need not exist."""
+    skills_dir: list[Path] | None
+    code_dir: Path | None
+    max_usd: float | None
+    assignments: list[str] | None
+    """Settings as KEY=VALUE."""
+
+    @property
+    def names_kernel(self) -> bool:
+        """Whether the kernel is chosen here, so that a resumed session's own is not used."""
+        keys = {assignment.partition("=")[0].strip() for assignment in self.assignments or ()}
+        return bool(self.python or self.kernel or keys & {"python", "kernel"})
+
+    def load_settings(self) -> Settings:
+        """Load the settings, with these options above them. Ends the command if they are invalid."""
+        return checked_settings(
+            (),
+            self.assignments,
+            model=self.model,
+            approval=self.approval,
+            python=self.python,
+            kernel=self.kernel,
+            theme=self.theme,
+            share=None if self.share else False,
+            skills_dir=self.skills_dir or None,
+            code_dir=self.code_dir,
+            max_usd=self.max_usd,
+        )
+
+
+def open_sessions(options: ScreenOptions) -> int:
+    """Check everything that could prevent the screen from opening, and open it. Ends the command
+    with a sentence if something does.
+
+    Returns:
+        The exit code, once the user has left.
+    """
+    ensure_folder()
+    notebook = _open_notebook(options)
+    files = open_paths(options.load)
+    settings = options.load_settings()
+    _check_reachable(files, settings.kernel)
+    _check_model_name(settings)
+
+    # From here to the first picture, nothing is collected: imports create no garbage.
+    from mahtab_tui.tui.terminal_app import Collector
+
+    collector = Collector()
+    from mahtab_tui.tui.open import ASK_HINT, TerminalUnavailable, check_terminal
+
+    with fail_on(TerminalUnavailable):
+        check_terminal(ASK_HINT)
+
+    if not options.store:
+        return _open_unsaved_session(settings, collector, files, notebook)
+    start = _SessionStart(
+        is_resumed=bool(options.resume) or options.continue_session,
+        session=None if options.resume == LATEST_SESSION else options.resume,
+        folder=Path.cwd() if options.continue_session else None,
+        keeps_kernel=not options.names_kernel,
+        files=files,
+        notebook=notebook,
+    )
+    return _open_saved_sessions(settings, collector, start)
+
+
+def _open_notebook(options: ScreenOptions) -> LoadedNotebook | None:
+    if not options.cell_files and options.notebook is None:
+        return None
+    from mahtab_tui.cli.session_setup import open_notebook
+
+    return open_notebook(options.cell_files, options.notebook)
+
+
+def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
+    """End the command if files are given to a kernel on another machine. kernel: its address."""
+    if kernel and files:
+        fail(
+            f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
+        )
+
+
+def _check_model_name(settings: Settings) -> None:
+    """End the command if there is no such model. Whether it can be reached is said when it is asked,
+    because Python works without it."""
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.names import full_name
+    from mahtab_tui.llm.providers import check_name
+
+    with fail_on(ModelError):
+        check_name(full_name(settings.model or "demo", settings.provider))
+
+
+def _open_unsaved_session(
+    settings: Settings,
+    collector: Collector,
+    files: Sequence[DataFile],
+    notebook: LoadedNotebook | None,
+) -> int:
+    """Open a session of which nothing is saved; return the exit code."""
+    from mahtab_tui.cli.session_setup import backend_without_store
+    from mahtab_tui.tui.open import open_screen
+
+    backend = Lazy.of(backend_without_store(settings))
+    result = open_screen(
+        settings, backend, collector=collector, files=files, notebook=notebook, no_trace=True
+    )
+    return result.code
+
+
+class _SessionStart(NamedTuple):
+    """Which session opens on the screen, and with what."""
+
+    is_resumed: bool
+    session: str | None = None
+    """The beginning of the ID of the resumed session; None for the last one."""
+    folder: Path | None = None
+    """The folder whose last session is resumed; None for any."""
+    keeps_kernel: bool = True
+    """Whether a resumed session continues with its own kernel."""
+    files: Sequence[DataFile] = ()
+    """Files to load as variables."""
+    notebook: LoadedNotebook | None = None
+
+
+class _ReadySession(NamedTuple):
+    """A session that the screen can open."""
+
+    backend: Lazy[SessionBackend]
+    name: str
+    past: Sequence[Record]
+    notebook: LoadedNotebook | None
+    kernel_notice: str
+    """Why it does not continue with its own kernel; empty if it does."""
+
+
+def _open_saved_sessions(settings: Settings, collector: Collector, start: _SessionStart) -> int:
+    """Open one session after another, as the user switches between them; return the exit code.
+
+    Args:
+        settings: Those of all these sessions.
+        collector: Keeps garbage collection off until the first picture.
+        start: The first session.
+    """
+    from mahtab_tui.tui.open import open_screen
+
+    while True:
+        if start.is_resumed:
+            session = _resume_session(settings, start)
+        else:
+            session = _new_session(settings, start)
+        try:
+            result = open_screen(
+                settings,
+                session.backend,
+                collector=collector,
+                name=session.name,
+                past=session.past,
+                kernel_notice=session.kernel_notice,
+                files=start.files,
+                notebook=session.notebook,
+            )
+        finally:
+            if session.backend.made:
+                session.backend.get().release()
+
+        if not result.next_session:
+            break
+        # The options are about the first session only.
+        start = _SessionStart(is_resumed=True, session=result.next_session)
+
+    if session.backend.made:
+        from mahtab_tui.cli.session_setup import print_how_to_continue
+
+        print_how_to_continue(
+            session.backend.get(),
+            session.name,
+            resumed=start.is_resumed,
+            cell=result.running_cell,
+        )
+    return result.code
+
+
+def _resume_session(settings: Settings, start: _SessionStart) -> _ReadySession:
+    """Reopen a saved session. Ends the command if that is impossible."""
+    from mahtab_tui.cli.session_setup import resume_backend
+
+    session = resume_backend(
+        settings,
+        start.session,
+        start.folder,
+        start.notebook,
+        its_kernel=start.keeps_kernel,
+    )
+    _check_reachable(start.files, session.kernel)
+    backend = Lazy.of(session.backend)
+    return _ReadySession(backend, session.name, session.past, session.notebook, session.problem)
+
+
+def _new_session(settings: Settings, start: _SessionStart) -> _ReadySession:
+    """Prepare a session in this folder. Its kernel starts when the first picture is on the screen.
+    Ends the command if the kernel's address is invalid."""
+    project = Path.cwd()
+    backend = Lazy(partial(_new_backend, settings, project))
+    if settings.kernel is not None:
+        backend.get()
+    return _ReadySession(backend, project.name or "session", (), start.notebook, "")
+
+
+def _new_backend(settings: Settings, project: Path) -> SessionBackend:
+    # Imported late, because this runs while the screen is already visible.
+    from mahtab_tui.cli.session_setup import new_backend
+
+    return new_backend(settings, project)
