@@ -90,7 +90,7 @@ def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Ro
     mark_width = max((cell_len(line.mark) for line in lines), default=0) + 1
     rows = [Row()]
     for line in lines:
-        mark_span = (set_cell_size(line.mark, mark_width), palette.moon)
+        mark_span = (set_cell_size(line.mark, mark_width), palette.highlight)
         text_span = (line.text, palette.text)
         rows += paragraph([mark_span, text_span], width, None, indent=" " * mark_width)
     return rows

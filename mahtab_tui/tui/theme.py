@@ -17,57 +17,67 @@ from textual.theme import Theme
 _DARK_COLOURS = {
     "person": "#7cc7ff",
     "model": "#c9a6ff",
-    "moon": "#f2d08b",
+    "highlight": "#f2d08b",
     "good": "#8fd6a4",
     "bad": "#f08a8a",
     "hairline": "#242b47",
     "muted": "#6b7596",
-    "guest-1": "#6fd0c4",
-    "guest-2": "#f0a878",
-    "guest-3": "#e79ac8",
-    "guest-4": "#b9cc74",
+    "agent-1": "#6fd0c4",
+    "agent-2": "#f0a878",
+    "agent-3": "#e79ac8",
+    "agent-4": "#b9cc74",
 }
 _LIGHT_COLOURS = {
     "person": "#0b62a8",
     "model": "#7138b8",
-    "moon": "#8a5a00",
+    "highlight": "#8a5a00",
     "good": "#1f7a3d",
     "bad": "#b3261e",
     "hairline": "#cfd4e4",
     "muted": "#626b86",
-    "guest-1": "#0f6f68",
-    "guest-2": "#9a4a0a",
-    "guest-3": "#a12d70",
-    "guest-4": "#56651a",
+    "agent-1": "#0f6f68",
+    "agent-2": "#9a4a0a",
+    "agent-3": "#a12d70",
+    "agent-4": "#56651a",
 }
-# Names of Textual variables that themes define. The last four are the colours of agents.
 ROLES = tuple(_DARK_COLOURS)
-_TEXT_ROLES = ROLES[:-4]
-GUESTS = ROLES[-4:]
-# The variables that a palette is made of.
-_PALETTE_VARIABLES = (*_TEXT_ROLES, "foreground", "surface", "panel", *GUESTS)
+"""Names of Textual variables that themes define."""
+AGENT_COLOURS = tuple(role for role in ROLES if role.startswith("agent-"))
+"""The roles of agents that join a session; from the fifth agent on, they repeat."""
+_TEXT_ROLES = tuple(role for role in ROLES if role not in AGENT_COLOURS)
+_PALETTE_VARIABLES = (*_TEXT_ROLES, "foreground", "surface", "panel", *AGENT_COLOURS)
+"""The variables that a palette is made of."""
+MAX_CACHED_PALETTES = 4
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)
 UNDERLINE = Style(underline=True)
-_NAME_TOKENS = (Name.Function, Name.Class, Name.Builtin, Name.Decorator)
 STRIKE = Style(strike=True)
 REVERSE = Style(reverse=True)
+_NAME_TOKENS = (Name.Function, Name.Class, Name.Builtin, Name.Decorator)
 
 
 def _make_theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> Theme:
+    """Return a theme.
+
+    Args:
+        name: By which the user chooses it.
+        roles: The colour of each role.
+        selection: Behind selected text; with an opacity.
+        **colours: Textual's other colours of a theme.
+    """
     return Theme(
         name=name,
         dark=roles is _DARK_COLOURS,
         primary=roles["person"],
         secondary=roles["model"],
-        accent=roles["moon"],
-        warning=roles["moon"],
+        accent=roles["highlight"],
+        warning=roles["highlight"],
         error=roles["bad"],
         success=roles["good"],
         variables={
             **roles,
             "block-cursor-text-style": "none",
-            "footer-key-foreground": roles["moon"],
+            "footer-key-foreground": roles["highlight"],
             "input-selection-background": selection,
         },
         **colours,  # type: ignore[arg-type]
@@ -100,12 +110,12 @@ def role_variables(theme: Theme) -> dict[str, str]:
     variables = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,
-        "moon": theme.warning or theme.accent or theme.primary,
+        "highlight": theme.warning or theme.accent or theme.primary,
         "good": theme.success or theme.primary,
         "bad": theme.error or theme.primary,
         "hairline": theme.panel or theme.surface or theme.primary,
     }
-    for role in ("muted", *GUESTS):
+    for role in ("muted", *AGENT_COLOURS):
         variables[role] = our_colours[role]
     for role in ROLES:
         if role in theme.variables:
@@ -115,22 +125,33 @@ def role_variables(theme: Theme) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Styles by role. `surface` and `panel` are backgrounds, the others colours of text."""
+    """The styles in which rows are drawn, by role. `surface` and `panel` are backgrounds, all others
+    colours of text."""
 
     person: Style
+    """What the user has written."""
     model: Style
-    moon: Style
+    """What the model has written."""
+    highlight: Style
+    """Marks, line numbers, and what waits for the user."""
     good: Style
     bad: Style
     hairline: Style
+    """Rules and bars."""
     muted: Style
+    """What one may skip."""
     text: Style
     surface: Style
+    """Behind code."""
     panel: Style
-    guests: tuple[Style, ...] = ()
+    """Behind what is marked, and code in a sentence."""
+    agents: tuple[Style, ...] = ()
+    """What the agents have written that joined the session, in the order in which they joined."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:
+        """Return the palette of a theme, whose variables are colours as Textual writes them."""
+
         def text_style(name: str) -> Style:
             return Style(color=Color.parse(variables[name]).rich_color)
 
@@ -142,25 +163,33 @@ class Palette:
             text=text_style("foreground"),
             surface=background("surface"),
             panel=background("panel"),
-            guests=tuple(text_style(role) for role in GUESTS),
+            agents=tuple(text_style(role) for role in AGENT_COLOURS),
         )
 
     @property
     def alarm(self) -> Style:
+        """For characters that would hide, or change the direction of text."""
         return self.bad + BOLD + REVERSE
 
     def author_style(self, person: bool, agent_index: int | None = None) -> Style:
-        if agent_index is not None and self.guests:
-            return self.guests[agent_index % len(self.guests)]
+        """Return the colour of an author.
+
+        Args:
+            person: Whether it is the user; else it is the model or an agent.
+            agent_index: Which agent it is, from 0; None for none.
+        """
+        if agent_index is not None and self.agents:
+            return self.agents[agent_index % len(self.agents)]
         return self.person if person else self.model
 
     def token(self, token: TokenType) -> Style:
+        """Return the colour of a token of code."""
         if token in Comment:
             return self.muted + ITALIC
         if token in String:
             return self.good
         if token in Number or token in Keyword.Constant:
-            return self.moon
+            return self.highlight
         if token in Keyword or token in Operator.Word:
             return self.model
         if any(token in kind for kind in _NAME_TOKENS):
@@ -173,11 +202,13 @@ class Palette:
 
 
 def get_palette(app: App[Any]) -> Palette:
+    """Return the palette of the application's present theme. The same colours give the same object,
+    so that a change of the theme can be noticed by comparing."""
     variables = app.theme_variables
     colours = [variables[name] for name in _PALETTE_VARIABLES]
     return _palette(*colours)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=MAX_CACHED_PALETTES)
 def _palette(*colours: str) -> Palette:
     return Palette.of(dict(zip(_PALETTE_VARIABLES, colours, strict=True)))

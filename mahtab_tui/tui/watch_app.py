@@ -71,8 +71,8 @@ class WatchApp(TerminalApp[int]):
         self._state = state
         session = self._followed
         heading = Content.assemble(
-            ("◐ ", "$moon"),
-            ("mahtab", "bold $moon"),
+            ("◐ ", "$highlight"),
+            ("mahtab", "bold $highlight"),
             (f"  {state} ", "$muted"),
             (f"{session.name} ({session.pid}) in {session.project}", "$model"),
         )

@@ -315,7 +315,9 @@ def test_long_value_folds_to_its_head() -> None:
 def test_values_are_coloured_if_they_are_code(text: str, coloured: str) -> None:
     rows = output_rows(text, kind="value")
     spans = [span for row in drawn(rows) for span in row.spans]
-    assert [text for text, style in spans if style == PALETTE.moon] == [coloured] * bool(coloured)
+    assert [text for text, style in spans if style == PALETTE.highlight] == [coloured] * bool(
+        coloured
+    )
 
 
 def test_code_wraps_before_the_quote_of_a_string() -> None:
@@ -373,7 +375,10 @@ def test_a_traceback_begins_with_its_error_in_bold() -> None:
         "    ~^~",
     ]
     assert [(style.color, style.bold) for _, style in rows[0].spans] == [(PALETTE.bad.color, True)]
-    assert [style.color for _, style in rows[1].spans] == [PALETTE.moon.color, PALETTE.text.color]
+    assert [style.color for _, style in rows[1].spans] == [
+        PALETTE.highlight.color,
+        PALETTE.text.color,
+    ]
     assert PALETTE.person.color in [style.color for _, style in rows[2].spans]
 
 

@@ -38,7 +38,7 @@ MAX_HIGHLIGHTED_LINES = 2_000
 _CAPTURES_BY_ROLE = {
     "muted": "comment punctuation.bracket punctuation.delimiter",
     "good": "string",
-    "moon": "number float boolean constant.builtin string.escape",
+    "highlight": "number float boolean constant.builtin string.escape",
     "model": "keyword keyword.function keyword.operator keyword.return conditional repeat exception"
     " include",
     "person": "operator function function.builtin method type.class type.builtin attribute"

@@ -204,7 +204,7 @@ class EditorPane(Widget):
         """Return the most urgent hint. A text that mentions something is a question, so there is no
         offer to run it."""
         if self.offer and not self.mentions:
-            return Content.styled(self.offer, "$moon")
+            return Content.styled(self.offer, "$highlight")
         if self.replaced_entry:
             from mahtab_tui.bus.entry_names import unrun_cell_position
 
@@ -223,7 +223,7 @@ class EditorPane(Widget):
             label = " ".join(plain(chip.label).split())
             size = " ".join(plain(chip.size).split())
             size_style = "$bad on $panel" if chip.missing else "$muted on $panel"
-            parts += [(f" {label} ", "$moon on $panel"), (f"{size} ", size_style)]
+            parts += [(f" {label} ", "$highlight on $panel"), (f"{size} ", size_style)]
         return Content.assemble(*parts)
 
     @on(TextArea.Changed, "#code")

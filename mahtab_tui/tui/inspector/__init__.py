@@ -178,7 +178,7 @@ class Viewer(Vertical):
         self._on_entered = on_entered
         self._line.placeholder = placeholder
         self._line.value = value
-        self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$moon"))
+        self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$highlight"))
         self._line.display = True
         self._prompt.display = bool(prompt)
         self._status.display = False

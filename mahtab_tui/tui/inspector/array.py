@@ -168,7 +168,7 @@ class HeatMap(Widget):
         variables = self.app.theme_variables
         low = Color.parse(variables["panel"])
         middle = Color.parse(variables["person"])
-        high = Color.parse(variables["moon"])
+        high = Color.parse(variables["highlight"])
         if fraction < 0.5:
             return low.blend(middle, fraction * 2)
         return middle.blend(high, fraction * 2 - 1)
@@ -384,10 +384,10 @@ class ArrayView(View, Vertical):
             parts.append((f"   {interval}  mean {statistics.mean}", "$muted"))
             parts += [("  ", ""), (bars(statistics.bars), "$person")]
             if statistics.missing:
-                parts.append((f"  {statistics.missing:,} missing", "$moon"))
+                parts.append((f"  {statistics.missing:,} missing", "$highlight"))
         if self.subject.slice is not None:
             parts += ["\n", ("slice  [ ", "$muted")]
-            parts.append((format_slice(self.subject.slice), "bold $moon"))
+            parts.append((format_slice(self.subject.slice), "bold $highlight"))
             parts.append((" ]   , and . step, g enters a slice", "$muted"))
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 

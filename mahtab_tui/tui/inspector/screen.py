@@ -59,7 +59,7 @@ def breadcrumbs(labels: Sequence[str], width: int) -> Content:
     full_path = _SEPARATOR.join([*containers, last])
     if cell_len(full_path) + len(_MARK) > width and len(containers) > 2:
         containers = [containers[0], "…", containers[-1]]
-    parts = [(_MARK, "$moon")]
+    parts = [(_MARK, "$highlight")]
     for label in containers:
         parts.append((label + _SEPARATOR, "$muted"))
     parts.append((last, "bold"))
@@ -243,7 +243,7 @@ class InspectorScreen(Dialog[None]):
             digit_style = "$hairline"
             title_style = "$muted"
             if index == level.current:
-                digit_style = "$moon"
+                digit_style = "$highlight"
                 title_style = "bold $person"
             tabs += (f"{index + 1} ", digit_style), (tab.title, title_style), ("   ", "")
         self.query_one("#inspector-facts", Static).update(facts)

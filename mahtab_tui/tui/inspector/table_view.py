@@ -251,7 +251,7 @@ class TableView(View, ScrollView, can_focus=True):
         if line == 2:
             return bars(statistics.bars), palette.person
         if line == 3 and statistics.missing:
-            return f"{statistics.missing:,}", palette.moon
+            return f"{statistics.missing:,}", palette.highlight
         values = ("none", statistics.min, statistics.max, statistics.mean)
         return values[line - 3], palette.muted
 
@@ -315,7 +315,7 @@ class TableView(View, ScrollView, can_focus=True):
         table = self._table
         column = self._column
         if table.busy:
-            self.show_status((table.busy, "$moon"))
+            self.show_status((table.busy, "$highlight"))
             return
 
         is_filtered = table.rows != table.total_rows
@@ -336,7 +336,7 @@ class TableView(View, ScrollView, can_focus=True):
             parts.append((f"  / {plain(condition)}", "$person"))
         statistics = table.statistics.get(column)
         if statistics is not None and statistics.missing:
-            parts.append((f"  {statistics.missing:,} missing", "$moon"))
+            parts.append((f"  {statistics.missing:,} missing", "$highlight"))
         if statistics is not None and statistics.min:
             scope = "  of all rows:" if is_filtered else ""
             interval = f"{statistics.min} … {statistics.max}, mean {statistics.mean}"

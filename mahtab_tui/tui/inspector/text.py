@@ -244,7 +244,7 @@ class TextView(View, LongTextView, can_focus=True):
         number = f"{row.number:,}" if row.number is not None else ""
         number = number.rjust(self._gutter - 2)
         if row.start in self._marked_span:
-            return [(number + "▸ ", self.palette.muted + self.palette.moon)]
+            return [(number + "▸ ", self.palette.muted + self.palette.highlight)]
         return [(number + "  ", self.palette.muted)]
 
     def line_style(self, row: TextRow) -> Style | None:

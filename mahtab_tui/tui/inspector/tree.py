@@ -233,11 +233,11 @@ class TreeRows:
             summary_style = palette.model
         elif is_cycle:
             summary = "the object that contains it"
-            summary_style = palette.moon
+            summary_style = palette.highlight
         label = fit_text(one_line(child.label), max(4, self._label_width - len(indent) - 2))
         return [
             (indent, Style.null()),
-            (mark, palette.moon if is_cycle else palette.muted),
+            (mark, palette.highlight if is_cycle else palette.muted),
             (f"{label}  ", label_style),
             (f"{fit_text(plain(child.type), self._type_width)}  ", palette.muted),
             (summary, summary_style),
@@ -419,7 +419,7 @@ class TreeView(View, RowsView, can_focus=True):
 
     def _ask_property(self, line: TreeLine, child: ChildObject) -> None:
         branch, position = line
-        self.show_status((f"{plain(child.label)} …", "$moon"))
+        self.show_status((f"{plain(child.label)} …", "$highlight"))
 
         def show(evaluated: ChildObject) -> None:
             branch.replace(position, evaluated)

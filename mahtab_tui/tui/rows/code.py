@@ -38,7 +38,7 @@ _NO_CHARACTER = (sys.maxsize, "")
 MAX_OLD_SUMMARY_CHARS = 24
 """A longer summary of the earlier value is cut."""
 MAX_LISTED_CHANGES = 200
-_SIGN_STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
+_SIGN_STYLES = {"+": "$good", "~": "$highlight", "?": "$muted", "−": "$bad"}
 
 
 class CodeRows(list[Row]):

@@ -38,7 +38,7 @@ Row = TypeVar("Row")
 Results = TypeVar("Results")
 
 # The mark before a row, and its style.
-CURRENT = ("● ", "$moon")
+CURRENT = ("● ", "$highlight")
 OTHER = ("  ", "")
 _TITLE_WIDTH = 20
 _KEYS_WIDTH = 16
@@ -515,7 +515,7 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry, Sequence[His
         text = Content(first_line)
         position = first_line.lower().find(query.lower())
         if query and position >= 0:
-            text = text.stylize("$moon bold", position, position + len(query))
+            text = text.stylize("$highlight bold", position, position + len(query))
 
         glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
         count = ""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.session.context_use import ContextUse
 
-_PART_COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
+_PART_COLOURS = ("$model", "$highlight", "$person", "$good", "$bad", "$foreground")
 _FREE_GLYPH = "░"
 _NO_INSTRUCTIONS = (
     "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
@@ -43,7 +43,7 @@ POLL_INTERVAL_S = 0.3
 MAX_LISTED_TOOLS = 300
 _PHASE_MARKS = {
     "not started": ("○ ", "$muted"),
-    "starting": ("◌ ", "$moon"),
+    "starting": ("◌ ", "$highlight"),
     "running": ("● ", "$good"),
     "ended": ("✗ ", "$bad"),
 }
@@ -275,7 +275,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         state: tuple[str, str] | str = ""
         if row.login:
             login = f"\nIt waits for your login: open {row.login} in a browser on this machine."
-            state = (login, "$moon")
+            state = (login, "$highlight")
         elif row.phase == "ended" and row.end_reason:
             state = (f"\n{self._one_line(row.end_reason)}", "$bad")
         return Content.assemble((self._one_line(row.where), "$muted"), state)
@@ -295,7 +295,9 @@ class ServersScreen(ListScreen[None, ServerState]):
         tools = self._matching_tools(state, self.typed) or list(state.tools.values())
         lines: list[Content] = []
         for tool in tools[:MAX_LISTED_TOOLS]:
-            effect = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
+            effect = (
+                (" reads", "$good") if tool.read_only else (" may change something", "$highlight")
+            )
             summary = self._one_line(tool.summary)
             if summary:
                 summary = f"\n  {summary}"

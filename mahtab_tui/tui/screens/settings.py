@@ -156,7 +156,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         if row.value == NOT_SET:
             style = "$muted"
         elif row.origin.text != "default":
-            style = "$moon"
+            style = "$highlight"
         else:
             style = ""
         origin = row.origin.text

@@ -17,7 +17,7 @@ from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.widgets.bars import short_number
 
-Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
+Role = Literal["person", "model", "highlight", "good", "bad", "hairline", "muted", "text"]
 """A colour of the palette."""
 
 
@@ -42,13 +42,13 @@ PHASES_PER_S = 4
 MARKS: Mapping[State, NodeMark] = {
     "waiting": NodeMark("◌", "muted"),
     "thinking": NodeMark("◉", "model"),
-    "running": NodeMark("●", "moon"),
+    "running": NodeMark("●", "highlight"),
     "done": NodeMark("✓", "good"),
-    "partial": NodeMark("≈", "moon"),
+    "partial": NodeMark("≈", "highlight"),
     "error": NodeMark("✗", "bad"),
     "stopped": NodeMark("■", "muted"),
 }
-ASKING_MARK = NodeMark("?", "moon")
+ASKING_MARK = NodeMark("?", "highlight")
 COLUMN_HEADINGS = ("turn", "tok", "cost", "time")
 TIME_WIDTH = 8
 COST_WIDTH = 8
@@ -309,7 +309,7 @@ class CallDrawing:
             blank = "" if line.kind == "node" else "  "
             return blank, Style()
         if line.open:
-            return "▾ ", self.palette.moon
+            return "▾ ", self.palette.highlight
         return "▸ ", self.palette.muted
 
     def _batch(self, line: CallLine) -> list[Span]:
@@ -320,7 +320,7 @@ class CallDrawing:
         if batch.asks:
             cost = "" if batch.usd is None else f", about {short_dollars(batch.usd)}"
             question = f"{format_count(batch.calls, 'call')} at once{cost}: waits for you"
-            return [*prefix, ("? ", palette.moon + BOLD), (question, palette.moon)]
+            return [*prefix, ("? ", palette.highlight + BOLD), (question, palette.highlight)]
 
         spans = [*prefix, (format_count(batch.of, "part") + ": ", palette.text)]
         counts = {state: batch.count(state) for state in STATES}

@@ -197,7 +197,7 @@ class CallRows:
     def _answer(self, node: SearchNode) -> Iterator[CallRow]:
         palette = self._palette
         headings = {
-            "partial": ("Answer, as far as it got", palette.moon),
+            "partial": ("Answer, as far as it got", palette.highlight),
             "error": ("It failed", palette.bad),
             "stopped": ("It was stopped", palette.muted),
         }
@@ -213,7 +213,9 @@ class CallRows:
         for start, end in node.rests_on[:MAX_EVIDENCE_SPANS]:
             position = (f"{start:,}–{end:,}", palette.text)
             size = (f"   {end - start:,} characters", palette.muted)
-            yield CallRow(Row([("  → ", palette.moon), position, size], style), span=(start, end))
+            yield CallRow(
+                Row([("  → ", palette.highlight), position, size], style), span=(start, end)
+            )
         yield CallRow(Row())
 
 
@@ -322,7 +324,7 @@ def heading(node: SearchNode, now: float) -> Content:
         state += ", cut off"
     call = "call " + node.id.replace(".", " › ")
     return Content.assemble(
-        ("◐ ", "$moon"), (call, "$muted"), "   ", (f"{mark.sign} {state}", f"${mark.role}")
+        ("◐ ", "$highlight"), (call, "$muted"), "   ", (f"{mark.sign} {state}", f"${mark.role}")
     )
 
 
@@ -383,7 +385,7 @@ class TextRows(LongTextView, can_focus=True):
         number = f"{row.number:,}" if row.number is not None else ""
         is_evidence = any(start < row.end and row.start < end for start, end in self._evidence)
         if is_evidence:
-            bar = ("█", palette.moon)
+            bar = ("█", palette.highlight)
         elif self._contains(row):
             bar = ("▌", palette.person)
         else:
@@ -404,7 +406,7 @@ class TextRows(LongTextView, can_focus=True):
         # Later styles are drawn over earlier ones.
         styles = [(row.start, row.end, palette.text if self._contains(row) else palette.muted)]
         for start, end in self._evidence:
-            styles.append((start, end, palette.moon))
+            styles.append((start, end, palette.highlight))
         if self.span is not None:
             styles.append((*self.span, palette.panel))
         return [*styles, *super().part_styles(row)]

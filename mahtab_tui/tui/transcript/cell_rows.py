@@ -130,7 +130,7 @@ class CellRows:
 
     def _changes(self) -> Iterator[Row]:
         palette = self._palette
-        styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
+        styles = {"+": palette.good, "~": palette.highlight, "?": palette.muted, "−": palette.bad}
         line: list[Span] = [(CHANGES_INDENT, palette.text)]
 
         def add(*spans: Span) -> None:
@@ -173,7 +173,7 @@ class CellRows:
 
         cell = self._cell
         if cell.approval == "waiting":
-            spans += [("   ", muted), ("waits for you", self._palette.moon)]
+            spans += [("   ", muted), ("waits for you", self._palette.highlight)]
         elif cell.approval:
             outcome = cell.approval
             if cell.reason:
@@ -204,7 +204,7 @@ class CellRows:
         # Its number among the blocks of an answer matters until it runs.
         if cell.block_position and cell.number is None:
             is_waiting = cell.approval == "waiting"
-            yield cell.block_position, palette.moon if is_waiting else palette.muted
+            yield cell.block_position, palette.highlight if is_waiting else palette.muted
 
     def _right(self) -> list[Span]:
         """Return the state and the time of the cell, which stand at the right edge."""
@@ -214,14 +214,14 @@ class CellRows:
             elapsed_s = time.time() - cell.started
             if elapsed_s < MIN_RUNNING_TIME_S:
                 return []
-            return [("● ", palette.moon), (duration(elapsed_s), palette.muted)]
+            return [("● ", palette.highlight), (duration(elapsed_s), palette.muted)]
         if cell.cell_number is not None and cell.number is None:
             if cell.ran_as is None:
                 return [("not run", palette.muted)]
             return [(f"ran as In {cell.ran_as}", palette.muted)]
         spans: list[Span] = []
         if cell.status == "interrupted":
-            spans.append(("■ interrupted", palette.moon))
+            spans.append(("■ interrupted", palette.highlight))
         elif cell.status not in ("", "ok"):
             spans.append((f"✗ {plain(cell.status)}", palette.bad))
         if cell.duration is not None:

@@ -77,7 +77,7 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
         label = " ".join(plain(chip.label).split())
         detail = " ".join(plain(chip.problem or chip.size).split())
         style = palette.bad if chip.problem else palette.muted
-        chips += [(label, palette.moon), (f" {detail}   " if detail else "   ", style)]
+        chips += [(label, palette.highlight), (f" {detail}   " if detail else "   ", style)]
     if chips:
         rows += paragraph(chips, width, palette.person)
     return rows
@@ -87,7 +87,7 @@ def _plan_step_spans(number: int, step: PlanStep, palette: Palette) -> list[Span
     """Draw `✓ 2. Clean the prices  done`."""
     state = step.state
     style = {
-        "runs": palette.moon,
+        "runs": palette.highlight,
         "done": palette.good,
         "answered": palette.good,
         "failed": palette.bad,
@@ -104,10 +104,10 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     """Draw a call: `⚒ search_code pattern="x"`, and its result."""
     marks = {
         "ok": ("⚒", palette.model, ""),
-        "running": ("⚒", palette.moon, "  runs"),
+        "running": ("⚒", palette.highlight, "  runs"),
         "error": ("✗", palette.bad, "  error"),
     }
-    mark, style, state = marks.get(use.state, ("■", palette.moon, f"  {use.state}"))
+    mark, style, state = marks.get(use.state, ("■", palette.highlight, f"  {use.state}"))
     arguments = _arguments(use.arguments)
     if len(arguments) > MAX_ARGUMENTS_CHARS:
         arguments = f"{arguments[:MAX_ARGUMENTS_CHARS]}… ({len(arguments):,} characters)"
@@ -143,7 +143,7 @@ def _arguments(source: str) -> str:
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
-    marks = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}
+    marks = {"warning": ("!", palette.highlight), "error": ("✗", palette.bad)}
     mark, style = marks.get(note.level, ("·", palette.muted))
     text_style = palette.muted if note.level in ("info", "quiet") else palette.text
     # Without a hint, because Enter does not open notes.
@@ -175,7 +175,7 @@ def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Ro
     if search.parts:
         facts.append(f"{search.finished:,} of {search.parts:,} parts")
     facts.append("F3 shows them")
-    spans = [(f"{_spinner(elapsed_s)} ", palette.moon), (" · ".join(facts), palette.muted)]
+    spans = [(f"{_spinner(elapsed_s)} ", palette.highlight), (" · ".join(facts), palette.muted)]
     return [Row(), *paragraph(spans, width, palette.hairline, indent="  ")]
 
 

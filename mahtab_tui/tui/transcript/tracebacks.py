@@ -72,7 +72,7 @@ def traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
     if match:
         # The file and the line number stand out.
         muted = palette.muted
-        styles = (muted, palette.person, muted, palette.moon, muted)
+        styles = (muted, palette.person, muted, palette.highlight, muted)
         return list(zip(match.groups(), styles, strict=True))
     if text.startswith(_MUTED_STARTS):
         return [(text, palette.muted)]
@@ -81,6 +81,6 @@ def traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
     if text[:1].isspace():
         return [(text, palette.text)]
     if text.startswith(_HINT_START):
-        return [(_HINT_START, palette.moon), (text[len(_HINT_START) :], palette.text)]
+        return [(_HINT_START, palette.highlight), (text[len(_HINT_START) :], palette.text)]
     exception, colon, message = text.partition(":")
     return [(exception, palette.bad + BOLD), (colon + message, palette.bad)]

@@ -403,7 +403,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
         hint = self.viewport.hint
         if hint and y == self.size.height - 1:
-            return overlay_hint(strip, hint, base + palette.moon, width)
+            return overlay_hint(strip, hint, base + palette.highlight, width)
         return strip
 
     def _strip(self, index: int, width: int, base: Style, palette: Palette) -> Strip:
@@ -416,7 +416,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return to_strip(row, number, width, base)
 
         if self.search.pattern is not None and (self.has_focus or self.search.open):
-            row = highlight_matches(row, self.search.pattern, palette.moon + REVERSE)
+            row = highlight_matches(row, self.search.pattern, palette.highlight + REVERSE)
         selection = self.text_selection
         span = selection.get_span(number) if selection is not None else None
         if span is not None:
@@ -432,7 +432,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         entry = self.viewport.transcript.entries[position.entry]
         is_marked = self.has_focus and entry is self.marker.entry and position.row >= entry.gap
         if is_marked:
-            return mark_strip(strip, base + palette.moon)
+            return mark_strip(strip, base + palette.highlight)
         return strip
 
     def pictures(self) -> Iterator[PicturePart]:

@@ -25,7 +25,7 @@ from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
-from mahtab_tui.tui.theme import GUESTS, Palette
+from mahtab_tui.tui.theme import AGENT_COLOURS, Palette
 from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART_CLASS, Chip, PromptRow
 from mahtab_tui.worker.magic.syntax import parse_python
 
@@ -40,7 +40,7 @@ _TITLE_CHARS = 40
 _CHIPS = (
     Chip("run", "y", "bold $background on $good", " y run "),
     Chip("edit", "e", "$background on $person", " e edit "),
-    Chip("skip", "n", "$background on $moon", " n skip "),
+    Chip("skip", "n", "$background on $highlight", " n skip "),
     Chip("all", "a", "$foreground on $panel", " a run all from now on ", " a all "),
     Chip("rules", "r", "$foreground on $panel", " r rule "),
     Chip("stop", "escape", "$foreground on $panel", " esc stop ", " esc "),
@@ -238,7 +238,7 @@ class ApprovalRow(PromptRow[Approval]):
 
     def show(self, record: Approval) -> None:
         self.query_one("#reason", LineInput).value = ""
-        for role in GUESTS:
+        for role in AGENT_COLOURS:
             self.set_class(role == _role(record), role)
         is_code = record.is_code is not False
         self._chips.offer([chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY])
@@ -309,13 +309,13 @@ class ApprovalRow(PromptRow[Approval]):
         hidden = " ".join(self._hidden_characters)
         self._show(
             (author, f"${role}"),
-            (title, "$moon"),
-            (visible_lines, "$muted" if end_seen else "$moon"),
+            (title, "$highlight"),
+            (visible_lines, "$muted" if end_seen else "$highlight"),
             (visible_lines and scroll_hint, scroll_style),
             (_HINTS.get(self._part, ""), "$muted"),
-            (self._refusal, "$moon"),
+            (self._refusal, "$highlight"),
             (reason and f"asks before it runs: {reason}", "$muted"),
-            (tools and f"the search may call {tools} without asking again", "$moon"),
+            (tools and f"the search may call {tools} without asking again", "$highlight"),
             (hidden and f"contains hidden characters: {hidden}", "$bad"),
         )
 
@@ -424,4 +424,4 @@ def _role(record: Approval) -> str:
     """Return the colour of the agent that wants to run the code; empty for the model."""
     if record.guest is None:
         return ""
-    return GUESTS[record.guest % len(GUESTS)]
+    return AGENT_COLOURS[record.guest % len(AGENT_COLOURS)]

@@ -36,9 +36,9 @@ WINDOW_WARNING_SHARE = 0.8
 """From this share of the model's window, the header warns."""
 
 _STATES = {
-    "starting": ("◌", "$moon"),
+    "starting": ("◌", "$highlight"),
     "idle": ("●", "$good"),
-    "busy": ("●", "$moon"),
+    "busy": ("●", "$highlight"),
     "dead": ("✗", "$bad"),
 }
 _APPROVAL_TEXTS = {
@@ -191,11 +191,11 @@ class HeaderBar(Widget):
         return Content.assemble(left, " " * max(1, left_width - left.cell_length), right)
 
     def _left_side(self, is_narrow: bool, names: Sequence[Content]) -> Content:
-        parts = [Content.styled("◐ mahtab", "bold $moon"), *names]
+        parts = [Content.styled("◐ mahtab", "bold $highlight"), *names]
         approval = _APPROVAL_TEXTS.get(self.approval, self.approval)
-        parts.append(Content.styled(approval, "$good" if self.approval == "ask" else "$moon"))
+        parts.append(Content.styled(approval, "$good" if self.approval == "ask" else "$highlight"))
         if self._langsmith:
-            parts.append(Content.styled("to LangSmith", "$moon"))
+            parts.append(Content.styled("to LangSmith", "$highlight"))
         if self.window is not None:
             share = self.window.tokens / self.window.size
             text = f"{share:.0%}" if is_narrow else f"window {share:.0%}"
@@ -239,7 +239,7 @@ class HeaderBar(Widget):
                 activity += f" {elapsed_s:6.1f} s"
             else:
                 activity += f" {int(elapsed_s):4} s"
-            colour = "$moon"
+            colour = "$highlight"
         return Content.assemble((name, colour), "  ", (activity, colour))
 
 
@@ -391,7 +391,7 @@ class Splitter(Widget):
         }
 
         &:hover {
-            color: $moon;
+            color: $highlight;
         }
     }
     """

@@ -315,7 +315,7 @@ class PromptRow(Widget, Generic[Request]):
     def _show(self, *parts: tuple[str, str]) -> None:
         """Show the parts that have text. parts: text and style."""
         visible_parts = []
-        for text, style in (*parts, (self._focus_hint(), "$moon")):
+        for text, style in (*parts, (self._focus_hint(), "$highlight")):
             if text:
                 visible_parts.append(Content.styled(text, style))
         separator = Content.styled(" · ", "$muted")

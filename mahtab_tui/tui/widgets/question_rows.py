@@ -75,7 +75,7 @@ class FanOutRow(PromptRow[SearchFanOut]):
     record_type = SearchFanOut
     answer_chips = (
         Chip("run", "y", "bold $background on $good", " y run them ", " y run "),
-        Chip("refuse", "n", "$background on $moon", " n don't "),
+        Chip("refuse", "n", "$background on $highlight", " n don't "),
     )
 
     def compose(self) -> ComposeResult:
@@ -93,7 +93,7 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
     def refresh_question(self) -> None:
         calls = estimate(self._requests[self._current])
-        parts = [("A search wants to make ", "$foreground"), (calls, "bold $moon")]
+        parts = [("A search wants to make ", "$foreground"), (calls, "bold $highlight")]
         hint = self._focus_hint()
         if hint:
             parts.append((f" · {hint}", "$muted"))
@@ -282,7 +282,7 @@ class LeaveRow(Static):
             if lost:
                 sentences.append(f"{loss}.")
             loss = " ".join(sentences)
-        super().__init__(Content.assemble(("Leave? ", "bold $moon"), loss, (keys, "$muted")))
+        super().__init__(Content.assemble(("Leave? ", "bold $highlight"), loss, (keys, "$muted")))
 
 
 class QueueRow(Widget, can_focus=True):
@@ -382,7 +382,7 @@ class QueueRow(Widget, can_focus=True):
             subject = "1 queued cell was"
             pronoun = "it"
         hint = f" · Enter in the empty editor runs {pronoun}"
-        return [Content.assemble((f"{subject} not run", "$moon"), (hint, "$muted"))]
+        return [Content.assemble((f"{subject} not run", "$highlight"), (hint, "$muted"))]
 
     def _label(self) -> str:
         return f"queued {len(self.items):,}  "
@@ -433,7 +433,7 @@ class ReviewRow(PromptRow[Review]):
     record_type = Review
     answer_chips = (
         Chip("keep", "y", "bold $background on $good", " y keep "),
-        Chip("undo", "n", "$background on $moon", " n undo, say why ", " n undo "),
+        Chip("undo", "n", "$background on $highlight", " n undo, say why ", " n undo "),
         Chip("all", "a", "$foreground on $panel", " a keep all from now on ", " a all "),
         Chip("stop", "escape", "$foreground on $panel", " esc stop, keep ", " esc stop "),
     )

@@ -150,7 +150,7 @@ async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pi
     assert bar_is("model")
     await pilot.press("y")
     await ask(pilot, "# start over", "2", party="codex", guest=1, is_code=False)
-    assert bar_is("guest-2")
+    assert bar_is("agent-2")
     assert str(chips_of(pilot).render()).split() == "y run n skip esc stop".split()
     await pilot.press("e")
     await press_later(pilot, "a")
