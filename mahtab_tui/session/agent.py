@@ -31,18 +31,20 @@ from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.prompt_sections import render_context
 from mahtab_tui.llm.prompts import edited_note, undone_note
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.cells import YOU, Cells, UndoControl, name_cells
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import Permission, ask_approval
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
+from mahtab_tui.session.name_authors import YOU
 from mahtab_tui.session.past_conversation import load_messages, load_pictures, load_summary
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.question_context import QuestionContext
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.stale_outputs import StaleOutputs
 from mahtab_tui.session.step_pictures import StepPictures
+from mahtab_tui.session.undo_control import UndoControl, name_cells
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class SessionAgent:
         self._descriptions = VariableDescriptions(
             runtime.kernel,
             private,
-            lambda name: cells.provenance.is_made_by(name, YOU),
+            lambda name: cells.authors.provenance.is_made_by(name, YOU),
             self.stale_outputs.marks,
         )
         # An agent alone in its session knows what it has changed.

@@ -17,7 +17,6 @@ from mahtab_tui.bus.values import Status, Variable
 from mahtab_tui.kernel.base import RESET, KernelError
 from mahtab_tui.kernel.cells import BoundedCell, describe_restoration, first_pictures
 from mahtab_tui.kernel.values import CellResult, Detail, KernelInfo, Lock, OutputKind
-from mahtab_tui.session.cells import name_cells
 from mahtab_tui.session.joined_agents import (
     AgentCall,
     AgentCallDeclined,
@@ -25,6 +24,7 @@ from mahtab_tui.session.joined_agents import (
     JoinedAgent,
 )
 from mahtab_tui.session.session import Session
+from mahtab_tui.session.undo_control import name_cells
 
 MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""

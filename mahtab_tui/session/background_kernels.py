@@ -57,8 +57,7 @@ def add_recovered_output(
             terminal = TerminalOutput()
             terminal.add("stdout", output.decode(errors="replace"))
             text, kinds = terminal.text()
-            _, output_record = output_records(started)
-            output_end = output_record(
+            output_end = output_records(started).whole(
                 secrets.mask(text),
                 **output_attrs(started),
                 status=str(Status.DIED),

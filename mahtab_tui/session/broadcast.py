@@ -105,8 +105,7 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
             yield record
     if past and not same_kernel:
         for started in unfinished_cells(past):
-            _, output_record = output_records(started)
-            yield output_record(cell=started.cell, cut=True)
+            yield output_records(started).whole(cell=started.cell, cut=True)
     if past:
         # This kernel's variables are reported when they are listed.
         yield records.Namespace(fresh=True, cell=0)

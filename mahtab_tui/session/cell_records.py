@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
@@ -52,8 +52,21 @@ def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
     return last_records
 
 
-def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
-    """Return the record classes for a piece of output, and for the whole output."""
+class OutputRecords(NamedTuple):
+    """The classes of records for the output of a cell, by whose cell it is."""
+
+    piece: type[records.ReplOutStream]
+    """For a piece of the output."""
+    whole: type[ReplOut]
+    """For the whole output, at the end of the cell."""
+
+
+_USER_OUTPUT = OutputRecords(records.UserReplOutStream, records.UserReplOut)
+_ASSISTANT_OUTPUT = OutputRecords(records.AssistantReplOutStream, records.AssistantReplOut)
+
+
+def output_records(started: ReplIn) -> OutputRecords:
+    """Return the classes of records for a cell's output. started: the record of its start."""
     if isinstance(started, records.UserReplIn):
-        return records.UserReplOutStream, records.UserReplOut
-    return records.AssistantReplOutStream, records.AssistantReplOut
+        return _USER_OUTPUT
+    return _ASSISTANT_OUTPUT

@@ -104,7 +104,7 @@ class CellThread:
     def _announce_variables(self) -> None:
         try:
             self._namespace_store.resume(*self._runtime.kernel.saved_before())
-            self._cells.announce_restored(last_changes(self._runtime.past))
+            self._cells.authors.announce_restored(last_changes(self._runtime.past))
             self._ready.set_result(self._runtime.kernel.can_import("pandas"))
         except KernelError as error:
             warn(self._runtime.log, str(error))
@@ -124,7 +124,7 @@ class CellThread:
                 # The startup code or another program may have made variables.
                 variables = self._runtime.kernel.variables()
                 if variables:
-                    self._cells.announce_existing(variables)
+                    self._cells.authors.announce_existing(variables)
                 self._namespace_store.start_restore()
                 self._ready.set_result(self._runtime.kernel.can_import("pandas"))
             for file in self._files:

@@ -18,7 +18,7 @@ from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.cell_thread import CellThread
-from mahtab_tui.session.cells import Cells, UndoControl
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.joined_agents import JoinedAgents
@@ -30,6 +30,7 @@ from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.server_calls import ServerCalls
+from mahtab_tui.session.undo_control import UndoControl
 from mahtab_tui.session.variable_history import VariableHistory
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.attachments import Attachments
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cell_thread import CellThread
-    from mahtab_tui.session.cells import Cells, UndoControl
+    from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.inbox import Entries, Inbox
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.private_names import PrivateNames
     from mahtab_tui.session.searches import Searches
+    from mahtab_tui.session.undo_control import UndoControl
     from mahtab_tui.session.variable_history import VariableHistory
 
 

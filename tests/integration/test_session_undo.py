@@ -36,7 +36,7 @@ def restored_names(it: Opened) -> list[tuple[str | None, int | None, list[str]]]
 
 
 def author_cell(it: Opened, name: str) -> int:
-    author = it.session.cells.provenance.author(name)
+    author = it.session.cells.authors.provenance.author(name)
     assert author is not None
     return author.cell
 

@@ -146,7 +146,7 @@ def test_variable_stays_the_users_when_the_model_changes_it(open_session: OpenSe
     it.run("mine = [1]")
     it.ask_and_wait("change it")
     it.store.wait(tags.NAMESPACE, party=it.session.info.party)
-    is_made_by = it.session.cells.provenance.is_made_by
+    is_made_by = it.session.cells.authors.provenance.is_made_by
     assert is_made_by("mine", "you")
     assert not is_made_by("other", "you")
     assert [record.party for record in it.store.records if isinstance(record, Namespace)][
