@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from pathlib import Path
-from typing import Generic, NoReturn, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, NoReturn, TypeVar
 
 LANGSMITH_VARIABLES = (
     "LANGSMITH_TRACING_V2",
@@ -27,6 +29,8 @@ LANGSMITH_VARIABLES = (
 )
 """In langsmith's order; the first that is not blank counts."""
 RESULT_CHECK_INTERVAL_S = 0.5
+IDLE_THREAD_S = 5.0
+"""Seconds for which an idle thread waits for more work."""
 SHELL_SIGNAL_CODE = 128
 """A shell adds it to the number of the signal that ended a program."""
 
@@ -44,6 +48,8 @@ if os.getppid() == int(parent):
 
 T = TypeVar("T")
 ResultT = TypeVar("ResultT")
+Work = tuple[Callable[..., object], tuple[Any, ...]]
+"""A function and its arguments."""
 
 
 def langsmith_variable() -> str:
@@ -89,6 +95,55 @@ def start_thread(name: str, work: Callable[..., object], *args: object) -> threa
     thread = threading.Thread(target=work, name=name, args=args, daemon=True)
     thread.start()
     return thread
+
+
+class ReusedThreads:
+    """Runs each function on a thread that nothing else uses meanwhile. A thread that has done its
+    work does the next, because starting one takes longer than a short call. Any thread may call
+    this."""
+
+    def __init__(self, name: str) -> None:
+        """Create it without threads. name: that of a thread while it works."""
+        self._name = name
+        self._lock = threading.Lock()
+        self._idle_queues: list[SimpleQueue[Work]] = []
+        """Those of the threads that wait for work, the one that has worked last at the end."""
+
+    def run(self, work: Callable[..., object], *args: object) -> None:
+        """Run a function on a daemon thread, at once."""
+        with self._lock:
+            queue = self._idle_queues.pop() if self._idle_queues else None
+        if queue is None:
+            start_thread(self._name, self._serve, (work, args))
+        else:
+            queue.put((work, args))
+
+    def _serve(self, first_work: Work) -> None:
+        queue: SimpleQueue[Work] = SimpleQueue()
+        queue.put(first_work)
+        thread = threading.current_thread()
+        while (next_work := self._next_work(queue)) is not None:
+            thread.name = self._name
+            work, args = next_work
+            # In a context of its own, as on a new thread.
+            Context().run(work, *args)
+            # An idle thread keeps no values alive.
+            del work, args, next_work
+            with self._lock:
+                self._idle_queues.append(queue)
+            thread.name = f"{self._name}-idle"
+
+    def _next_work(self, queue: SimpleQueue[Work]) -> Work | None:
+        """Wait for work; None if none has come for a while."""
+        try:
+            return queue.get(timeout=IDLE_THREAD_S)
+        except Empty:
+            with self._lock:
+                if queue in self._idle_queues:
+                    self._idle_queues.remove(queue)
+                    return None
+            # It was chosen for work just now.
+            return queue.get()
 
 
 def existing_folder(path: str) -> str:

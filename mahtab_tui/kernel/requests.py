@@ -22,7 +22,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.operations import Operation
 from mahtab_tui.kernel.values import OutputKind
-from mahtab_tui.system import start_thread
+from mahtab_tui.system import ReusedThreads, start_thread
 from mahtab_tui.worker.link.frames import Frame, encode
 
 MAX_QUEUED_BYTES = 64 * 2**20
@@ -234,6 +234,7 @@ class Answers:
         self._lock = threading.Lock()
         self._cancel_functions: dict[int, Callable[[], object]] = {}
         """By the numbers of the open calls."""
+        self._threads = ReusedThreads("mahtab-call")
 
     def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:
         """Answer a call on a thread.
@@ -245,7 +246,7 @@ class Answers:
         """
         with self._lock:
             self._cancel_functions[number] = cancel
-        start_thread("mahtab-call", self._answer, number, call)
+        self._threads.run(self._answer, number, call)
 
     def cancel(self, number: int) -> None:
         """Cancel a call, if it is open. It gets no answer."""

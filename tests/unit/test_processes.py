@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import CancelledError, Future
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from langsmith.utils import get_env_var
 
 from mahtab_tui.llm.claude_login import login_environment
 from mahtab_tui.system import (
+    ReusedThreads,
     disable_langsmith,
     existing_folder,
     find_program,
@@ -19,6 +23,7 @@ from mahtab_tui.system import (
     wait_for_result,
 )
 from tests.integration.kernels import executable
+from tests.waiting import wait_for
 
 NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
 
@@ -83,6 +88,66 @@ def test_own_error_and_cancelled_future_are_raised() -> None:
     cancelled.cancel()
     with pytest.raises(CancelledError):
         wait_for_result(cancelled)
+
+
+def test_calls_one_after_the_other_share_a_thread() -> None:
+    threads = ReusedThreads("call")
+    workers: list[threading.Thread] = []
+
+    def are_idle(count: int) -> bool:
+        return sum(worker.name == "call-idle" for worker in workers) == count
+
+    for call_count in (1, 2, 3):
+        threads.run(lambda: workers.append(threading.current_thread()))
+        wait_for(partial(are_idle, call_count))
+    assert len(set(workers)) == 1
+
+
+def test_calls_at_the_same_time_have_a_thread_each() -> None:
+    threads = ReusedThreads("call")
+    barrier = threading.Barrier(4, timeout=30)
+    workers: list[threading.Thread] = []
+
+    def meet() -> None:
+        barrier.wait()
+        workers.append(threading.current_thread())
+
+    def are_idle(count: int) -> bool:
+        return sum(worker.name == "call-idle" for worker in workers) == count
+
+    for call_count in (3, 6):
+        for _ in range(3):
+            threads.run(meet)
+        barrier.wait()
+        wait_for(partial(are_idle, call_count))
+    assert len(set(workers)) == 3
+
+
+def test_call_on_a_used_thread_has_a_new_context() -> None:
+    threads = ReusedThreads("used")
+    caller: ContextVar[str] = ContextVar("caller", default="")
+    callers: list[str] = []
+
+    def note(name: str) -> None:
+        callers.append(caller.get())
+        caller.set(name)
+        workers.append(threading.current_thread())
+
+    workers: list[threading.Thread] = []
+    for name in ("first", "second"):
+        workers.clear()
+        threads.run(note, name)
+        wait_for(lambda: [worker.name for worker in workers] == ["used-idle"])
+    assert callers == ["", ""]
+
+
+def test_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.system.IDLE_THREAD_S", 0.01)
+    threads = ReusedThreads("call")
+    result: Future[threading.Thread] = Future()
+    threads.run(lambda: result.set_result(threading.current_thread()))
+    result.result(30).join(10)
+    assert not result.result().is_alive()
 
 
 def test_folder_is_itself_or_its_nearest_existing_parent(tmp_path: Path, home: Path) -> None:
