@@ -7,6 +7,9 @@ import itertools
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -24,7 +27,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.running_sessions import SharingError, find_session
-from mahtab_tui.session.sharing import AgentService
+from mahtab_tui.session.sharing import AgentService, LocalPeer
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
 from mahtab_tui.system import start_thread
@@ -117,20 +120,99 @@ class _Call:
         return f"{self._progress} ({seconds:,.0f} s){last_line}"
 
 
+class _Link(ABC):
+    """Carries the frames between an agent and a session. Its methods are called in the event
+    loop."""
+
+    @abstractmethod
+    async def open(self, on_frame: Callable[[Frame], object], on_end: Callable[[], object]) -> None:
+        """Call one function in the event loop with each frame of the session, and the other when
+        there are no more."""
+
+    @abstractmethod
+    def send(self, frame: Frame) -> None:
+        """Send a frame, without waiting. Raises `FrameError` if it is too large."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Leave the session."""
+
+
+class _SocketLink(_Link):
+    """A socket to a session in another process."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = FrameReader()
+        self._listener: asyncio.Task[None] | None = None
+
+    async def open(self, on_frame: Callable[[Frame], object], on_end: Callable[[], object]) -> None:
+        self._listener = asyncio.create_task(self._listen(on_frame, on_end))
+
+    def send(self, frame: Frame) -> None:
+        self._writer.write(encode(frame))
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+        self._writer.close()
+
+    async def _listen(
+        self, on_frame: Callable[[Frame], object], on_end: Callable[[], object]
+    ) -> None:
+        try:
+            while data := await self._reader.read(_READ_BYTES):
+                for frame in self._frames.feed(data):
+                    on_frame(frame)
+        except (OSError, FrameError):
+            pass
+        finally:
+            self._writer.close()
+            on_end()
+
+
+class _OwnLink(_Link):
+    """The agent's own session, which runs in this process."""
+
+    def __init__(self, service: AgentService) -> None:
+        self._service = service
+        self._peer: LocalPeer | None = None
+
+    async def open(self, on_frame: Callable[[Frame], object], on_end: Callable[[], object]) -> None:
+        call_in_loop = asyncio.get_running_loop().call_soon_threadsafe
+
+        def receive(frame: Frame) -> None:
+            # The loop may have ended before the session's threads.
+            with suppress(RuntimeError):
+                call_in_loop(on_frame, frame)
+
+        self._peer = self._service.connect(receive)
+
+    def send(self, frame: Frame) -> None:
+        assert self._peer is not None
+        if frame["op"] == "call":
+            self._peer.handle(frame)
+        else:
+            # Joining writes a record, and cancelling may wait.
+            start_thread("own-agent", self._peer.handle, frame)
+
+    async def close(self) -> None:
+        if self._peer is not None:
+            await asyncio.to_thread(self._peer.close)
+
+
 class SessionConnection:
     """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, link: _Link, journal: Journal) -> None:
+        self._link = link
         self._journal = journal
-        self._frames = FrameReader()
         self._numbers = itertools.count(1)
         self._open_calls: dict[int, _Call] = {}
         self._end_reason = ""
-        self._listener: asyncio.Task[None] | None = None
+        self._welcome: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        """The session's first frame."""
         self.session = ""
         """The session's name."""
         self.pid = 0
@@ -159,22 +241,28 @@ class SessionConnection:
             reader, writer = await asyncio.open_unix_connection(**address)
         except OSError as error:
             raise McpToolError(str(error)) from None
+        return await cls._open(_SocketLink(reader, writer), agent, journal)
 
-        connection = cls(reader, writer, journal)
-        writer.write(encode({"op": "join", "name": agent}))
-        try:
-            frames = await connection._next_frames()
-        except (OSError, FrameError):
-            frames = []
-        if not frames or frames[0]["op"] != "session":
-            writer.close()
+    @classmethod
+    async def connect_own(
+        cls, service: AgentService, agent: str, journal: Journal
+    ) -> SessionConnection:
+        """Join the agent's own session, which runs in this process."""
+        return await cls._open(_OwnLink(service), agent, journal)
+
+    @classmethod
+    async def _open(cls, link: _Link, agent: str, journal: Journal) -> SessionConnection:
+        connection = cls(link, journal)
+        await link.open(connection._on_frame, connection._on_end)
+        link.send({"op": "join", "name": agent})
+        welcome = await connection._welcome
+        if welcome["op"] != "session":
+            await link.close()
             raise McpToolError("The session closed the connection.")
 
-        welcome = frames[0]
         connection.session = str(welcome["name"])
         connection.name = str(welcome["you"])
         connection.pid = int(welcome["pid"])
-        connection._listener = asyncio.create_task(connection._listen())
         return connection
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
@@ -207,7 +295,7 @@ class SessionConnection:
         self._open_calls[call_id] = call
         try:
             frame = {"op": "call", "id": call_id, "what": method, "args": args}
-            self._writer.write(encode({**frame, "logged": self._journal.is_on}))
+            self._link.send({**frame, "logged": self._journal.is_on})
             # Report progress while the answer has not come.
             while not call.answer.done():
                 await asyncio.wait({call.answer}, timeout=PROGRESS_INTERVAL_S)
@@ -222,44 +310,39 @@ class SessionConnection:
         finally:
             self._open_calls.pop(call_id, None)
             if not call.answer.done():
-                self._writer.write(encode({"op": "cancel", "id": call_id}))
+                self._link.send({"op": "cancel", "id": call_id})
 
     @property
     def has_ended(self) -> bool:
         return bool(self._end_reason)
 
     async def close(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
-        self._writer.close()
+        await self._link.close()
 
-    async def _listen(self) -> None:
-        """Pass what the session sends on to the open calls, until it ends."""
-        end_sentence = "The session has ended."
-        try:
-            while frames := await self._next_frames():
-                for frame in frames:
-                    if frame["op"] == "bye":
-                        end_sentence = str(frame["text"])
-                        continue
-                    call = self._open_calls.get(int(frame["id"]))
-                    if call is not None and not call.answer.done():
-                        call.on_frame(frame)
-        except (OSError, FrameError):
-            pass
-        finally:
-            self._end_reason = f"{end_sentence} {REJOIN_HINT}"
-            self._writer.close()
-            for call in self._open_calls.values():
-                if not call.answer.done():
-                    call.answer.set_exception(McpToolError(self._end_reason))
+    def _on_frame(self, frame: Frame) -> None:
+        """Pass what the session sends on to the open call that it is about."""
+        if not self._welcome.done():
+            self._welcome.set_result(frame)
+        elif frame["op"] == "bye":
+            self._end(str(frame["text"]))
+        else:
+            call = self._open_calls.get(int(frame["id"]))
+            if call is not None and not call.answer.done():
+                call.on_frame(frame)
 
-    async def _next_frames(self) -> list[Frame]:
-        while data := await self._reader.read(_READ_BYTES):
-            frames = self._frames.feed(data)
-            if frames:
-                return frames
-        return []
+    def _on_end(self) -> None:
+        self._end("The session has ended.")
+
+    def _end(self, sentence: str) -> None:
+        """Let the open calls and later ones fail."""
+        if self._end_reason:
+            return
+        self._end_reason = f"{sentence} {REJOIN_HINT}"
+        if not self._welcome.done():
+            self._welcome.set_result({"op": "bye", "text": sentence})
+        for call in self._open_calls.values():
+            if not call.answer.done():
+                call.answer.set_exception(McpToolError(self._end_reason))
 
 
 class OwnFrontend(HeadlessFrontend):
@@ -299,8 +382,8 @@ class OwnSession:
             if self._connection is None or self._connection.has_ended:
                 # The thread cannot be cancelled; the next call would start a second session.
                 with anyio.CancelScope(shield=True):
-                    agent_socket = await asyncio.to_thread(self._start)
-                    connection = await SessionConnection.connect(agent_socket, agent, self._journal)
+                    service = await asyncio.to_thread(self._start)
+                    connection = await SessionConnection.connect_own(service, agent, self._journal)
                 self._connection = connection
             return self._connection
 
@@ -314,8 +397,8 @@ class OwnSession:
         if self._session is not None:
             await asyncio.to_thread(self._session.close, hurry=True)
 
-    def _start(self) -> socket.socket:
-        """Start the session, and return a socket over which its agent joins it."""
+    def _start(self) -> AgentService:
+        """Start the session, and return what serves its agent."""
         # Loads the agent, which would delay the answer to `initialize`.
         from mahtab_tui.session.kernel import process_kernel
 
@@ -337,9 +420,7 @@ class OwnSession:
             raise McpToolError(str(error)) from None
 
         self._session = session
-        agent_socket, session_socket = socket.socketpair()
-        AgentService(session, Path.cwd()).serve(session_socket, owns_session=True)
-        return agent_socket
+        return AgentService(session, Path.cwd())
 
 
 class SessionWatcher(RecordHandler):

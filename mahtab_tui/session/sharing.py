@@ -7,6 +7,8 @@ import socket
 import struct
 import sys
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -57,15 +59,22 @@ class AgentService:
         self.session = session
         self._project = project
         self.calls = AgentCalls(session)
-        self._connections: set[_Connection] = set()
+        self._peers: set[_Peer] = set()
 
-    def serve(self, connected: socket.socket, *, owns_session: bool = False) -> None:
-        """Serve a peer on a thread. owns_session: it is an agent, and the session is its own."""
-        connection = _Connection(connected, self, owns_session=owns_session)
-        self._connections.add(connection)
-        start_thread("share-agent", connection.serve)
+    def serve(self, connected: socket.socket) -> None:
+        """Serve a peer in another process, on a thread."""
+        peer = _SocketPeer(connected, self)
+        self._peers.add(peer)
+        start_thread("share-agent", peer.serve)
 
-    # Called by connections
+    def connect(self, receive: Callable[[Frame], object]) -> LocalPeer:
+        """Return the peer of the agent to whom the session belongs, and whose server runs in this
+        process. receive: called with each frame for the agent, on any thread."""
+        peer = LocalPeer(self, receive)
+        self._peers.add(peer)
+        return peer
+
+    # Called by peers
 
     def describe(self) -> Frame:
         """Return what programs that look for sessions learn of this one."""
@@ -77,8 +86,8 @@ class AgentService:
             "agents": self.session.joined_agents.names,
         }
 
-    def on_disconnect(self, connection: _Connection, agent: JoinedAgent | None) -> None:
-        self._connections.discard(connection)
+    def on_disconnect(self, peer: _Peer, agent: JoinedAgent | None) -> None:
+        self._peers.discard(peer)
         if agent is not None:
             self.session.joined_agents.remove(agent)
 
@@ -115,8 +124,8 @@ class ShareServer(AgentService):
         self._listener.close()
         with suppress(OSError):
             self._path.unlink()
-        for connection in list(self._connections):
-            connection.disconnect("The session was closed: its screen is gone.")
+        for peer in list(self._peers):
+            peer.disconnect("The session was closed: its screen is gone.")
 
     def _accept(self) -> None:
         while not self._closed.is_set():
@@ -132,57 +141,30 @@ class ShareServer(AgentService):
             self.serve(accepted)
 
 
-class _Connection:
-    """An agent's connection. One thread reads, and each call is served on another."""
+class _Peer(ABC):
+    """An agent or a watcher that is connected to a session. Each of its calls is served on a thread."""
 
-    def __init__(
-        self, accepted: socket.socket, server: AgentService, *, owns_session: bool
-    ) -> None:
-        self._socket = accepted
-        self._owns_session = owns_session
+    def __init__(self, server: AgentService, *, owns_session: bool) -> None:
         self._server = server
         self._session = server.session
-        self._sending = threading.Lock()
-        """Held while a frame is sent."""
+        self._owns_session = owns_session
         self._agent: JoinedAgent | None = None
         """The agent at the other end; None for a watcher, and before it has joined."""
         self._answers = Answers(self._send)
         self._feed: Feed | None = None
         """The records for a watcher."""
-        self._leaving = False
-        self._ended = threading.Event()
-        # A struct timeval: seconds and microseconds.
-        send_timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, send_timeout)
 
-    def serve(self) -> None:
-        """Read and handle frames until the connection ends. Runs on a thread."""
-        reader = FrameReader(MAX_MESSAGE_BYTES)
-        try:
-            while data := self._socket.recv(RECEIVE_BYTES):
-                for frame in reader.feed(data):
-                    if not self._leaving:
-                        self._handle(frame)
-        except (OSError, FrameError, KeyError, TypeError, ValueError):
-            pass  # the peer does not speak the protocol, or has closed the connection
-        finally:
-            if self._feed is not None:
-                self._session.broadcast.unwatch(self._feed)
-            self._server.on_disconnect(self, self._agent)
-            self._socket.close()
-            self._ended.set()
-
+    @abstractmethod
     def disconnect(self, sentence: str) -> None:
-        """Close the connection, and briefly wait until the agent has read why."""
-        self._leaving = True
-        self._send({"op": "bye", "text": sentence})
-        with suppress(OSError):
-            # Keep receiving briefly: an agent whose write fails would never read the sentence.
-            self._socket.shutdown(socket.SHUT_WR)
-            self._ended.wait(CLOSE_TIMEOUT_S)
-            self._socket.shutdown(socket.SHUT_RDWR)
+        """End the connection. sentence: tells the agent why."""
 
-    def _handle(self, frame: Frame) -> None:
+    @abstractmethod
+    def _send(self, frame: Frame) -> None:
+        """Send a frame; ignores a peer that has gone. Raises `FrameError` if it is too large."""
+
+    def handle(self, frame: Frame) -> None:
+        """Do what a frame of the peer asks. Raises `KeyError`, `TypeError` or `ValueError` if it is
+        malformed."""
         op = frame["op"]
         is_new = self._agent is None and self._feed is None
         if op == "probe":
@@ -215,8 +197,53 @@ class _Connection:
             with suppress(FrameError):
                 self._send({"op": "record", **as_json(record)})
 
+    def _end(self) -> None:
+        """Forget the peer, because its connection is gone."""
+        if self._feed is not None:
+            self._session.broadcast.unwatch(self._feed)
+        self._server.on_disconnect(self, self._agent)
+
+
+class _SocketPeer(_Peer):
+    """An agent or a watcher in another process. A thread reads what it sends."""
+
+    def __init__(self, accepted: socket.socket, server: AgentService) -> None:
+        super().__init__(server, owns_session=False)
+        self._socket = accepted
+        self._sending = threading.Lock()
+        """Held while a frame is sent."""
+        self._leaving = False
+        self._ended = threading.Event()
+        # A struct timeval: seconds and microseconds.
+        send_timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, send_timeout)
+
+    def serve(self) -> None:
+        """Read and handle frames until the connection ends. Runs on a thread."""
+        reader = FrameReader(MAX_MESSAGE_BYTES)
+        try:
+            while data := self._socket.recv(RECEIVE_BYTES):
+                for frame in reader.feed(data):
+                    if not self._leaving:
+                        self.handle(frame)
+        except (OSError, FrameError, KeyError, TypeError, ValueError):
+            pass  # the peer does not speak the protocol, or has closed the connection
+        finally:
+            self._end()
+            self._socket.close()
+            self._ended.set()
+
+    def disconnect(self, sentence: str) -> None:
+        """Close the connection, and briefly wait until the agent has read why."""
+        self._leaving = True
+        self._send({"op": "bye", "text": sentence})
+        with suppress(OSError):
+            # Keep receiving briefly: an agent whose write fails would never read the sentence.
+            self._socket.shutdown(socket.SHUT_WR)
+            self._ended.wait(CLOSE_TIMEOUT_S)
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _send(self, frame: Frame) -> None:
-        """Send a frame; ignores a peer that has gone. Raises `FrameError` if it is too large."""
         try:
             data = encode(frame)
         except FrameError as error:
@@ -227,3 +254,24 @@ class _Connection:
             except OSError:
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class LocalPeer(_Peer):
+    """The agent whose server runs in the session's own process. Frames are passed to it as they are,
+    because a socket, JSON and a thread that reads would take longer than a short cell."""
+
+    def __init__(self, server: AgentService, receive: Callable[[Frame], object]) -> None:
+        """Create a peer that has not joined. receive: see `AgentService.connect`."""
+        self._receive = receive
+        super().__init__(server, owns_session=True)
+
+    def disconnect(self, sentence: str) -> None:
+        self._send({"op": "bye", "text": sentence})
+        self._end()
+
+    def close(self) -> None:
+        """Leave the session."""
+        self._end()
+
+    def _send(self, frame: Frame) -> None:
+        self._receive(frame)

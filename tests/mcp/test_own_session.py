@@ -31,6 +31,7 @@ from mahtab_tui.mcp.handlers import (
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.running_sessions import RunningSession
+from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, load_records
@@ -113,7 +114,7 @@ async def test_call_cancelled_during_startup_leaves_one_session(
         starts: list[object] = []
         start = agent_sessions._start
 
-        def counted() -> socket.socket:
+        def counted() -> AgentService:
             starts.append(agent_sessions)
             return start()
 
