@@ -63,7 +63,7 @@ class Conversation:
             **dict.fromkeys(NOTE_READERS, self._fold_note),
             records.UserReplIn: self._fold_user_code,
             records.AssistantReplIn: self._fold_model_code,
-            records.Display: self._fold_display,
+            records.DisplayRecord: self._fold_display,
             records.UserReplOut: self._fold_output,
             records.AssistantReplOut: self._fold_output,
             records.Namespace: self._fold_namespace,
@@ -195,7 +195,7 @@ class Conversation:
             self._cells[record.cell] = cell
             self._touch_results(self._results.start_cell(record.cell, cell, record.text))
 
-    def _fold_display(self, record: records.Display) -> None:
+    def _fold_display(self, record: records.DisplayRecord) -> None:
         cell = self._find_cell(record.cell)
         if cell is None:
             return

@@ -14,12 +14,12 @@ def _read_notice(record: records.Notice) -> Note:
     return Note(level=record.level, text=record.text)
 
 
-def _read_kernel(record: records.Kernel) -> Note:
+def _read_kernel(record: records.KernelRecord) -> Note:
     level = "error" if record.state == "dead" else "info"
     return Note(level=level, text=record.text)
 
 
-def _read_skill(record: records.Skill) -> Note:
+def _read_skill(record: records.SkillRecord) -> Note:
     state = "no longer loaded"
     if record.loaded:
         state = f"loaded ({record.chars:,} characters)"
@@ -32,8 +32,8 @@ def _read_quiet(record: Record) -> Note:
 
 NOTE_READERS: Mapping[type[Record], Callable[[Any], Note]] = {
     records.Notice: _read_notice,
-    records.Kernel: _read_kernel,
-    records.Skill: _read_skill,
+    records.KernelRecord: _read_kernel,
+    records.SkillRecord: _read_skill,
     records.Undo: _read_quiet,
     records.Replace: _read_quiet,
     records.Restore: _read_quiet,

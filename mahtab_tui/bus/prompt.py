@@ -56,7 +56,7 @@ class PromptHandler(records.RecordHandler):
         for record in past:
             self.fold(record)
         if self._records and not same_kernel:
-            self._remember(records.Kernel(RESUMED))
+            self._remember(records.KernelRecord(RESUMED))
 
     def fold(self, record: Record) -> None:
         """Add a record if a model gets it, and not as a message of the conversation."""

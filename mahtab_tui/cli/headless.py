@@ -198,7 +198,7 @@ def _progress_text(record: Record) -> str:
         case records.AssistantTool(state="error"):
             return record.text
         # A kernel that did not start has no pid; the failure to answer reports that.
-        case records.Kernel() if record.pid:
+        case records.KernelRecord() if record.pid:
             return record.text
         case records.UserAttachment():
             return f"{record.label}: {record.problem or record.size}"

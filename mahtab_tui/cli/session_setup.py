@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import typer
 
-from mahtab_tui.bus.records import Kernel, NotebookFile, NotebookWritten, Notice, Record
+from mahtab_tui.bus.records import KernelRecord, NotebookFile, NotebookWritten, Notice, Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.sessions import attach, resume
 from mahtab_tui.export.reading import LoadedNotebook, NotebookError, read_notebook
-from mahtab_tui.kernel.base import Kernel as KernelBase
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.names import full_name
@@ -157,9 +156,9 @@ def resume_backend(
 def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
     """Return the settings with the kernel that the session last used; if it is gone, the settings
     unchanged and a sentence about that."""
-    last_kernel: Kernel | None = None
+    last_kernel: KernelRecord | None = None
     for record in reversed(past):
-        if isinstance(record, Kernel) and record.pid and record.executable:
+        if isinstance(record, KernelRecord) and record.pid and record.executable:
             last_kernel = record
             break
     if last_kernel is None:
@@ -208,7 +207,7 @@ def _make_backend(
             store.claim.release()
         fail(str(error))
 
-    def make_kernel(address: str) -> KernelBase:
+    def make_kernel(address: str) -> Kernel:
         changed_settings = settings.model_copy(update={"kernel": address or None})
         return process_kernel(changed_settings, namespace_target, session=session_id)
 

@@ -25,7 +25,7 @@ MAX_REPEATED_PAIRS = 2_500
 more, the passages count as different, because comparing them takes cubic time."""
 
 
-class Replacement(NamedTuple):
+class LineReplacement(NamedTuple):
     """A passage of a text that has other lines in another text."""
 
     start: int
@@ -73,15 +73,15 @@ def preserve_lines(original: str, read_text: str, new_text: str) -> str:
     return "".join(merged_lines)
 
 
-def find_replacements(old: Sequence[str], new: Sequence[str]) -> list[Replacement]:
+def find_replacements(old: Sequence[str], new: Sequence[str]) -> list[LineReplacement]:
     """Return what turns the lines of one text into those of another, in order."""
-    replacements: list[Replacement] = []
+    replacements: list[LineReplacement] = []
     old_position = 0
     new_position = 0
     for old_index, new_index in [*match_lines(old, new), (len(old), len(new))]:
         if old_position < old_index or new_position < new_index:
             new_lines = list(new[new_position:new_index])
-            replacements.append(Replacement(old_position, old_index, new_lines))
+            replacements.append(LineReplacement(old_position, old_index, new_lines))
         old_position = old_index + 1
         new_position = new_index + 1
     return replacements
@@ -182,7 +182,7 @@ def _match_repeated(
 
 
 def _formatted_lines(
-    read_lines: Sequence[str], formatting: Sequence[Replacement], start: int, end: int
+    read_lines: Sequence[str], formatting: Sequence[LineReplacement], start: int, end: int
 ) -> Iterator[str]:
     """Yield unchanged lines, as the user has formatted them."""
     if start == end:

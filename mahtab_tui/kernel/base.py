@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.host import KernelHost, NullHost
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
@@ -42,7 +42,7 @@ IMPORT_TIMEOUT_S = 60.0
 OnOutput = Callable[[OutputKind, str], None]
 """Called with each piece of a cell's output."""
 
-OnDisplay = Callable[[Display], None]
+OnDisplay = Callable[[DisplayRecord], None]
 """Called with each picture or formatted text that a cell displays."""
 
 

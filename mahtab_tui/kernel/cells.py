@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
 from mahtab_tui.bus.values import Change, ChangeKind, Status
 from mahtab_tui.kernel.base import Kernel, OnDisplay, OnOutput
@@ -49,7 +49,7 @@ Kinds = tuple[tuple[OutputKind, int], ...]
 """The kinds of the pieces of an output, with the characters of each."""
 
 
-def first_pictures(result: CellResult) -> tuple[Display, ...]:
+def first_pictures(result: CellResult) -> tuple[DisplayRecord, ...]:
     """Return the first pictures of a cell, which agents get."""
     pictures = [display for display in result.displays if display.mime == "image/png"]
     return tuple(pictures[:MAX_PICTURES])
@@ -390,7 +390,7 @@ class RunningCell:
         self._lock = threading.RLock()
         self._unsent_events: list[Callable[[OnOutput], object]] = []
         """What has happened before there was a listener."""
-        self._displays: list[Display] = []
+        self._displays: list[DisplayRecord] = []
         self._free_display_chars = MAX_DISPLAY_CHARS
         self._output = TerminalOutput()
         self._started_at = time.monotonic()
@@ -421,7 +421,7 @@ class RunningCell:
         self._send_display(display)
         self._add("display", display.text, display.name)
 
-    def _read_display(self, frame: Mapping[str, Any]) -> Display | None:
+    def _read_display(self, frame: Mapping[str, Any]) -> DisplayRecord | None:
         """Return None for a display of an unknown form, and if the cell has displayed too much."""
         mime = frame.get("mime")
         data = frame.get("data")
@@ -440,9 +440,9 @@ class RunningCell:
         if not isinstance(name, str) or not _DISPLAY_NAME.fullmatch(name):
             name = ""
         text = str(frame.get("text"))
-        return Display(text, mime=mime, data=data, value=value_key, name=name)
+        return DisplayRecord(text, mime=mime, data=data, value=value_key, name=name)
 
-    def _replace_display(self, display: Display) -> bool:
+    def _replace_display(self, display: DisplayRecord) -> bool:
         """Put a display in the place of the one with its name; False if the cell has none."""
         names = [earlier_display.name for earlier_display in self._displays]
         if not display.name or display.name not in names:
@@ -460,9 +460,9 @@ class RunningCell:
         self._output = TerminalOutput(rewritten=True)
         self._displays.clear()
         self._free_display_chars = MAX_DISPLAY_CHARS
-        self._send_display(Display(mime="text/plain", data="", action="clear"))
+        self._send_display(DisplayRecord(mime="text/plain", data="", action="clear"))
 
-    def _send_display(self, display: Display) -> None:
+    def _send_display(self, display: DisplayRecord) -> None:
         def send_to_listener(on_output: OnOutput) -> None:
             if self._on_display is not None:
                 self._on_display(display)

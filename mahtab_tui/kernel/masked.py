@@ -30,7 +30,7 @@ from mahtab_tui.kernel.values import (
 )
 
 CELL_FIELDS = frozenset({"change", "file", "kind", "kinds", "mime", "name", "value"})
-"""The fields of a `CellResult` and of a `Display` that are not masked."""
+"""The fields of a `CellResult` and of a `DisplayRecord` that are not masked."""
 
 
 class MaskedKernel(Kernel):

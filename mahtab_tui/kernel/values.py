@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.bus.values import Change, NotRestored, Status, TracebackFrame, Variable
 
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -87,7 +87,7 @@ class CellResult:
     changes: tuple[Change, ...]
     detail: str = ""
     """A sentence saying how it `died` or was `killed`; empty for another status."""
-    displays: tuple[Display, ...] = ()
+    displays: tuple[DisplayRecord, ...] = ()
     frames: tuple[TracebackFrame, ...] = ()
     """The frames of its traceback."""
     rewritten: bool = False

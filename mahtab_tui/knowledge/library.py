@@ -333,7 +333,7 @@ class LoadedSkills:
 
     def fold(self, record: Record) -> None:
         """Apply a record of a resumed session."""
-        if not isinstance(record, records.Skill):
+        if not isinstance(record, records.SkillRecord):
             return
         if record.loaded:
             self._sizes[record.name] = record.chars
@@ -406,5 +406,7 @@ class LoadedSkills:
         else:
             self._sizes[name] = size
         if self._log is not None:
-            record = records.Skill(name=name, loaded=is_loaded, chars=size, budget=self._budget)
+            record = records.SkillRecord(
+                name=name, loaded=is_loaded, chars=size, budget=self._budget
+            )
             emit(self._log, record)

@@ -21,7 +21,7 @@ from mahtab_tui.llm.answer_metadata import RESTARTED, message_text
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION_TIMEOUT_S, ClaudeProcess, environment
-from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeTurn, Restart, Thought
+from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeThought, ClaudeTurn, Restart
 from mahtab_tui.llm.failures import answer_too_long_error, no_response_error
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
@@ -286,11 +286,11 @@ def _chunk(text: str = "", **fields: Any) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
 
 
-def _to_chunks(piece: str | Thought | Restart) -> Iterator[ChatGenerationChunk]:
+def _to_chunks(piece: str | ClaudeThought | Restart) -> Iterator[ChatGenerationChunk]:
     if isinstance(piece, Restart):
         yield _chunk(response_metadata=RESTARTED)
         yield _chunk(piece.text)
-    elif isinstance(piece, Thought):
+    elif isinstance(piece, ClaudeThought):
         yield _chunk(additional_kwargs={"reasoning_content": piece.text})
     else:
         yield _chunk(piece)

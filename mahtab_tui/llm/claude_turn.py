@@ -42,7 +42,7 @@ class Restart(NamedTuple):
     """What stays of it."""
 
 
-class Thought(NamedTuple):
+class ClaudeThought(NamedTuple):
     """A piece of the model's thinking."""
 
     text: str
@@ -122,7 +122,9 @@ class ClaudeTurn:
         """The answer: its whole messages, or what was streamed if there are none."""
         return "".join(self._texts) or self.streamed
 
-    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
+    def fold(
+        self, event: Mapping[str, Any]
+    ) -> Iterator[str | ClaudeThought | Restart | ClaudeNotice]:
         """Take an event, and yield what is new in the answer."""
         match event.get("type"):
             case "stream_event":
@@ -155,7 +157,9 @@ class ClaudeTurn:
         # Without a pause, since the CLI has already tried again.
         raise ModelBusy(str(failure)) if isinstance(failure, ModelBusy) else failure
 
-    def _take_stream_event(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
+    def _take_stream_event(
+        self, event: Mapping[str, Any]
+    ) -> Iterator[str | ClaudeThought | Restart]:
         delta = as_mapping(event.get("delta"))
         match event.get("type"), delta.get("type"):
             case "message_start", _:
@@ -165,7 +169,7 @@ class ClaudeTurn:
                 self._streamed_pieces.append(text)
                 yield text
             case "content_block_delta", "thinking_delta":
-                yield Thought(str(delta.get("thinking", "")))
+                yield ClaudeThought(str(delta.get("thinking", "")))
             case "message_delta", _:
                 self._message_usage |= _count_tokens(event.get("usage"))
                 self._end_message(delta.get("stop_reason"))

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.partial_records import stream_key
-from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
+from mahtab_tui.bus.records import DisplayRecord, Record, Stream, UserAttachment, get_record
 from mahtab_tui.session.cell_records import output_records, unfinished_cells
 
 MAX_QUEUED_RECORDS = 10_000
@@ -112,5 +112,5 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
 
 
 def _count_chars(record: Record) -> int:
-    data = record.data if isinstance(record, Display | UserAttachment) else ""
+    data = record.data if isinstance(record, DisplayRecord | UserAttachment) else ""
     return len(record.text) + len(data or "")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Display, ReplIn, ReplOut, emit
+from mahtab_tui.bus.records import DisplayRecord, ReplIn, ReplOut, emit
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import BoundedCell
@@ -286,7 +286,7 @@ class Cells:
             if listener is not None:
                 listener(kind, text)
 
-        def on_display(display: Display) -> None:
+        def on_display(display: DisplayRecord) -> None:
             emit(self._runtime.log, display.changed(cell=cell))
 
         return on_output, on_display

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit, warn
+from mahtab_tui.bus.records import Approval, Decision, Notice, SessionRecord, emit, warn
 from mahtab_tui.llm.names import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
@@ -90,7 +90,7 @@ class SessionInfo:
     def report(self) -> None:
         """Log the name, the model and the approval mode."""
         approval = "plan" if self.planning else self.approval
-        emit(self._log, Session(name=self.name, model=self.model, approval=approval))
+        emit(self._log, SessionRecord(name=self.name, model=self.model, approval=approval))
 
 
 class Frontend(Protocol):

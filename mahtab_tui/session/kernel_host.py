@@ -73,7 +73,7 @@ class SessionKernelHost:
 
     def _log_state(self, info: KernelInfo, text: str) -> None:
         is_busy = info.state is KernelState.BUSY
-        record = records.Kernel(
+        record = records.KernelRecord(
             text,
             state=str(info.state),
             python=info.python,

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mahtab_tui.bus.records import PICTURES, Display
+from mahtab_tui.bus.records import PICTURES, DisplayRecord
 from mahtab_tui.llm.pictures import EncodedPicture, PictureError, scale_picture
 
 MAX_STEP_PICTURES = 2
@@ -26,7 +26,7 @@ class StepPictures:
         self._count = 0
         """Figures that the model gets from that step."""
 
-    def add(self, turn: int, step: int, displays: Sequence[Display]) -> list[str]:
+    def add(self, turn: int, step: int, displays: Sequence[DisplayRecord]) -> list[str]:
         """Scale the newest figures of a cell, up to the limit of the step.
 
         Args:

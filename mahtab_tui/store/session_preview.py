@@ -96,7 +96,7 @@ def _shorten(record: Record) -> Record:
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
     """Return a record without private variables, or None for a cell that uses them."""
-    if isinstance(record, records.Display) and record.cell is not None:
+    if isinstance(record, records.DisplayRecord) and record.cell is not None:
         return None if hidden.is_private(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):
         changes = tuple(change for change in record.changes if change.name not in hidden.private)

@@ -31,7 +31,7 @@ StoredRow = tuple[Any, Any, Any, Any]
 """Time, tag, attributes and text of a record as stored, not validated."""
 
 _STARTUP_RECORDS = (
-    records.Kernel
+    records.KernelRecord
     | records.Namespace
     | records.Notice
     | records.Restore
@@ -97,7 +97,7 @@ class MemoryStore:
         return [
             record.data
             for record in self.records
-            if isinstance(record, records.Display)
+            if isinstance(record, records.DisplayRecord)
             and record.cell == cell
             and record.mime in records.PICTURES
         ]
@@ -235,7 +235,7 @@ class SqliteStore:
         return decode_text(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
-        rows = self._fetch(_PICTURES, records.Display.tag, cell, *sorted(records.PICTURES))
+        rows = self._fetch(_PICTURES, records.DisplayRecord.tag, cell, *sorted(records.PICTURES))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
     def _fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
@@ -52,7 +52,7 @@ class Screen:
         OPEN.append(self.kernel)
         self.kernel.start(self.host)
         self.printed: list[str] = []
-        self.displays: list[Display] = []
+        self.displays: list[DisplayRecord] = []
 
     def run(self, cell: int, code: str) -> CellResult:
         result = self.kernel.execute(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.cells import pictures, pieces
 from tests.integration.kernels import Cells
 
@@ -25,7 +25,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def show(cells: Cells, code: str) -> list[Display]:
+def show(cells: Cells, code: str) -> list[DisplayRecord]:
     return list(cells.run(code).displays)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image
 
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.charts import Chart, read_chart
 from tests.integration.kernels import Cells, running
@@ -40,7 +40,7 @@ def cells(plotting_kernel: Cells) -> Iterator[Cells]:
     plotting_kernel.run("plt.close('all')")
 
 
-def show(cells: Cells, code: str) -> list[Display]:
+def show(cells: Cells, code: str) -> list[DisplayRecord]:
     return list(cells.run(code).displays)
 
 

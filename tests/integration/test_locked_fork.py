@@ -630,7 +630,7 @@ def test_all_values_of_a_cell_are_counted_together(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(plain_pickle, "MAX_BYTES", 2**30)
     dumper = plain_pickle.Dumper()
     assert plain_pickle.load(dumper.dump([1, 2, 3])) == [1, 2, 3]
-    with pytest.raises(plain_pickle.TooLargeError, match="makes more than 5 objects"):
+    with pytest.raises(plain_pickle.TransferTooLargeError, match="makes more than 5 objects"):
         dumper.dump([4])
 
 

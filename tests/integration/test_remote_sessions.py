@@ -101,7 +101,9 @@ def test_moving_the_kernel_updates_the_header(remote_session: Opened) -> None:
     )
     assert "NameError" in remote_session.run("x").text
     reported = [
-        record for record in remote_session.store.records if isinstance(record, records.Kernel)
+        record
+        for record in remote_session.store.records
+        if isinstance(record, records.KernelRecord)
     ]
     assert {record.host for record in reported} == {host, None}
     assert any("Switched to this machine." in record.text for record in reported)

@@ -218,7 +218,7 @@ def test_page_in_a_real_browser_runs_and_loads_nothing(
     past: list[records.Record] = [
         records.UserChat(hostile, turn=1),
         records.UserReplIn(hostile, cell=1, party="you"),
-        records.Display(
+        records.DisplayRecord(
             "t\n", cell=1, mime="text/html", data=f"<table><tr><td>{hostile}</td></tr></table>"
         ),
         records.UserReplOut(

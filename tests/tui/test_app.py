@@ -66,7 +66,7 @@ def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -
 
 
 async def test_panes_of_an_empty_session_explain_what_will_appear_there(make_app: MakeApp) -> None:
-    session_record = records.Session(name="sales", model="demo", approval="ask", time=1.0)
+    session_record = records.SessionRecord(name="sales", model="demo", approval="ask", time=1.0)
     idle = made(tags.KERNEL, "", IDLE, 1.0)
     async with make_app(session_record, idle).run_test(size=(120, 40)) as pilot:
         await pressing()(pilot)

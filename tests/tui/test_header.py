@@ -16,7 +16,7 @@ from tests.records import made
 from tests.tui.editor_app import Clock, until
 from tests.tui.story import IDLE, MakeApp, log, showing
 
-SESSION = records.Session(name="sales-march", model="claude:sonnet", approval="ask")
+SESSION = records.SessionRecord(name="sales-march", model="claude:sonnet", approval="ask")
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def test_a_long_name_hides_neither_approval_nor_cost(
     make_app: MakeApp, size: tuple[int, int], name: str, expected_text: str
 ) -> None:
     model = "openrouter:somebody/" + "m" * 60
-    session = records.Session(name=name, model=model, approval="auto")
+    session = records.SessionRecord(name=name, model=model, approval="auto")
     async with showing(make_app(session, usage(cost=12.5), kernel("busy")), size) as pilot:
         assert expected_text in line(pilot)
         assert "…  auto-run  " in line(pilot)

@@ -55,7 +55,7 @@ def one_of_each(text: str, number: int) -> Iterator[Record]:
     turn: dict[str, Any] = {"turn": number, "party": "claude", "step": 0}
     cell: dict[str, Any] = {"cell": number, "party": "you"}
     where = f"/home/{text}/.venv{text}/bin/python"
-    yield records.Session(name=text, model=text, approval="ask")
+    yield records.SessionRecord(name=text, model=text, approval="ask")
     yield kernel_at(where).changed(python=f"3.{text}", cwd=f"/{text}")
     name = f"v{number}{text}"
     added = Change(name, "added", Variable(name, text, text, "data"))
@@ -68,7 +68,7 @@ def one_of_each(text: str, number: int) -> Iterator[Record]:
     yield records.AssistantChat(words, **turn)
     yield records.AssistantReplIn(text, **turn, cell=number + 500, block=0)
     yield records.Usage(model=text, cost=0.1, source="agent")
-    yield records.Skill(name=text, loaded=True, chars=10, budget=100)
+    yield records.SkillRecord(name=text, loaded=True, chars=10, budget=100)
     yield records.Notice(text, level="warning")
     cell = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
     yield records.AssistantReplIn(text, **cell)
@@ -157,7 +157,7 @@ async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> No
     async with make_app().run_test(size=(160, 24), notifications=True) as pilot:
         await drawn(pilot)
         for text in texts:
-            session = records.Session(name=text, model=text, approval="ask")
+            session = records.SessionRecord(name=text, model=text, approval="ask")
             await log(pilot, session, kernel_at(f"/{text}/.venv{text}/bin/python"), when=1.0)
             pilot.app.notify(text, title=text)
             await drawn(pilot)

@@ -174,7 +174,7 @@ async def test_hostile_cells_are_plain_text() -> None:
 
 def opened() -> list[Record]:
     return [
-        records.Session(name="sales", model="demo", approval="ask", time=1.0),
+        records.SessionRecord(name="sales", model="demo", approval="ask", time=1.0),
         made(tags.KERNEL, "", IDLE, 1.0),
         *notebook(),
         records.NotebookCell("1 / 0", position=5, kind="code"),

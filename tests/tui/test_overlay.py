@@ -37,7 +37,7 @@ def cell(number: int, *pictures: str) -> list[Record]:
     kinds = (("display", len(text)),) * len(pictures)
     return [
         records.UserReplIn("plot()", party="you", **about),
-        *(records.Display(text, mime="image/png", data=data, **about) for data in pictures),
+        *(records.DisplayRecord(text, mime="image/png", data=data, **about) for data in pictures),
         records.UserReplOut(text * len(pictures), status="ok", kinds=kinds, **about),
     ]
 

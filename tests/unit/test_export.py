@@ -90,7 +90,7 @@ def cell(
     cell_records: list[Record] = [begin(code, **author)]
     if display is not None:
         mime, data = display
-        cell_records.append(records.Display(outputs[0][1], cell=number, mime=mime, data=data))
+        cell_records.append(records.DisplayRecord(outputs[0][1], cell=number, mime=mime, data=data))
     return [*cell_records, end(text, status=status, duration=0.5, kinds=kinds, **author)]
 
 
@@ -414,7 +414,7 @@ TOOLS: list[Record] = [
     records.AssistantTool("No.", call="1.0.1", name="edit", arguments="{}", state="refused"),
     records.Notice("The namespace was *kept*."),
     records.Notice("The disk is <full>.", level="warning"),
-    records.Kernel("The kernel died: it exited with code 3.", state="dead"),
+    records.KernelRecord("The kernel died: it exited with code 3.", state="dead"),
 ]
 
 

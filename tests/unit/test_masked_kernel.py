@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from mahtab_tui.bus.masking import MASK, Secrets
-from mahtab_tui.bus.records import Display
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.base import CellListener, Kernel, KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.jupyter.kernel import JupyterKernel
@@ -112,7 +112,7 @@ class PlantedKernel:
         result = cast(CellResult, self.answer(CellResult))
         listener.on_output("stdout", SECRET)
         if listener.on_display is not None:
-            listener.on_display(planted(Display))
+            listener.on_display(planted(DisplayRecord))
         return result
 
     def resume_cell(

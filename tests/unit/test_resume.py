@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.records import Kernel, Record
+from mahtab_tui.bus.records import KernelRecord, Record
 from mahtab_tui.cli.session_setup import _use_last_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import (
@@ -176,7 +176,10 @@ def test_session_continues_with_its_kernel(
 ) -> None:
     settings, notices = _use_last_kernel(
         load_settings(),
-        [Kernel("", state="idle", pid=5, **last_kernel), Kernel("", state="dead", pid=0)],
+        [
+            KernelRecord("", state="idle", pid=5, **last_kernel),
+            KernelRecord("", state="dead", pid=0),
+        ],
     )
     assert (settings.kernel, settings.python) == (kernel, python)
     assert problem in notices

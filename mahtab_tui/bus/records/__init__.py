@@ -1,5 +1,5 @@
-"""The records of the bus, one class for each tag. Import this as a module, because some classes
-share their names with other things: ``records.Kernel(state="idle")``."""
+"""The records of the bus, one class for each tag. Import this as a module, so that a reader
+sees that a class is a record: ``records.KernelRecord(state="idle")``."""
 
 from mahtab_tui.bus.records.answers import (
     Agent,
@@ -26,7 +26,7 @@ from mahtab_tui.bus.records.cells import (
     AssistantReplOut,
     AssistantReplOutStream,
     CellRecord,
-    Display,
+    DisplayRecord,
     Namespace,
     ReplIn,
     ReplOut,
@@ -69,12 +69,12 @@ from mahtab_tui.bus.records.searches import (
 from mahtab_tui.bus.records.session import (
     Branch,
     Hide,
-    Kernel,
+    KernelRecord,
     Notice,
     Private,
     Queue,
     QueueItem,
     Replace,
-    Session,
-    Skill,
+    SessionRecord,
+    SkillRecord,
 )

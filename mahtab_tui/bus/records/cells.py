@@ -110,7 +110,7 @@ OUTPUTS = (UserReplOut.tag, AssistantReplOut.tag)
 """The tags of the records that have the whole output of a cell."""
 
 
-class Display(Record, tag="display"):
+class DisplayRecord(Record, tag="display"):
     """A displayed value that is more than text. The kernel reports it without a cell, which is added
     when it is logged.
 

@@ -15,7 +15,7 @@ class Notice(Record, tag="notice"):
     """ "info", "warning" or "error"."""
 
 
-class Kernel(Record, tag="kernel"):
+class KernelRecord(Record, tag="kernel"):
     """The state of the kernel. Text: a sentence, or nothing."""
 
     state: Word | None = None
@@ -54,7 +54,7 @@ class Queue(Record, tag="queue", in_store=False):
     items: tuple[QueueItem, ...] = ()
 
 
-class Session(Record, tag="session", in_store=False):
+class SessionRecord(Record, tag="session", in_store=False):
     """The session's data for the header."""
 
     name: Name
@@ -95,7 +95,7 @@ class Branch(Record, tag="branch"):
     """The cell before which it branches off; 0 before a question."""
 
 
-class Skill(Record, tag="skill"):
+class SkillRecord(Record, tag="skill"):
     """A skill was loaded for the rest of the session, or unloaded."""
 
     name: Name

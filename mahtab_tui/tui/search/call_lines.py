@@ -28,7 +28,7 @@ class NodeMark(NamedTuple):
     role: Role
 
 
-class Column(NamedTuple):
+class FigureColumn(NamedTuple):
     """A column of figures."""
 
     width: int
@@ -52,7 +52,12 @@ ASKING_MARK = NodeMark("?", "highlight")
 COLUMN_HEADINGS = ("turn", "tok", "cost", "time")
 TIME_WIDTH = 8
 COST_WIDTH = 8
-_COLUMNS = (Column(7, 96), Column(8, 76), Column(COST_WIDTH, 60), Column(TIME_WIDTH, 0))
+_COLUMNS = (
+    FigureColumn(7, 96),
+    FigureColumn(8, 76),
+    FigureColumn(COST_WIDTH, 60),
+    FigureColumn(TIME_WIDTH, 0),
+)
 MIN_POSITION_WIDTH = 12
 """The width of a position with its arrow, so that what follows is aligned."""
 _MIN_LABEL_WIDTH = 12

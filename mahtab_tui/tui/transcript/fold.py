@@ -206,7 +206,7 @@ class Transcript(Conversation):
             records.Approval: self._fold_approval,
             records.Review: self._fold_review,
             records.Agent: self._fold_agent,
-            records.Kernel: self._fold_kernel,
+            records.KernelRecord: self._fold_kernel,
             records.NotebookFile: self._fold_notebook_file,
             records.NotebookCell: self._fold_notebook_cell,
             records.NotebookOutput: self._fold_notebook_output,
@@ -330,7 +330,7 @@ class Transcript(Conversation):
             cell.feed(record.kind, record.text, iter(cell.displays[-1:]))
         self.touch_output(cell)
 
-    def _fold_display(self, record: records.Display) -> None:
+    def _fold_display(self, record: records.DisplayRecord) -> None:
         super()._fold_display(record)
         cell = self._find_cell(record.cell)
         # As in the output, displays in the middle become plain text.
@@ -536,7 +536,7 @@ class Transcript(Conversation):
                 cells.append(entry)
         return cells[::-1]
 
-    def _fold_kernel(self, record: records.Kernel) -> None:
+    def _fold_kernel(self, record: records.KernelRecord) -> None:
         cell = self._find_cell(record.cell)
         if cell is not None and record.since and record.time >= self._since:
             self._continue_cell(cell, record.since)

@@ -23,7 +23,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.sanitize import one_line
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.records import Kernel, Record, Window
+    from mahtab_tui.bus.records import KernelRecord, Record, Window
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW_HEADER_WIDTH = 100
@@ -95,7 +95,7 @@ class HeaderBar(Widget):
     window: reactive[Window | None] = reactive(None)
     """How full the model's window is; None if unknown."""
     waits: reactive[bool] = reactive(False)
-    kernel: reactive[Kernel | None] = reactive(None, always_update=True)
+    kernel: reactive[KernelRecord | None] = reactive(None, always_update=True)
 
     def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
         """langsmith: the environment variable that sends everything there, or empty."""
@@ -128,9 +128,9 @@ class HeaderBar(Widget):
             self.auto_refresh = interval
 
     def _fold_record(self, record: Record) -> None:
-        from mahtab_tui.bus.records import Kernel, Session, Usage, Window
+        from mahtab_tui.bus.records import KernelRecord, SessionRecord, Usage, Window
 
-        if isinstance(record, Session):
+        if isinstance(record, SessionRecord):
             model = one_line(record.model)
             if model != self.model:
                 # Another model has another window.
@@ -146,7 +146,7 @@ class HeaderBar(Widget):
                 self.cost = (self.cost or 0.0) + record.cost
         elif isinstance(record, Window):
             self.window = record if record.size > 0 else None
-        elif isinstance(record, Kernel):
+        elif isinstance(record, KernelRecord):
             if record.state == "busy" and self._state != "busy":
                 self._busy_since = record.since or record.time
             self.kernel = record

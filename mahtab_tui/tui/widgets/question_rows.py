@@ -174,7 +174,7 @@ class InputRow(Widget):
 
     def fold(self, new_records: Sequence[Record]) -> None:
         for record in new_records:
-            if isinstance(record, records.Kernel):
+            if isinstance(record, records.KernelRecord):
                 if record.state == "idle" and not self._requests and self.display:
                     # No running code could ask again.
                     self._close()

@@ -28,7 +28,7 @@ SAMPLED_ROWS = 16
 """Of each column. A column is said to have changed only if one of these values did."""
 
 
-class Part(NamedTuple):
+class ComparedPart(NamedTuple):
     """A column of a table, or a value of a dict."""
 
     name: str
@@ -44,7 +44,7 @@ class Parts(NamedTuple):
     """``column`` or ``key``; empty if the object has no parts."""
     length: int
     """The rows of a table, because the values of other rows are not compared."""
-    parts: tuple[Part, ...]
+    parts: tuple[ComparedPart, ...]
     index_name: str
     """How the index of a table is named; empty for other objects."""
 
@@ -63,7 +63,7 @@ def read_parts(value: Any) -> Parts:
             return _pandas_columns(value)
         if type(value) is get_if_loaded("polars", "DataFrame") and value.width <= MAX_COLUMNS:
             columns = zip(value.columns, value.dtypes)
-            parts = tuple(Part(name, str(dtype), 0) for name, dtype in columns)
+            parts = tuple(ComparedPart(name, str(dtype), 0) for name, dtype in columns)
             return Parts("column", value.height, parts, "")
     except Exception:  # a library's object in an inconsistent state
         pass
@@ -98,7 +98,7 @@ def _keys(value: dict[Any, Any]) -> Parts:
                 address_of(type(item)) in ATOMS and (safe_length(item) or 0) <= MAX_COMPARED_CHARS
             )
             sample = hash(item) if is_compared else address_of(item)
-            parts.append(Part(key, name_of(type(item)), sample))
+            parts.append(ComparedPart(key, name_of(type(item)), sample))
     return Parts("key", 0, tuple(parts), "")
 
 
@@ -120,7 +120,7 @@ def _pandas_columns(table: Any) -> Parts:
     parts = []
     for position, name in enumerate(names):
         if type(name) is str:
-            parts.append(Part(name, *facts.get(position, ("", 0))))
+            parts.append(ComparedPart(name, *facts.get(position, ("", 0))))
     return Parts("column", len(table.index), tuple(parts), _index_name(table.index))
 
 

@@ -342,7 +342,7 @@ class LockedFork:
         for name, value in new_values.items():
             try:
                 encoded = self._encode(name, value, origins.get(name, ""))
-            except plain_pickle.TooLargeError as error:
+            except plain_pickle.TransferTooLargeError as error:
                 return _EncodedValues([], [], [], [], str(error))
             if isinstance(encoded, bytes):
                 rows.append([name, "data", [start, len(encoded)]])
@@ -440,7 +440,7 @@ class LockedFork:
             other objects, a description of their type.
 
         Raises:
-            plain_pickle.TooLargeError: All values together are too large.
+            plain_pickle.TransferTooLargeError: All values together are too large.
         """
         # A name by which the user calls something must not come to mean another function.
         hides_callable = replaces_callable(name, self._before)
@@ -469,7 +469,7 @@ class LockedFork:
 
         try:
             return self._dumper.dump(value)
-        except plain_pickle.TooLargeError:
+        except plain_pickle.TransferTooLargeError:
             raise
         except NotTransferableError as error:
             return str(error)

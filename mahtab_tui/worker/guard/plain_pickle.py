@@ -28,7 +28,7 @@ MAX_BYTES = 2**30
 """Bytes of all values together."""
 
 
-class TooLargeError(Exception):
+class TransferTooLargeError(Exception):
     """The message says, as a clause, what there is too much of."""
 
 
@@ -40,7 +40,7 @@ class Dumper:
         self._remaining_bytes = MAX_BYTES
 
     def dump(self, value: object) -> bytes:
-        """Return a value as bytes. Raises `NotTransferableError`, `TooLargeError`, or what the code of the
+        """Return a value as bytes. Raises `NotTransferableError`, `TransferTooLargeError`, or what the code of the
         user's classes raises."""
         pickled = io.BytesIO()
         try:
@@ -54,19 +54,19 @@ class Dumper:
         return pickled.getvalue()
 
     def count_object(self, value: object) -> None:
-        """Count an object of a value before it is dumped. Raises `TooLargeError`."""
+        """Count an object of a value before it is dumped. Raises `TransferTooLargeError`."""
         self._remaining_objects -= 1
         if self._remaining_objects < 0:
-            raise TooLargeError(f"makes more than {MAX_OBJECTS:,} objects")
+            raise TransferTooLargeError(f"makes more than {MAX_OBJECTS:,} objects")
 
     def count_bytes(self, size: int) -> None:
-        """Raises `TooLargeError` if so many bytes cannot be dumped."""
+        """Raises `TransferTooLargeError` if so many bytes cannot be dumped."""
         if size > self._remaining_bytes:
             raise _too_many_bytes()
 
 
-def _too_many_bytes() -> TooLargeError:
-    return TooLargeError(f"makes more than {MAX_BYTES // 2**30} GB of values")
+def _too_many_bytes() -> TransferTooLargeError:
+    return TransferTooLargeError(f"makes more than {MAX_BYTES // 2**30} GB of values")
 
 
 def load(data: bytes) -> Any:
