@@ -20,14 +20,10 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp import connection
+from mahtab_tui.mcp.answers import format_answer
+from mahtab_tui.mcp.arguments import EvalArguments, ModeArguments
 from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
-from mahtab_tui.mcp.handlers import (
-    AttachOptions,
-    EvalArguments,
-    ModeArguments,
-    ToolHandlers,
-    format_answer,
-)
+from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.running_sessions import RunningSession

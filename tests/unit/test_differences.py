@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.values import Change, Variable
-from mahtab_tui.mcp.handlers import format_changes
+from mahtab_tui.mcp.answers import format_changes
 
 
 @pytest.mark.parametrize(

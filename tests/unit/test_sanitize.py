@@ -25,7 +25,7 @@ from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output, read_pen
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.search_prompt_words import OUTPUT, QUERY, TEXT
-from mahtab_tui.mcp.handlers import format_output
+from mahtab_tui.mcp.answers import format_output
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.search.prompts import plain_message, turn_message
 from mahtab_tui.tui.rows.code import CodeRows

@@ -1,0 +1,220 @@
+"""How the results of an agent's calls are written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.bus.differences import changed_fields
+from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output
+from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable
+from mahtab_tui.kernel.cells import INTERRUPT_GRACE_S, pictures, pieces
+from mahtab_tui.kernel.launch import environment_prefix
+from mahtab_tui.kernel.values import CellResult
+from mahtab_tui.mcp.arguments import EvalArguments, Mode
+from mahtab_tui.mcp.output_form import OutputForm
+from mahtab_tui.mcp.packages import find_project
+from mahtab_tui.mcp.tools import ToolAnswer, fenced, shorten_line, strip_colours
+from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation, SessionContents
+from mahtab_tui.worker.cells.capture import shorten
+
+MAX_VARIABLES = 200
+"""Variables, and modules, that `info` lists."""
+MAX_SUMMARY_CHARS = 60
+"""Characters of a variable's summary, and of what has changed of it."""
+
+TRACEBACK_HEAD_LINES = 6
+TRACEBACK_TAIL_LINES = 24
+"""Lines at the beginning and at the end of a traceback that are kept."""
+MIN_TRACEBACK_CHARS = 4_000
+"""Characters of a traceback that are always allowed."""
+
+
+def describe_contents(contents: SessionContents, mode: Mode) -> str:
+    """Return the text of `info`."""
+    lines = _describe_session(contents, mode)
+    named = _name_variables(contents)
+    lines.append(f"modules: {', '.join(_limit_rows(named.modules)) or 'none'}")
+    lines.append("variables:" if named.others else "variables: none")
+    lines += [f"  {row}" for row in _limit_rows(named.others)]
+
+    if contents.stale:
+        lines.append("stale, because a variable is different now:")
+        lines += [f"  {line}" for line in contents.stale]
+    if contents.others:
+        lines.append("run by others since you last asked:")
+        lines += [f"  {line}" for line in contents.others]
+    return escape_controls("\n".join(lines))
+
+
+def _describe_session(contents: SessionContents, mode: Mode) -> list[str]:
+    """Return the lines about the kernel, its environment and its cells."""
+    kernel = contents.kernel
+    environment = environment_prefix(kernel.executable) or "none of its own"
+    project = find_project(Path(kernel.cwd)) or "none"
+    cell_count = f"{contents.cells:,} {'cell' if contents.cells == 1 else 'cells'}"
+    start_event = "you joined" if mode == "shared" else "your session started"
+    return [
+        f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
+        f"environment: {environment}",
+        f"project: {project} · working directory: {kernel.cwd}",
+        f"{cell_count} in {round(contents.busy, 3):g} s · {contents.alive:,.1f} s since {start_event}",
+    ]
+
+
+class _NamedVariables(NamedTuple):
+    """The variables of a session, in words."""
+
+    modules: list[str]
+    """Names."""
+    others: list[str]
+    """A row for each: name, type, summary, and a mark if there is one."""
+
+
+def _name_variables(contents: SessionContents) -> _NamedVariables:
+    """Return the variables of a session, without those whose names begin with an underscore."""
+    named = _NamedVariables([], [])
+    for variable in contents.variables:
+        if variable.underscored:
+            continue
+        name = shorten_line(variable.name)
+        if variable.kind == "module":
+            named.modules.append(name)
+            continue
+        row = f"{name}: {shorten_line(variable.type)} {shorten_line(variable.summary)}".rstrip()
+        mark = contents.marks.get(variable.name, "")
+        if mark and variable.kind == "data":
+            row += f" · {mark}"
+        named.others.append(row)
+    return named
+
+
+def _limit_rows(rows: list[str]) -> list[str]:
+    """Return the first rows, and how many more there are."""
+    omitted_count = len(rows) - MAX_VARIABLES
+    if omitted_count <= 0:
+        return rows
+    return [*rows[:MAX_VARIABLES], f"… and {omitted_count:,} more"]
+
+
+def format_answer(
+    done: Evaluation, arguments: EvalArguments, form: OutputForm | None = None
+) -> ToolAnswer:
+    """Write the result of a cell for the agent.
+
+    Args:
+        done: the result.
+        arguments: those of the call.
+        form: how its value, output and traceback are written; by default as plain text.
+    """
+    form = form or OutputForm()
+    result = done.result
+    sections: list[str] = []
+    if done.edited:
+        edited_code = fenced(escape_controls(done.edited))
+        sections.append(f"The user edited the code. What ran:\n{edited_code}")
+    sections.append(escape_controls(describe_end(done, arguments.timeout_s)))
+    sections += _format_texts(result, form, arguments.max_output)
+    if done.late:
+        sections.append(f"Printed since the last call:\n{format_output(done.late)}")
+    sections.append(format_changes(result.changes, done.omitted_changes))
+
+    text = "\n".join(section.rstrip("\n") for section in sections if section)
+    text = text or "(no value, no output)"
+    failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
+    return ToolAnswer(text, pictures(result), failed=failed)
+
+
+def _format_texts(result: CellResult, form: OutputForm, max_chars: int) -> list[str]:
+    """Return the value, the output and the traceback of a cell; empty texts for what it lacks."""
+    texts = {"value": "", "stdout": "", "traceback": "", "display": ""}
+    for kind, text in pieces(result):
+        texts[kind] += text
+
+    value = (texts["display"] + texts["value"]).rstrip("\n")
+    traceback = shorten_traceback(texts["traceback"].rstrip("\n"))
+    max_traceback_chars = max(max_chars, MIN_TRACEBACK_CHARS)
+    # `shorten` takes the characters of the head and of the tail, each.
+    return [
+        form.write("value", shorten(value, max_chars // 2)),
+        form.write("stdout", shorten(texts["stdout"], max_chars // 2)),
+        OVERWRITTEN if result.rewritten else "",
+        form.write("traceback", shorten(traceback, max_traceback_chars // 2)),
+    ]
+
+
+def format_output(text: str) -> str:
+    """Return printed text without colours, and with symbols for control characters."""
+    if not text:
+        return ""
+    return escape_output(strip_colours(text))
+
+
+def describe_end(done: Evaluation, timeout_s: float | None) -> str:
+    """Return a sentence for any end except a normal one. timeout_s: the limit of the call."""
+    timeout_note = ""
+    if done.timed_out and timeout_s is not None:
+        timeout_note = f"Timed out after {timeout_s:g} s: "
+    variables_note = "All variables are gone"
+    if done.restores:
+        variables_note = "Only saved variables come back (info lists them)"
+
+    if done.declined:
+        return f"The code did not run: {done.declined}."
+    if done.running:
+        return f"{timeout_note}the code was interrupted, but did not end within {INTERRUPT_GRACE_S:g} s and is still running. Output so far:"
+    match done.result.status:
+        case Status.INTERRUPTED:
+            article = "the" if timeout_note else "The"
+            return f"{timeout_note}{article} code was interrupted. Variables are as it left them."
+        case Status.KILLED:
+            reason = done.result.detail
+            if timeout_note:
+                reason = f"the code did not end within {INTERRUPT_GRACE_S:g} s after its interrupt, so the worker was killed."
+            return f"{timeout_note}{reason} {variables_note}; a new worker is ready."
+        case Status.DIED:
+            interrupt = f"{timeout_note}the code was interrupted. " if timeout_note else ""
+            return f"{interrupt}{done.result.detail} {variables_note}; a new worker starts with the next call."
+        case _:
+            if timeout_note:
+                return f"{timeout_note}the code was interrupted, and then ended by itself."
+            return ""
+
+
+def format_changes(changes: Sequence[Change], omitted_count: int = 0) -> str:
+    """Format ``[+x int 5, ~rows list 3 items, −old]``. omitted_count: further changes, which are only
+    counted."""
+    if not changes:
+        return ""
+    descriptions: list[str] = []
+    for change in changes[:MAX_CHANGES]:
+        words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
+        if change.variable is not None:
+            words += _describe_variable(change.variable, change)
+        descriptions.append(" ".join(filter(None, words)))
+    omitted_count += len(changes) - len(descriptions)
+    if omitted_count:
+        descriptions.append(f"and {omitted_count:,} more")
+    return f"[{', '.join(descriptions)}]"
+
+
+def _describe_variable(variable: Variable, change: Change) -> list[str]:
+    """Return a variable's type and summary, or only the fields of an object that have changed."""
+    before = change.before
+    if before is not None and before.type == variable.type:
+        fields = changed_fields(before.summary, variable.summary)
+        if fields:
+            return [f"{shorten_line(variable.type)}({shorten_line(fields, MAX_SUMMARY_CHARS)})"]
+    words = [shorten_line(variable.type), shorten_line(variable.summary, MAX_SUMMARY_CHARS)]
+    return [*words, shorten_line(change.columns, MAX_SUMMARY_CHARS)]
+
+
+def shorten_traceback(text: str) -> str:
+    """Remove the middle, because the frames of a recursion repeat themselves."""
+    lines = text.split("\n")
+    omitted_count = len(lines) - TRACEBACK_HEAD_LINES - TRACEBACK_TAIL_LINES
+    if omitted_count <= 1:
+        return text
+    middle = f"  … {omitted_count:,} lines left out …"
+    return "\n".join([*lines[:TRACEBACK_HEAD_LINES], middle, *lines[-TRACEBACK_TAIL_LINES:]])
