@@ -24,7 +24,8 @@ class CommandOutput:
         self._secrets = secrets
         self._start_time = time.monotonic()
         self._pieces: list[str] = []
-        self._unfinished_line = ""
+        self._line_pieces: list[str] = []
+        """Of the line that has no end yet."""
 
     def masked_text(self) -> str:
         """Return all that was printed so far, without secrets."""
@@ -33,8 +34,15 @@ class CommandOutput:
     async def add(self, text: str) -> None:
         """Add a piece of output."""
         self._pieces.append(text)
-        lines, _, line_start = (self._unfinished_line + text).rpartition("\n")
-        self._unfinished_line = line_start[-MAX_PROGRESS_CHARS:]
-        if lines.strip():
+        lines, line_end, line_start = text.rpartition("\n")
+        if not line_end:
+            self._line_pieces.append(text)
+            return
+
+        new_lines = "".join([*self._line_pieces, lines])
+        self._line_pieces = [line_start]
+        # Masked before it is cut: the rest of a secret is not recognised.
+        visible_lines = self._secrets.mask(new_lines).strip()
+        if visible_lines:
             seconds = time.monotonic() - self._start_time
-            await self._report(seconds, lines.strip()[-MAX_PROGRESS_CHARS:])
+            await self._report(seconds, visible_lines[-MAX_PROGRESS_CHARS:])
