@@ -33,7 +33,8 @@ from mahtab_tui.search.search import CancelToken, Search, SearchAnswer, emit_to_
 from mahtab_tui.search.tree import Emit
 from mahtab_tui.worker.rlm.answers import Answer, Result, needs_code, search_for_form
 from mahtab_tui.worker.rlm.contexts import ContextText, read_contexts
-from mahtab_tui.worker.rlm.search import CallerTools, SearchFailed
+from mahtab_tui.worker.rlm.running_tools import CallerTools
+from mahtab_tui.worker.rlm.search import SearchFailed
 from mahtab_tui.worker.rlm.search_log import TurnLines
 
 _IDLE_CLOSE_S = 60.0

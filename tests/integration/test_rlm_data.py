@@ -32,7 +32,8 @@ from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.rlm.answers import Answer
 from mahtab_tui.worker.rlm.contexts import ContextError
-from mahtab_tui.worker.rlm.search import CallerTools, SearchFailed
+from mahtab_tui.worker.rlm.running_tools import CallerTools
+from mahtab_tui.worker.rlm.search import SearchFailed
 from mahtab_tui.worker.rlm.search_log import unpack_events
 from mahtab_tui.worker.sandbox.caller_tools import NotPlainError, plain_data
 from tests import tags

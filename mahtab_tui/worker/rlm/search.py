@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from ..link.control import Host
@@ -20,18 +18,18 @@ from .logged import Logged, Packed
 
 if TYPE_CHECKING:
     from ..sandbox.caller_tools import DescribedTool
-    from .answers import Answer
+    from .answers import Answer, Result
     from .contexts import ContextText, NamedContext
+    from .running_tools import CallerTools
 
 _OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
 """Options of `rlm` that are used here; the host gets the others."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
-_SENT_PIECE_CHARS = 2**22
-_PIECE_CHARS = 2**19
-
-_MAX_DOC_CHARS = 2_000
-_MAX_ERROR_CHARS = 1_000
-_MAX_TOOLS = 50
+"""Identifies the search that `arlm` has begun; empty outside of it."""
+_SENT_CHARS = 2**22
+"""Characters of a text that are sent at once to a host on another machine."""
+_WRITTEN_CHARS = 2**19
+"""Characters of a text that are written to a file at once."""
 
 
 class SearchFailed(Logged, RuntimeError):
@@ -117,22 +115,18 @@ def rlm(
         for name in rlm.__kwdefaults__ or ()
         if name not in _OWN_OPTIONS and all_arguments[name] is not None
     }
-    parameters = late_import("inspect").signature(rlm).parameters
-    reading = own_module("rlm.contexts")
-    try:
-        contents = reading.read_contexts(context, contexts, named, parameters)
-    except reading.ContextError as error:
-        raise RuntimeError(str(error)) from None
+    contents = _read_contexts(context, contexts, named)
     for notice in contents.notices:
         print(notice)
+
     tree = _TREE.get() or os.urandom(4).hex()
-    with _serve_tools(tree, tools) as described:
+    with _serve_tools(tree, tools) as described_tools:
         request = {
             "kind": contents.kind,
             "parts": contents.parts,
             "about": contents.about,
             "contexts": contents.contexts,
-            "tools": described,
+            "tools": described_tools,
             "options": options,
             "yes": bool(yes),
             "raw": bool(raw),
@@ -144,39 +138,103 @@ def rlm(
     return answer
 
 
+def _read_contexts(
+    context: object, contexts: Mapping[str, object] | None, named: Mapping[str, object]
+) -> ContextText:
+    """Return the text of the contexts of `rlm`. Raises `RuntimeError` if they cannot be searched."""
+    options = late_import("inspect").signature(rlm).parameters
+    reading = own_module("rlm.contexts")
+    try:
+        contents: ContextText = reading.read_contexts(context, contexts, named, options)
+    except reading.ContextError as error:
+        raise RuntimeError(str(error)) from None
+    return contents
+
+
 def _search(
     query: str, returns: Any, request: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
+    """Search until the answer has the requested form.
+
+    Args:
+        query: The question.
+        returns: The form, as for `rlm`.
+        request: What the host gets with each search, without query and text.
+        contents: What is searched.
+        verbose: Whether to print what happened.
+
+    Raises:
+        SearchFailed: There is no answer.
+    """
     answers = own_module("rlm.answers")
-    search_log = own_module("rlm.search_log")
-    file: str | None = None
-    printed = 0
     with contextlib.ExitStack() as files:
-        if Host.is_remote:
-            send = partial(_send_text, request["tree"])
-        else:
-            send = partial(_write_text, files)
-
-        def search(query: str) -> Any:
-            nonlocal file, printed
-            file = send(contents.text) if file is None else ""
-            result = Host.call("rlm", {**request, "query": query, "file": file})
-            log = late_import("base64").b64decode(result.pop("packed"))
-            if verbose:
-                describe = search_log.TurnLines().describe
-                lines = list(filter(None, map(describe, search_log.unpack_events(log))))
-                sys.stderr.write("".join(lines[printed:]))
-                printed = len(lines)
-            if "failed" in result:
-                raise SearchFailed(result["failed"], log, contents.contexts)
-            usage = answers.SearchUsage(*result["usage"])
-            spans = tuple(map(tuple, result["spans"]))
-            return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
-
+        searches = _HostSearches(request, contents, files, verbose=verbose)
         answer: Answer = answers.search_for_form(
-            query, returns, search, (RuntimeError,), raw=request["raw"], contexts=contents.contexts
+            query,
+            returns,
+            searches.run,
+            (RuntimeError,),
+            raw=request["raw"],
+            contexts=contents.contexts,
         )
     return answer
+
+
+class _HostSearches:
+    """Searches of the host over one text. A second one asks for the answer in another form."""
+
+    def __init__(
+        self,
+        request: dict[str, Any],
+        contents: ContextText,
+        files: contextlib.ExitStack,
+        *,
+        verbose: bool,
+    ) -> None:
+        """files: removes the file in which the host gets the text. For the rest see `_search`."""
+        self._request = request
+        self._contents = contents
+        self._files = files
+        self._verbose = verbose
+        self._is_first = True
+        self._printed_lines = 0
+
+    def run(self, query: str) -> Result:
+        """Search once. Raises `SearchFailed`."""
+        result = Host.call("rlm", {**self._request, "query": query, "file": self._send_text()})
+        packed_log = late_import("base64").b64decode(result.pop("packed"))
+        if self._verbose:
+            self._print_turns(packed_log)
+        if "failed" in result:
+            raise SearchFailed(result["failed"], packed_log, self._contents.contexts)
+        answers = own_module("rlm.answers")
+        return answers.Result(  # type: ignore[no-any-return]
+            **{
+                **result,
+                "usage": answers.SearchUsage(*result["usage"]),
+                "spans": tuple(map(tuple, result["spans"])),
+                "packed": packed_log,
+            }
+        )
+
+    def _send_text(self) -> str:
+        """Hand the text to the host with the first search, which keeps it for the others; return how
+        the host finds it."""
+        if not self._is_first:
+            return ""
+        self._is_first = False
+        if Host.is_remote:
+            return _send_pieces(self._request["tree"], self._contents.text)
+        return _write_file(self._files, self._contents.text)
+
+    def _print_turns(self, packed_log: bytes) -> None:
+        """Print the lines of a log that are not printed yet: it also has those of earlier searches."""
+        search_log = own_module("rlm.search_log")
+        turn_lines = search_log.TurnLines()
+        lines = [turn_lines.describe(event) for event in search_log.unpack_events(packed_log)]
+        printable_lines = [line for line in lines if line]
+        sys.stderr.write("".join(printable_lines[self._printed_lines :]))
+        self._printed_lines = len(printable_lines)
 
 
 async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
@@ -188,9 +246,11 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     tree = os.urandom(4).hex()
     variables = contextvars.copy_context()
     variables.run(_TREE.set, tree)
-    running = asyncio.get_running_loop().run_in_executor(
-        None, lambda: variables.run(rlm, query, context, **options)
-    )
+
+    def search() -> Answer:
+        return variables.run(rlm, query, context, **options)
+
+    running = asyncio.get_running_loop().run_in_executor(None, search)
     try:
         return cast("Answer", await asyncio.shield(running))
     except asyncio.CancelledError:
@@ -198,37 +258,39 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
         raise
 
 
-def _write_text(opened: contextlib.ExitStack, text: str) -> str:
-    """Write a text to a file for the host, and return its path. opened: removes it."""
+def _write_file(files: contextlib.ExitStack, text: str) -> str:
+    """Write a text to a file for the host, and return its path. files: removes it."""
     if hasattr(os, "memfd_create"):
-        file = opened.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
+        file = files.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     else:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
         # The host removes it after reading it.
-        opened.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)
-        file = opened.enter_context(os.fdopen(descriptor, "wb"))
-    for start in range(0, len(text), _PIECE_CHARS):
-        file.write(text[start : start + _PIECE_CHARS].encode("utf-8", "surrogatepass"))
+        files.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)
+        file = files.enter_context(os.fdopen(descriptor, "wb"))
+    for start in range(0, len(text), _WRITTEN_CHARS):
+        file.write(text[start : start + _WRITTEN_CHARS].encode("utf-8", "surrogatepass"))
     file.flush()
     return str(path)
 
 
-def _send_text(tree: str, text: str) -> str:
+def _send_pieces(tree: str, text: str) -> str:
     """Send a text to a host on another machine, and return what replaces a file."""
-    for start in range(0, len(text), _SENT_PIECE_CHARS):
-        piece = text[start : start + _SENT_PIECE_CHARS]
+    for start in range(0, len(text), _SENT_CHARS):
+        piece = text[start : start + _SENT_CHARS]
         Host.call("rlm_text", {"tree": tree, "text": piece, "start": start})
     return "sent"
 
 
 @contextlib.contextmanager
-def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
+def _serve_tools(
+    tree: str, functions: Sequence[Callable[..., object]]
+) -> Iterator[list[DescribedTool]]:
     """Serve a search's calls of functions within the block; yields their descriptions."""
     if not functions:
         yield []
         return
-    tools = CallerTools(functions)
+    tools: CallerTools = own_module("rlm.running_tools").CallerTools(functions)
     threading.Thread(target=_serve_calls, args=(tree, tools), name="rlm-tools", daemon=True).start()
     try:
         yield tools.described
@@ -238,8 +300,9 @@ def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator
 
 
 def _serve_calls(tree: str, tools: CallerTools) -> None:
+    """Start the calls that the host passes on, until the search ends."""
 
-    def answer(call: int, result: Mapping[str, Any]) -> None:
+    def answer(call: int, result: Mapping[str, object]) -> None:
         with contextlib.suppress(RuntimeError):
             Host.call("rlm_tool", {"tree": tree, "call": call, "result": dict(result)})
 
@@ -247,106 +310,7 @@ def _serve_calls(tree: str, tools: CallerTools) -> None:
         while request := Host.call("rlm_tools", {"tree": tree}):
             if "stop" in request:
                 tools.stop(request["stop"])
-            else:
-                call = request["call"]
-                name = request["name"]
-                done = partial(answer, call)
-                tools.start(call, name, request["args"], request["kwargs"], done)
-
-
-# The caller's functions
-
-
-class ToolStopped(BaseException):
-    """Raised in the thread of a tool that takes too long, or whose search has ended."""
-
-
-Done = Callable[[Mapping[str, Any]], None]
-
-
-class CallerTools:
-    def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
-        self._functions: dict[str, Callable[..., Any]] = {}
-        self.described: list[DescribedTool] = []
-        self._lock = threading.Lock()
-        self._running: dict[int, threading.Thread] = {}
-        self._ended = False
-        for function in functions:
-            self._add(function)
-        if len(self._functions) > _MAX_TOOLS:
-            raise ValueError(f"A search may have at most {_MAX_TOOLS} tools.")
-
-    def start(
-        self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
-    ) -> None:
-        """Call a tool on its own thread, with arguments that hostile code may have chosen."""
-        job = (call, name, args, kwargs, done)
-        label = f"tool-{name}"[:60]
-        thread = threading.Thread(target=self._run, args=job, name=label, daemon=True)
-        with self._lock:
-            if not self._ended:
-                self._running[call] = thread
-                thread.start()
-
-    def stop(self, call: int) -> None:
-        with self._lock:
-            thread = self._running.pop(call, None)
-            if thread is not None and thread.ident is not None:
-                ident = ctypes.c_ulong(thread.ident)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ToolStopped))
-
-    def end(self) -> None:
-        with self._lock:
-            self._ended = True
-        for call in list(self._running):
-            self.stop(call)
-
-    def _add(self, function: Any) -> None:
-        name = getattr(function, "__name__", "")
-        if not callable(function) or not isinstance(name, str):
-            raise ValueError(f"tools: {function!r} is not a function.")
-        if problem := own_module("sandbox.names").name_problem(name):
-            raise ValueError(f"tools: a tool cannot be named {name!r}: {problem}.")
-        if name in self._functions:
-            raise ValueError(f"tools: there are two tools named {name!r}.")
-        inspect = late_import("inspect")
-        try:
-            signature = str(inspect.signature(function)).replace("'", "")
-        except (TypeError, ValueError):
-            signature = "(...)"
-        self._functions[name] = function
-        texts = (
-            text[:_MAX_DOC_CHARS] for text in (name, signature, inspect.getdoc(function) or "")
-        )
-        self.described.append(own_module("sandbox.caller_tools").DescribedTool(*texts))
-
-    def _run(
-        self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
-    ) -> None:
-        try:
-            try:
-                result = {"value": self._result(name, args, kwargs)}
-            except BaseException as error:  # of the caller's function, perhaps an exit
-                try:
-                    text = str(error)
-                except Exception:  # raised by the tool's own code
-                    text = ""
-                reason = f"{type(error).__name__}: {text}"[:_MAX_ERROR_CHARS]
-                result = {"error": f"{name} failed: {reason}"}
-            with self._lock:  # from here on, nothing is raised in this thread
-                is_wanted = self._running.pop(call, None) is not None
-            if is_wanted:
-                done(result)
-        except ToolStopped:
-            pass
-
-    def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if name not in self._functions:
-            raise LookupError("There is no such tool.")
-        plain_data = own_module("sandbox.caller_tools").plain_data
-        plain_args = plain_data(list(args), "An argument")
-        named = plain_data(dict(kwargs), "An argument")
-        value = self._functions[name](*plain_args, **named)
-        if isinstance(value, CoroutineType):
-            value = late_import("asyncio").run(value)
-        return plain_data(value, f"What {name} returned")
+                continue
+            call = request["call"]
+            on_result = partial(answer, call)
+            tools.start(call, request["name"], request["args"], request["kwargs"], on_result)
