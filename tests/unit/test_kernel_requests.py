@@ -28,8 +28,8 @@ from mahtab_tui.kernel.requests import (
 )
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.link.frames import MAX_FRAME_BYTES, Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.link.station import FRAMES as FRAMES_KIND
-from mahtab_tui.worker.link.station import Link, LinkError
+from mahtab_tui.worker.link.station_link import FRAMES as FRAMES_KIND
+from mahtab_tui.worker.link.station_link import Link, LinkError
 from tests.waiting import wait_for
 
 MEGABYTE = 2**20

@@ -53,7 +53,7 @@ from mahtab_tui.worker.link.spool import (
     format_omission,
     pending_bytes,
 )
-from mahtab_tui.worker.link.station import (
+from mahtab_tui.worker.link.station_link import (
     END,
     EXITED,
     FOLDER,

@@ -31,7 +31,7 @@ import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import cloudpickle_folder
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.link.station import LINK_PIECE_BYTES, MAGIC
+from mahtab_tui.worker.link.station_link import LINK_PIECE_BYTES, MAGIC
 
 Ask = Callable[[str, bool], str | None]
 """Asks the user: the prompt, and whether the answer is hidden. Returns None if there is no

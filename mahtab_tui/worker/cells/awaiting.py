@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import late_import
 from .tracebacks import OUR_FOLDER, format_safely
@@ -22,85 +22,105 @@ if TYPE_CHECKING:
     from .jobs import JobQueue
 
 
+class _LoopFunctions(NamedTuple):
+    """The functions of `asyncio.events` that know the running loop of this thread."""
+
+    get_running: Callable[[], Any]
+    set_running: Callable[[Any], None]
+
+    def install(self, events: Any) -> None:
+        """Put them into `asyncio.events`."""
+        events._get_running_loop = self.get_running
+        events._set_running_loop = self.set_running
+
+
 class EventLoop:
     """Runs coroutines of cells, and background tasks between them, once asyncio is loaded."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[object] | None = None
-        self._cancelled = False
+        """The cell's code, while it is awaited."""
+        self._is_cancelled = False
+        """Whether `cancel` has cancelled this task."""
         self._waiter: asyncio.Future[None] | None = None
+        """Ends the background tasks between two cells; None while there is a cell."""
         self._current_task: Callable[[Any], object] = lambda loop: None
         """asyncio's original function."""
-        self._thread = 0
-        self._own_functions: tuple[object, object] | None = None
+        self._thread_id = 0
+        """The thread on which the loop is current; 0 outside of cells."""
+        self._original_functions: _LoopFunctions | None = None
+        """What `make_current` has replaced."""
         self.used = False
         """Whether a cell has left anything that may print later."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
         """Make the loop current, so that `create_task` works in plain code, too."""
-        if self._thread:
+        if self._thread_id:
             yield
             return
-        self._thread = threading.get_ident()
+        self._thread_id = threading.get_ident()
         try:
             if "asyncio" in sys.modules:
                 if "asyncio.events" in sys.modules:
                     self.make_current()
             elif self._loop is None and "asyncio.base_events" in sys.modules:
-                # Left by an interrupted import, and would prevent another one.
-                for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
-                    del sys.modules[name]
+                _forget_interrupted_import()
             yield
         finally:
-            self._thread = 0
+            self._thread_id = 0
             self._leave_current()
 
     def make_current(self) -> None:
         """Make the loop current for the rest of the cell, on this thread. Meanwhile, replaced
         functions of asyncio let `asyncio.run` work as without it."""
         asyncio = late_import("asyncio")
-        if (
-            self._thread != threading.get_ident()
-            or self._own_functions
-            or asyncio.events._get_running_loop() is not None
-        ):
+        is_cells_thread = self._thread_id == threading.get_ident()
+        if not is_cells_thread or self._original_functions is not None:
+            return
+        if asyncio.events._get_running_loop() is not None:
             return
         with suppress(Exception):  # raised by an event loop policy of the user's
             loop = self._get(asyncio)
-            events = asyncio.events
-            process = os.getpid()
-            get_running = events._get_running_loop
-            set_running = events._set_running_loop
-            self._own_functions = get_running, set_running
+            self._replace_functions(asyncio.events, loop)
 
-            def get_really_running() -> object:
-                running = get_running()
-                if running is loop and not loop.is_running():
-                    return None
-                return running
+    def _replace_functions(self, events: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """Let functions of `asyncio.events` treat a loop that does not run as the current one."""
+        process_id = os.getpid()
+        original = _LoopFunctions(events._get_running_loop, events._set_running_loop)
 
-            def set_running_or_current(running: object) -> None:
-                ours = threading.get_ident() == self._thread and os.getpid() == process
-                set_running(loop if running is None and ours else running)
+        def get_really_running() -> object:
+            running_loop = original.get_running()
+            if running_loop is loop and not loop.is_running():
+                return None
+            return running_loop
 
-            events._get_running_loop = get_really_running
-            events._set_running_loop = set_running_or_current
-            set_running(loop)
+        def set_running_or_current(running_loop: object) -> None:
+            is_cells_thread = threading.get_ident() == self._thread_id
+            if running_loop is None and is_cells_thread and os.getpid() == process_id:
+                running_loop = loop
+            original.set_running(running_loop)
+
+        self._original_functions = original
+        _LoopFunctions(get_really_running, set_running_or_current).install(events)
+        original.set_running(loop)
 
     def _leave_current(self) -> None:
-        if self._own_functions is None:
+        """Take back what `make_current` has done."""
+        if self._original_functions is None:
             return
         asyncio = late_import("asyncio")
-        loop = self._loop
-        asyncio.events._get_running_loop, asyncio.events._set_running_loop = self._own_functions
-        self._own_functions = None
+        self._original_functions.install(asyncio.events)
+        self._original_functions = None
         asyncio._set_running_loop(None)
+        loop = self._loop
         if not self.used and loop is not None and not loop.is_closed():
             self.used = bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
 
     def run(self, coroutine: Coroutine[object, object, object]) -> object:
+        """Run a coroutine of a cell to its end, and return its result. What it sets in context
+        variables stays. Raises what it raises, and `KeyboardInterrupt` after `cancel`."""
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
@@ -119,12 +139,12 @@ class EventLoop:
 
         task = loop.create_task(in_task())
         self._task = task
-        self._cancelled = False
+        self._is_cancelled = False
         self.used = True
         try:
             return loop.run_until_complete(task)
         except asyncio.CancelledError:
-            if self._cancelled:
+            if self._is_cancelled:
                 raise KeyboardInterrupt from None
             raise
         except Exception as error:
@@ -133,12 +153,7 @@ class EventLoop:
             raise
         finally:
             self._task = None
-            if not task.done():
-                task.cancel()
-            else:
-                coroutine.close()  # it has not started if the task was cancelled at once
-                if not task.cancelled():
-                    task.exception()  # not reported a second time
+            _finish_task(task, coroutine)
             # A task has a copy of the context, but its variables belong to the cell.
             for variable, value in context.items():
                 if variable.get(None) is not value:
@@ -148,21 +163,23 @@ class EventLoop:
         """Stop a coroutine that only waits; False if running code must be interrupted."""
         task = self._task
         loop = self._loop
-        if task is None or loop is None or self._cancelled:
+        if task is None or loop is None or self._is_cancelled:
             return False
         if self._current_task(loop) is not None:
             return False  # a task is computing, perhaps another one that blocks ours
-        self._cancelled = True
+        self._is_cancelled = True
         task.cancel()
         loop.call_soon_threadsafe(lambda: None)
         return True
 
     def wait(self, jobs: JobQueue) -> Frame | None:
-        """Run background tasks until there is a job. Raises what a signal handler of the user's
-        raises."""
+        """Run background tasks until there is a job, and return it without removing it. Raises what a
+        signal handler of the user's raises."""
         while self._loop is not None and not self._loop.is_closed():
-            self._waiter = waiter = self._loop.create_future()
+            waiter = self._loop.create_future()
+            self._waiter = waiter
             try:
+                # A job that came before the waiter does not end it.
                 if jobs.empty():
                     self._loop.run_until_complete(waiter)
                 break
@@ -180,26 +197,30 @@ class EventLoop:
             return []
         with suppress(Exception):  # of functions that cells have replaced
             asyncio = late_import("asyncio")
-            waking = asyncio.futures._set_result_unless_cancelled  # wakes a task that sleeps
+            # This callback wakes a task that sleeps, which is in the list itself.
+            wake_sleeper = asyncio.futures._set_result_unless_cancelled
             callbacks = [
                 handle
                 for handle in getattr(loop, "_scheduled", ())
-                if handle._callback is not waking and not handle.cancelled()
+                if handle._callback is not wake_sleeper and not handle.cancelled()
             ]
             return [*asyncio.all_tasks(loop), *callbacks]
         return []
 
     @property
     def idle(self) -> bool:
+        """Whether background tasks run while the kernel waits for a job."""
         return self._waiter is not None
 
     def wake(self) -> None:
+        """End `wait`, from any thread, because there is a job."""
         waiter = self._waiter
         loop = self._loop
         if waiter is not None and loop is not None:
             loop.call_soon_threadsafe(_finish, waiter)
 
     def close(self) -> None:
+        """Cancel all tasks, and end the loop."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -212,16 +233,36 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
+        """Use another loop from now on, if the error shows that this one is broken."""
         # RuntimeError says that a task has stopped the loop; others, that a cell has broken it.
         if isinstance(error, Exception) and not isinstance(error, RuntimeError):
             self._loop = None
 
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
+        """Return the loop of all cells, a new one if there is none. Raises what an event loop policy
+        of the user's raises."""
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
             self._current_task = asyncio.current_task
         asyncio.set_event_loop(self._loop)
         return self._loop
+
+
+def _forget_interrupted_import() -> None:
+    """Forget modules that an interrupted import of asyncio has left, and that would prevent another
+    one."""
+    for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
+        del sys.modules[name]
+
+
+def _finish_task(task: asyncio.Task[object], coroutine: Coroutine[object, object, object]) -> None:
+    """End a task after its loop has stopped. coroutine: what it awaits."""
+    if not task.done():
+        task.cancel()
+        return
+    coroutine.close()  # it has not started if the task was cancelled at once
+    if not task.cancelled():
+        task.exception()  # not reported a second time
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

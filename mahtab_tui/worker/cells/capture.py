@@ -7,21 +7,24 @@ import io
 from typing import TextIO
 
 MAX_OUTPUT_CHARS = 10_000
+"""Characters that a model's cell may print."""
 
 
 class OutputLimitError(RuntimeError):
-    __module__ = "builtins"  # so that tracebacks name it without the path of this file
+    """Code has printed too much."""
 
-    def __init__(self, limit: int) -> None:
+    # So that tracebacks name it without the path of this file.
+    __module__ = "builtins"
+
+    def __init__(self, limit_chars: int) -> None:
         super().__init__(
-            f"more than {limit:,} characters were printed; the rest was not shown. Print less: slice the value, or "
+            f"more than {limit_chars:,} characters were printed; the rest was not shown. Print less: slice the value, or "
             "look at it with peek(text, n) or grep(text, pattern)."
         )
 
 
 class LimitedOutput(io.TextIOBase):
-    """A text stream that raises `OutputLimitError` after `limit` characters. Without a `stream` it
-    keeps the text. `sharing` makes two streams count together."""
+    """A text stream that raises `OutputLimitError` after some characters."""
 
     def __init__(
         self,
@@ -29,15 +32,24 @@ class LimitedOutput(io.TextIOBase):
         limit: int = MAX_OUTPUT_CHARS,
         sharing: LimitedOutput | None = None,
     ) -> None:
+        """Begin with the whole limit.
+
+        Args:
+            stream: Where the text goes; without one, it is kept for `getvalue`.
+            limit: Number of characters.
+            sharing: Another stream; the characters of both count together.
+        """
         super().__init__()
         self._stream: TextIO = io.StringIO() if stream is None else stream
         self.limit = limit
         self._counter: LimitedOutput = self if sharing is None else sharing._counter
-        self._left = limit
+        """The stream that counts."""
+        self._remaining_chars = limit
 
     def take(self, text: str) -> str:
-        head = text[: self._counter._left]
-        self._counter._left -= len(head)
+        """Return as much of a text as the limit still allows, and count it."""
+        head = text[: self._counter._remaining_chars]
+        self._counter._remaining_chars -= len(head)
         return head
 
     def write(self, text: str) -> int:
@@ -48,6 +60,7 @@ class LimitedOutput(io.TextIOBase):
         return len(text)
 
     def getvalue(self) -> str:
+        """Return the text of a stream that keeps it. Raises `io.UnsupportedOperation` otherwise."""
         if not isinstance(self._stream, io.StringIO):
             raise io.UnsupportedOperation("the text went to another stream")
         return self._stream.getvalue()
@@ -74,11 +87,15 @@ class LimitedOutput(io.TextIOBase):
 
 
 def open_stdout(fd: int) -> io.TextIOWrapper:
-    """Block-buffered in C, because a write per print costs twenty times as much."""
-    return io.TextIOWrapper(_open(fd), "utf-8", "backslashreplace", "\n")
+    """Open a stream that is buffered in C, because a write per print costs twenty times as much.
+
+    Args:
+        fd: Stays open when the stream is closed.
+    """
+    return io.TextIOWrapper(_open_buffer(fd), "utf-8", "backslashreplace", "\n")
 
 
-def _open(fd: int) -> io.BufferedWriter:
+def _open_buffer(fd: int) -> io.BufferedWriter:
     return io.BufferedWriter(io.FileIO(fd, "w", closefd=False))
 
 
@@ -86,29 +103,34 @@ class ErrorStream(io.TextIOWrapper):
     """Flushes stdout before each write, so that the output stays in order."""
 
     def __init__(self, fd: int, stdout: TextIO) -> None:
-        super().__init__(_open(fd), "utf-8", "backslashreplace", "\n")
+        super().__init__(_open_buffer(fd), "utf-8", "backslashreplace", "\n")
         self._stdout = stdout
 
     def write(self, text: str) -> int:
         if not self._stdout.closed:
             self._stdout.flush()
-        count = super().write(text)
+        written_chars = super().write(text)
         self.flush()
-        return count
+        return written_chars
 
 
 def flush(*streams: TextIO | None) -> None:
+    """Flush streams as far as possible: cells may have closed or replaced them."""
     for stream in streams:
         if stream is not None:
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
 
 
-def shorten(text: str, keep: int) -> str:
-    if len(text) <= 2 * keep:
+def shorten(text: str, end_chars: int) -> str:
+    """Return a text with a note in place of its middle, if it is long. end_chars: characters to keep at
+    each end."""
+    omitted_chars = len(text) - 2 * end_chars
+    if omitted_chars <= 0:
         return text
-    return f"{text[:keep]}{omission(len(text) - 2 * keep)}{text[len(text) - keep :]}"
+    return f"{text[:end_chars]}{omission(omitted_chars)}{text[len(text) - end_chars :]}"
 
 
 def omission(count: int) -> str:
+    """Return the lines in place of so many characters."""
     return f"\n… {count:,} characters left out …\n"

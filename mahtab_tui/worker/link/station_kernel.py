@@ -1,0 +1,210 @@
+"""The kernel next to a station: its process, its output and the channel to it."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+from .frames import TOKEN_BYTES
+from .holder import ATTACH, StationSettings
+from .spool import SHARED_STATE_BYTES, SharedState, Spool
+from .station_link import LINK_PIECE_BYTES
+
+MAX_UNREAD_BYTES = 256 * 2**20
+"""A kernel that has not read so much of its host is killed."""
+_LENGTH = struct.Struct("!I")
+"""The length of a frame, in bytes."""
+_EXIT_GRACE_S = 1.0
+"""Seconds from the end of a kernel's channel to that of its process."""
+_NOT_STARTED_CODE = 127
+"""The exit code of a kernel whose interpreter does not start, as shells have it."""
+
+
+class StationKernel:
+    """The kernel's process, its output and the channel to it."""
+
+    def __init__(self, start: dict[str, Any], folder: str) -> None:
+        """Start the kernel. start: the host's settings. folder: of the worker."""
+        self.output, write_end = os.pipe()
+        self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
+        self.offset = 0
+        """Up to this offset, the host was sent the output."""
+        self.all_printed = False
+        """Whether nothing can print any more."""
+        page = _anonymous_file("mahtab-state")
+        os.ftruncate(page, SHARED_STATE_BYTES)
+        self.state = SharedState(mmap.mmap(page, SHARED_STATE_BYTES))
+        self.unread = bytearray()
+        """Bytes of the host that the kernel has not read."""
+        self._input_closed = False
+        self.backlog_left = 0
+        """Missing bytes of a new host's first frame, which contains the backlog, or of its
+        length."""
+        self._length: bytes | None = None
+        """What was read of this length; None when it is known."""
+        socket_type = socket.SOCK_STREAM
+        if sys.platform == "linux":
+            socket_type = socket.SOCK_SEQPACKET
+        self.control, control = socket.socketpair(socket.AF_UNIX, socket_type)
+        self.channel: socket.socket | None
+        self.channel, kernel_channel = _open_channel(start["kernel_token"])
+        self._previous_channel: socket.socket | None = None
+
+        hours = float(start["keep"]) / 3600
+        settings = StationSettings(control.fileno(), self.output, self.spool.file, page, hours)
+        self._child = _start_process(start, folder, settings, kernel_channel.fileno(), write_end)
+        kernel_channel.close()
+        control.close()
+        os.close(write_end)
+        os.close(page)
+
+    def attach(self, token: str) -> None:
+        """Give the kernel a channel for another host. Raises `OSError` and `ValueError`."""
+        channel, kernel_channel = _open_channel(token)
+        with kernel_channel:
+            socket.send_fds(self.control, [ATTACH], [kernel_channel.fileno()])
+        self.unread.clear()
+        self._previous_channel = self.channel or self._previous_channel
+        self.channel = channel
+        self._length = b""
+        self.backlog_left = _LENGTH.size
+        self._input_closed = False
+        self.offset = 0
+
+    def detach(self) -> None:
+        """Close the channel: the kernel has no host now."""
+        for channel in (self.channel, self._previous_channel):
+            if channel is not None:
+                channel.close()
+        self.channel = None
+        self._previous_channel = None
+        self.unread.clear()
+
+    def send(self, data: bytes = b"", *, is_last: bool = False) -> None:
+        """Send what the kernel can take, and keep the rest. A kernel that reads nothing for too long
+        is killed. is_last: close the channel after it."""
+        self.unread += data
+        if len(self.unread) > MAX_UNREAD_BYTES:
+            self.signal(signal.SIGKILL)
+        self._input_closed = self._input_closed or is_last
+        if self.channel is None:
+            return
+        with suppress(BlockingIOError, ConnectionError):
+            while self.unread:
+                sent_bytes = self.channel.send(self.unread[:LINK_PIECE_BYTES])
+                del self.unread[:sent_bytes]
+        if self._input_closed and not self.unread:
+            with suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)
+
+    def receive(self) -> bytes:
+        """Return what the kernel has sent; nothing at its end. Raises `BlockingIOError`."""
+        assert self.channel is not None
+        max_bytes = LINK_PIECE_BYTES
+        if self.backlog_left:
+            max_bytes = min(self.backlog_left, LINK_PIECE_BYTES)
+        try:
+            data = self.channel.recv(max_bytes)
+        except ConnectionError:
+            return b""
+
+        # The kernel answers a new host, so that it reads no more of the one before.
+        if self._previous_channel is not None:
+            self._previous_channel.close()
+            self._previous_channel = None
+        if self.backlog_left:
+            self.backlog_left -= len(data)
+        if self._length is not None:
+            self._length += data
+            if not self.backlog_left:
+                self.backlog_left = TOKEN_BYTES + int(_LENGTH.unpack(self._length)[0])
+                self._length = None
+        return data
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the kernel and its child processes."""
+        if self._child is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
+
+    def reap(self) -> int:
+        """Wait for the end of the kernel, kill what it left, and return its exit code."""
+        if self._child is None:
+            return _NOT_STARTED_CODE
+        try:
+            code = self._child.wait(_EXIT_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            code = self._child.wait()
+        self.signal(signal.SIGKILL)
+        return code
+
+
+def _start_process(
+    start: dict[str, Any], folder: str, settings: StationSettings, channel: int, output: int
+) -> subprocess.Popen[bytes] | None:
+    """Start the process of the kernel; None, and a line of output, if this is impossible.
+
+    Args:
+        start: The host's settings.
+        folder: Of the worker.
+        settings: What the kernel gets from this station.
+        channel: The descriptor of the kernel's end of the channel.
+        output: The descriptor to which it prints.
+    """
+    os.environ.update(start["env"])
+    cwd = start["cwd"] if os.path.isdir(start["cwd"]) else os.path.expanduser("~")
+    interpreter = _interpreter(start["python"], cwd)
+    worker = os.path.join(folder, "worker")
+    arguments = [str(channel), worker, json.dumps(settings._asdict())]
+    try:
+        return subprocess.Popen(
+            [interpreter, "-c", start["bootstrap"], *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[channel, settings.control, settings.pipe, settings.spool, settings.page],
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.write(output, f"{interpreter}: {error.strerror}\n".encode(errors="replace"))
+        return None
+
+
+def _open_channel(token: str) -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a channel; the kernel reads the token from the second."""
+    ours, theirs = socket.socketpair()
+    ours.sendall(bytes.fromhex(token))
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def _anonymous_file(name: str) -> int:
+    """Return the descriptor of a file without a path. name: for those who look into /proc."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _interpreter(python: str, cwd: str) -> str:
+    """Return the interpreter that a host has named: a program, a path, or an environment's folder."""
+    if not python:
+        # Without PATH, Python does not know its own file.
+        return sys.executable or os.path.realpath("/proc/self/exe")
+    path = os.path.join(cwd, os.path.expanduser(python))
+    if os.path.isdir(path):
+        return os.path.join(path, "bin", "python")
+    if os.sep not in python and not os.path.exists(path):
+        return python
+    return path

@@ -1,0 +1,376 @@
+"""The process next to a remote kernel, which keeps it when a connection breaks."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from .holder import AWAY, BACK, is_same_user
+from .holder import END as END_KERNEL
+from .station_kernel import StationKernel
+from .station_link import (
+    END,
+    EXITED,
+    FRAMES,
+    LINK_PIECE_BYTES,
+    OFFSET,
+    OUTPUT,
+    SIGNAL,
+    STORED,
+    Link,
+    LinkError,
+    Message,
+)
+
+BACK_PRESSURE_BYTES = 4 * 2**20
+"""Bytes that a connected host has not confirmed, from which on the kernel's prints wait."""
+MAX_AHEAD_BYTES = 2**20
+"""Bytes for a disconnected host, from which on output stays in the spool."""
+MAX_WAITING_DISPLAY_BYTES = 64 * 2**20
+"""Bytes for a disconnected host, from which on displays wait for it."""
+_MAX_FIRST_LINE_BYTES = 4096
+_FIRST_LINE_TIMEOUT_S = 5.0
+_STOP_TIMEOUT_S = 6.0
+"""Seconds for an idle kernel to end."""
+_EXIT_RETENTION_S = 600.0
+"""Seconds for which an idle kernel's end is kept for the host."""
+_HEARTBEAT_INTERVAL_S = 5.0
+_IDLE_INTERVAL_S = 1.0
+"""Seconds between two looks at the time limits while there is no connection."""
+
+
+class _Watched(NamedTuple):
+    """A file that the station waits for."""
+
+    fd: int
+    events: int
+    """Those of `poll`."""
+    handle: Callable[[], None]
+
+
+class _Candidate(NamedTuple):
+    """A new connection that has not said what it wants."""
+
+    since: float
+    """When (`time.monotonic`) it came."""
+    line: bytearray
+    """What it has sent."""
+
+
+class StationServer:
+    """Keeps a kernel for the host that has its token, whatever happens to the connection."""
+
+    def __init__(self, listener: socket.socket, folder: str, request: dict[str, Any]) -> None:
+        self._listener = listener
+        self._token = str(request["token"])
+        self._host = str(request["host"])
+        self._idle_limit_s = float(request["start"]["keep"])
+        self._link = Link()
+        self._wire: socket.socket | None = None
+        """The connection in use."""
+        self._candidates: dict[socket.socket, _Candidate] = {}
+        self._want_end: list[socket.socket] = []
+        """Connections that wait for the end of the kernel."""
+        self._stopped = False
+        """Whether a host has asked for the end."""
+        self._alone_since = time.monotonic()
+        self._ends_at = 0.0
+        """When (`time.monotonic`) the kernel is killed; 0 if it may live."""
+        self._away = False
+        """Whether the kernel was told that its host cannot be reached."""
+        self._code: int | None = None
+        """The exit code of the kernel, once it has ended."""
+        self._kernel = StationKernel(request["start"], folder)
+
+    def run(self, first_connection: socket.socket) -> None:
+        """Serve until the host knows of the end, or nobody has connected for too long."""
+        self._add_candidate(first_connection)
+        last_heartbeat = time.monotonic()
+        while not self._is_over():
+            self._update_kernel()
+            poll = select.poll()
+            handlers: dict[int, Callable[[], None]] = {}
+            for watched in self._watched():
+                poll.register(watched.fd, watched.events)
+                handlers[watched.fd] = watched.handle
+            timeout_s = _IDLE_INTERVAL_S if self._wire is None else _HEARTBEAT_INTERVAL_S
+            for fd, _ in poll.poll(1000 * timeout_s):
+                # Earlier ones may have closed the file, but none blocks.
+                handlers[fd]()
+            now = time.monotonic()
+            if now - last_heartbeat >= _HEARTBEAT_INTERVAL_S:
+                last_heartbeat = now
+                self._link.alive()
+            self._dismiss_silent_candidates(now)
+
+    def _dismiss_silent_candidates(self, now: float) -> None:
+        for connection, candidate in list(self._candidates.items()):
+            if now - candidate.since > _FIRST_LINE_TIMEOUT_S:
+                del self._candidates[connection]
+                connection.close()
+
+    def _watched(self) -> Iterator[_Watched]:
+        """Yield what to wait for now."""
+        yield _Watched(self._listener.fileno(), select.POLLIN, self._accept)
+        for connection in self._candidates:
+            authenticate = partial(self._authenticate, connection)
+            yield _Watched(connection.fileno(), select.POLLIN, authenticate)
+        if self._wire is not None:
+            writes = select.POLLOUT if self._link.outgoing else 0
+            yield _Watched(self._wire.fileno(), select.POLLIN | writes, self._on_wire)
+        if self._code is not None:
+            return
+
+        kernel = self._kernel
+        if kernel.channel is not None:
+            writes = select.POLLOUT if kernel.unread else 0
+            yield _Watched(kernel.channel.fileno(), select.POLLIN | writes, self._on_channel)
+        yield _Watched(kernel.control.fileno(), select.POLLIN, self._on_kernel_exit)
+        # The kernel's prints wait for a host that does not keep up.
+        is_behind = self._wire is not None and self._link.waiting > BACK_PRESSURE_BYTES
+        if not kernel.all_printed and not is_behind:
+            yield _Watched(kernel.output, select.POLLIN, self._read_output)
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        self._add_candidate(connection)
+
+    def _is_over(self) -> bool:
+        now = time.monotonic()
+        has_cell = self._kernel.state.cell > 0
+        if self._code is None:
+            is_abandoned = self._wire is None and now - self._alone_since > self._idle_limit_s
+            if is_abandoned and not self._ends_at and not has_cell:
+                self._end_kernel()
+            return False
+        if self._wire is not None and self._link.settled and not self._link.outgoing:
+            self._close_wire()
+        if self._wire is not None:
+            return False
+        # The end of a cell is worth more than that of an idle kernel.
+        limit_s = self._idle_limit_s if has_cell else min(self._idle_limit_s, _EXIT_RETENTION_S)
+        return self._link.settled or self._stopped or now - self._alone_since > limit_s
+
+    def _update_kernel(self) -> None:
+        if self._code is not None:
+            return
+        if self._ends_at and time.monotonic() >= self._ends_at:
+            self._kernel.signal(signal.SIGKILL)
+        away = self._wire is None and self._link.waiting < MAX_WAITING_DISPLAY_BYTES
+        if away != self._away:
+            self._away = away
+            with suppress(OSError):
+                self._kernel.control.send(AWAY if away else BACK)
+
+    def _on_channel(self) -> None:
+        self._kernel.send()
+        with suppress(BlockingIOError):
+            if self._kernel.channel is not None and not self._receive():
+                self._on_kernel_exit()
+
+    def _receive(self) -> bool:
+        """Pass on data, after the output that precedes it; returns False at the end. A new host
+        gets the backlog first. Raises `BlockingIOError`."""
+        has_backlog = self._kernel.backlog_left > 0
+        data = self._kernel.receive()
+        if not has_backlog:
+            self._kernel.spool.move_all()
+            self._forward_output()
+        if not data:
+            return False
+        self._link.send(FRAMES, data)
+        if has_backlog and not self._kernel.backlog_left:
+            self._forward_output()
+        return True
+
+    def _read_output(self) -> None:
+        with suppress(BlockingIOError):
+            self._kernel.all_printed = not self._kernel.spool.move()
+        if self._wire is not None or self._link.waiting < MAX_AHEAD_BYTES:
+            self._forward_output()
+
+    def _forward_output(self) -> None:
+        kernel = self._kernel
+        spool = self._kernel.spool
+        if kernel.backlog_left or kernel.channel is None:
+            return
+        while kernel.offset < spool.size:
+            piece = spool.read(kernel.offset)
+            if piece:
+                kernel.offset += len(piece)
+                self._link.send(OUTPUT, piece)
+            else:
+                kernel.offset = spool.next_byte(kernel.offset)
+                self._link.send(OFFSET, str(kernel.offset).encode())
+
+    def _end_kernel(self) -> None:
+        # A kernel that runs a cell does not hear that it should end.
+        timeout_s = 0.0 if self._kernel.state.cell else _STOP_TIMEOUT_S
+        self._ends_at = time.monotonic() + timeout_s
+        self._kernel.detach()
+        with suppress(OSError):
+            self._kernel.control.send(END_KERNEL)
+
+    def _on_kernel_exit(self) -> None:
+        if self._code is not None:
+            return
+        with suppress(BlockingIOError):
+            while self._kernel.channel is not None and self._receive():
+                continue
+        self._code = self._kernel.reap()
+        self._kernel.spool.move_all()
+        self._forward_output()
+        self._alone_since = time.monotonic()
+        self._link.send(EXITED, str(self._code).encode())
+        for connection in self._want_end:
+            self._send_end(connection)
+
+    def _add_candidate(self, connection: socket.socket) -> None:
+        # On systems other than Linux, only the folder's permissions keep others out.
+        if hasattr(socket, "SO_PEERCRED") and not is_same_user(connection):
+            connection.close()
+            return
+        connection.setblocking(False)
+        self._candidates[connection] = _Candidate(time.monotonic(), bytearray())
+
+    def _authenticate(self, connection: socket.socket) -> None:
+        """Read the first line of a connection, and nothing after it."""
+        line = self._candidates[connection].line
+        try:
+            data = connection.recv(_MAX_FIRST_LINE_BYTES - len(line), socket.MSG_PEEK)
+            line_bytes = data.find(b"\n") + 1 or len(data)
+            line += connection.recv(line_bytes)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        is_whole = line.endswith(b"\n")
+        if data and not is_whole and len(line) < _MAX_FIRST_LINE_BYTES:
+            return
+
+        del self._candidates[connection]
+        if data and is_whole:
+            self._answer(connection, bytes(line))
+        else:
+            connection.close()
+
+    def _answer(self, connection: socket.socket, line: bytes) -> None:
+        """Do what the first line of a connection asks for; close one that may not have the kernel."""
+        answer: dict[str, object] = {}
+        try:
+            request = json.loads(line)
+            if not hmac.compare_digest(str(request["token"]).encode(), self._token.encode()):
+                raise ValueError("a wrong token")
+            if "stop" in request:
+                self._stop(connection)
+                return
+            if "attach" in request:
+                answer = self._attach(connection, request)
+            elif request["host"] != self._host:
+                connection.send(b'{"taken": true}\n')
+                raise ValueError("another host has the kernel now")
+            self._close_wire()
+            self._link.connect(int(request["received"]))
+        except (ValueError, KeyError, TypeError, LinkError, OSError):
+            connection.close()
+            return
+        self._use_wire(connection, answer)
+        self._forward_output()
+
+    def _stop(self, connection: socket.socket) -> None:
+        """End the kernel, and tell a connection when it has ended."""
+        self._stopped = True
+        if self._code is not None:
+            self._send_end(connection)
+            return
+        self._want_end.append(connection)
+        if not self._ends_at:
+            self._end_kernel()
+
+    def _use_wire(self, connection: socket.socket, answer: dict[str, object]) -> None:
+        """Begin to use a connection. answer: what its host gets before the first message."""
+        self._wire = connection
+        line = json.dumps({**answer, "received": self._link.received}) + "\n"
+        self._link.outgoing[:0] = line.encode()
+
+    def _send_end(self, connection: socket.socket) -> None:
+        """Report the end to a connection that requested it, with data that no connected host
+        gets."""
+        if self._kernel.state.cell and self._wire is None:
+            answer = self._send_last()
+            self._link.connect(0)
+            self._use_wire(connection, answer)
+            return
+        with suppress(OSError):
+            connection.send(b'{"received": 0}\n')
+        connection.close()
+
+    def _attach(self, connection: socket.socket, request: dict[str, object]) -> dict[str, object]:
+        """Give the kernel to another host; return what this host gets before the first message. Raises
+        `ValueError` or `OSError` if there is no kernel any more, or no new channel to it."""
+        if self._code is not None and self._kernel.state.cell:
+            return self._send_last()
+        if self._code is not None or self._ends_at:
+            connection.send(b'{"error": "the kernel has ended in the meantime"}\n')
+            raise ValueError("nothing to attach to")
+
+        host = str(request["host"])
+        self._close_wire()
+        self._kernel.attach(str(request["attach"]))
+        self._host = host
+        self._link = Link()
+        return self._kernel.state.as_frame()
+
+    def _send_last(self) -> dict[str, object]:
+        """Send the output of the cell in which the kernel has ended; return the answer before it."""
+        self._close_wire()
+        self._link = Link()
+        for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):
+            self._link.send(OUTPUT, piece)
+        self._link.send(EXITED, str(self._code).encode())
+        return {"last": self._kernel.state.cell}
+
+    def _close_wire(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+            self._alone_since = time.monotonic()
+        self._link.disconnect()
+
+    def _on_wire(self) -> None:
+        if self._wire is None:
+            return
+        try:
+            with suppress(BlockingIOError):
+                data = self._wire.recv(LINK_PIECE_BYTES)
+                if not data:
+                    self._close_wire()
+                    return
+                for message in self._link.feed(data):
+                    self._handle(message)
+            with suppress(BlockingIOError):
+                if self._link.outgoing:
+                    sent_bytes = self._wire.send(self._link.outgoing[:LINK_PIECE_BYTES])
+                    del self._link.outgoing[:sent_bytes]
+        except (OSError, LinkError):
+            self._close_wire()
+
+    def _handle(self, message: Message) -> None:
+        kernel = self._kernel
+        if message.kind == FRAMES:
+            kernel.send(message.data)
+        elif message.kind == SIGNAL:
+            if self._code is None:
+                kernel.signal(int(message.data))
+        elif message.kind == STORED:
+            kernel.spool.release(min(int(message.data), kernel.offset))
+        elif message.kind == END:
+            kernel.send(is_last=True)
