@@ -19,6 +19,7 @@ from ..cells.capture import shorten
 from ..cells.executor import MAX_SENT_CHARS, ForkReport, Outcome
 from ..link.control import Host
 from ..link.descriptors import is_readable
+from ..link.interrupts import HeldSignals
 from ..stdlib import late_import
 from ..values.variables import HIDDEN_NAMES
 from . import plain_pickle, trial
@@ -180,10 +181,12 @@ class ForkObserver:
         """Read what the fork sends; return the report, if it is complete."""
         piece = b""
         descriptors: list[int] = []
-        with suppress(ConnectionError):
-            piece, descriptors, _, _ = socket.recv_fds(self._channel, _RECEIVED_BYTES, 1)
-        if descriptors:
-            self._accept_listener(descriptors[0])
+        # A signal waits until somebody owns the descriptor.
+        with HeldSignals():
+            with suppress(ConnectionError):
+                piece, descriptors, _, _ = socket.recv_fds(self._channel, _RECEIVED_BYTES, 1)
+            if descriptors:
+                self._accept_listener(descriptors[0])
         if not piece:
             return stopped(self._exit_cause())
         self._data += piece

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from ..cells.executor import Executor, ForkReport
-from ..undo.forks import fork_uninterrupted
+from ..link.interrupts import HeldSignals
 from . import read_only
 from .fork_messages import MAX_LOST_NAMES, stopped
 from .fork_observer import ForkObserver
@@ -47,33 +47,34 @@ def run_locked(
         return stopped(f"cannot be locked: the working folder is missing ({error.strerror})")
     readable = readable_paths(project, [*filter(None, sys.path), *environment.loaded])
     parent_pid = os.getpid()
-    with ExitStack() as own_ends, ExitStack() as fork_ends:
-        channel, fork_channel = socket.socketpair()
-        own_ends.enter_context(channel)
-        fork_ends.enter_context(fork_channel)
-        output_reader, output_writer = os.pipe()
-        own_ends.callback(os.close, output_reader)
-        fork_ends.callback(os.close, output_writer)
-
-        write_waiting_text(list(executor.namespace.values()))
+    with HeldSignals() as held, ExitStack() as own_ends, ExitStack() as fork_ends:
         try:
-            pid = fork_uninterrupted()
+            channel, fork_channel = socket.socketpair()
+            own_ends.enter_context(channel)
+            fork_ends.enter_context(fork_channel)
+            output_reader, output_writer = os.pipe()
+            own_ends.callback(os.close, output_reader)
+            fork_ends.callback(os.close, output_writer)
         except OSError as error:
             return stopped(f"could not be forked ({error.strerror})")
-        if pid == 0:
-            # Whatever fails in the fork, it must not go on as a second kernel.
-            try:
-                child = LockedFork(executor, environment, calls, fork_channel.fileno(), keep=keep)
-                child.run(parent_pid, output_writer, readable, cell, source)
-            finally:
-                os._exit(0)
 
+        def run_fork() -> None:
+            child = LockedFork(executor, environment, calls, fork_channel.fileno(), keep=keep)
+            child.run(parent_pid, output_writer, readable, cell, source)
+
+        with held.passed_on():
+            write_waiting_text(list(executor.namespace.values()))
+        try:
+            pid = held.fork(run_fork)
+        except OSError as error:
+            return stopped(f"could not be forked ({error.strerror})")
         try:
             fork_ends.close()
-            observer = ForkObserver(
-                pid, channel, output_reader, executor.namespace, source, keep=keep
-            )
-            return observer.follow()
+            with held.passed_on():
+                observer = ForkObserver(
+                    pid, channel, output_reader, executor.namespace, source, keep=keep
+                )
+                return observer.follow()
         finally:
             # A thread of the user's may have waited for all children.
             with suppress(ProcessLookupError, ChildProcessError):

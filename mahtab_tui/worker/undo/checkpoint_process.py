@@ -13,10 +13,10 @@ import time
 from _socket import socketpair
 from typing import Any, Callable, NoReturn
 
+from ..link.interrupts import HeldSignals
 from .forks import (
     Reply,
     die_with_parent,
-    fork_uninterrupted,
     let_parent_read_memory,
     read_exactly,
     receive_reply,
@@ -111,28 +111,29 @@ class Checkpoint:
 def fork(answer: Responder) -> Checkpoint:
     """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
     `OSError`."""
-    low_fd, checkpoint_fd = (end.detach() for end in socketpair())
-    kernel_fd = low_fd
-    with contextlib.suppress(OSError):  # the process may not have so many descriptors
-        kernel_fd = fcntl.fcntl(low_fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-        os.close(low_fd)
-    os.set_blocking(kernel_fd, False)
-    try:
-        pid = fork_uninterrupted()
-    except BaseException:
-        os.close(kernel_fd)
-        os.close(checkpoint_fd)
-        raise
-    if pid == 0:
-        _serve(checkpoint_fd, answer)
+    with HeldSignals() as held:
+        low_fd, checkpoint_fd = (end.detach() for end in socketpair())
+        kernel_fd = low_fd
+        with contextlib.suppress(OSError):  # the process may not have so many descriptors
+            kernel_fd = fcntl.fcntl(low_fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+            os.close(low_fd)
+        os.set_blocking(kernel_fd, False)
+        try:
+            pid = held.fork(lambda: _serve(checkpoint_fd, answer))
+        except BaseException:
+            os.close(kernel_fd)
+            raise
+        finally:
+            os.close(checkpoint_fd)
 
-    os.close(checkpoint_fd)
-    checkpoint = Checkpoint(pid, kernel_fd)
-    try:
-        read_exactly(kernel_fd, len(_READY), time.monotonic() + START_TIMEOUT_S)
-    except OSError:
-        checkpoint.end()
-        raise
+        checkpoint = Checkpoint(pid, kernel_fd)
+        try:
+            with held.passed_on():
+                read_exactly(kernel_fd, len(_READY), time.monotonic() + START_TIMEOUT_S)
+        except BaseException:
+            checkpoint.end()
+            checkpoint.wait()
+            raise
     return checkpoint
 
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
+from ..link.interrupts import HeldSignals
 from .forks import (
     Reply,
     die_with_parent,
-    fork_uninterrupted,
     receive_reply,
     send_reply,
     wait_for_fd,
@@ -72,9 +72,9 @@ def _write_until_crash(
 ) -> Iterator[Reply]:
     """Yield the replies up to the first object that hangs or kills the fork."""
     reader, writer = os.pipe()
-    pid = fork_uninterrupted()
-    if pid == 0:
-        _write_all(values, write, writer)
+    # Only checkpoints do this, and they ignore interrupts.
+    with HeldSignals() as held:
+        pid = held.fork(lambda: _write_all(values, write, writer))
     os.close(writer)
     try:
         for _ in values:

@@ -28,24 +28,6 @@ Reply = Union[bytes, str]
 """An answer as bytes, or the reason for having none."""
 
 
-def fork_uninterrupted() -> int:
-    """Fork a process that ignores interrupts, which reach the kernel's whole process group.
-
-    Returns:
-        As `os.fork`: the process's number, and 0 in the process itself.
-    """
-    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    pid = -1
-    try:
-        pid = os.fork()
-        if pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-    finally:
-        if pid:
-            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
-    return pid
-
-
 def die_with_parent() -> None:
     """End this process when the thread that forked it ends."""
     _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

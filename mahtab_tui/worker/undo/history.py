@@ -10,6 +10,7 @@ from typing import Any, Callable, NamedTuple
 
 from ..cells.tracebacks import describe_safely
 from ..guard.side_effects import read_side_effect
+from ..link.interrupts import HeldSignals
 from ..values.objects import (
     MISSING,
     TimeLimitError,
@@ -180,7 +181,9 @@ class UndoHistory:
             self._drop_for_memory()
         responder = CheckpointResponder(self._namespace, self._find_step)
         try:
-            step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
+            # A signal waits until the step owns the process.
+            with HeldSignals():
+                step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
         except (OSError, AttributeError) as error:
             reason = getattr(error, "strerror", None) or error
             step.failure = f"the kernel could not be forked before cell {step.cell} ({reason})"
