@@ -726,10 +726,17 @@ def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> Non
     assert needs == "wanted to keep shop (the module shop), which is not plain data"
 
 
+PRIVATE = (
+    *("keys/id", ".ssh/id", ".mahtab/config.toml", "work/.env", "work/a/b/.env"),
+    *("work/b/.ssh/id", "work/.netrc"),
+)
+"""Files; the first leads through a link to the second."""
+
+
 def test_private_places_are_refused_even_if_the_project_contains_the_home_folder(
     home: Path,
 ) -> None:
-    for name in (".ssh/id", ".mahtab/config.toml", "work/.env", "work/a/b/.env", "work/data"):
+    for name in (*PRIVATE[1:], "work/data"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("a secret text")
     (home / "keys").symlink_to(".ssh")
@@ -737,7 +744,7 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
     try:
         if cells.kernel.cannot_lock:
             pytest.skip(cells.kernel.cannot_lock)
-        for name in (".ssh/id", ".mahtab/config.toml", "keys/id", "work/.env", "work/a/b/.env"):
+        for name in PRIVATE:
             result = cells.run(f"open({str(home / name)!r}).read()", "keep")
             assert result.needs.startswith("wanted to read"), name
             assert "a secret text" not in result.output
@@ -756,6 +763,9 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
         secret_place = str(home / ".ssh/id")
         for look in (
             f"os.stat({f'/{secret_place}'!r})",
+            f"os.stat({f'/proc/self/root{secret_place}'!r})",
+            f"os.stat({str(home / 'keys/id')!r})",
+            f"os.stat({str(home / 'work/../keys/id')!r})",
             f"os.stat('.ssh/id', dir_fd=os.open({str(home)!r}, os.O_PATH))",
         ):
             needs = cells.run(f"import os\n{look}", "keep").needs

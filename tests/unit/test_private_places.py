@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from mahtab_tui.worker.guard.private_places import is_env_file, readable_paths
+from mahtab_tui.worker.guard import private_places
+from mahtab_tui.worker.guard.private_places import PrivateFileGuard, is_env_file, readable_paths
 
 IN_WORK = ["work/.env.example", "work/data", "work/plain", "work/sub/x"]
 
@@ -68,6 +72,65 @@ def test_a_project_around_the_home_folder_shows_nothing_hidden(
 )
 def test_private_places_are_never_readable(user_folder: Path, private_path: str) -> None:
     assert whole(user_folder, user_folder / private_path) == []
+
+
+def test_places_with_keys_are_private_in_any_folder(user_folder: Path) -> None:
+    plain = user_folder / "work" / "plain"
+    (plain / "backup" / ".ssh").mkdir(parents=True)
+    for name in ("backup/.ssh/id", "backup/data", "backup/.netrc", "seen"):
+        (plain / name).touch()
+    assert whole(user_folder, plain) == ["work/plain/backup/data", "work/plain/seen"]
+    assert whole(user_folder, plain / "backup" / ".ssh") == []
+    (plain / "id").symlink_to("backup/.ssh/id")
+    assert whole(user_folder, plain / "id") == []
+
+
+def test_home_folders_of_all_users_have_private_places(
+    user_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with ``sudo -H``, HOME leads elsewhere."""
+    monkeypatch.setenv("HOME", str(user_folder.parent / "elsewhere"))
+    user = list(pwd.getpwuid(os.getuid()))
+    user[5] = str(user_folder)
+    # Changing the system's users needs its rights.
+    monkeypatch.setattr(pwd, "getpwall", lambda: [pwd.struct_passwd(user)])
+    private_places._homes.cache_clear()
+    try:
+        assert whole(user_folder, user_folder) == ["notes.txt", *IN_WORK]
+        for name in (".mahtab", ".config/chromium", "keys"):
+            assert whole(user_folder, user_folder / name) == []
+    finally:
+        private_places._homes.cache_clear()
+
+
+OTHER_FORMS = (
+    "{home}/.mahtab/x",
+    "/{home}/.mahtab/x",
+    "{home}/work/../.mahtab/x",
+    "/proc/self/root{home}/.mahtab/x",
+    "{home}/link/x",
+    "{home}/to_file",
+    "{home}/work/to_home/.mahtab/x",
+    "{home}/copy/.ssh/x",
+)
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_private_files_are_not_described_by_any_form_of_their_paths(
+    user_folder: Path, form: str
+) -> None:
+    (user_folder / "link").symlink_to(".mahtab")
+    (user_folder / "to_file").symlink_to(".mahtab/x")
+    (user_folder / "work" / "to_home").symlink_to("..")
+    refused_paths: list[str] = []
+    guarded_os = SimpleNamespace(**vars(os))
+    PrivateFileGuard(refused_paths.append).install(guarded_os)
+    path = form.format(home=user_folder)
+    with pytest.raises(PermissionError, match="private"):
+        guarded_os.stat(path)
+    assert refused_paths == [path]
+    assert guarded_os.stat(user_folder / "work" / "data").st_size == 0
+    assert guarded_os.lstat(user_folder / "alias").st_size == len("notes.txt")
 
 
 def test_a_named_hidden_folder_is_readable(user_folder: Path) -> None:

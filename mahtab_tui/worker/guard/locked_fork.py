@@ -37,7 +37,7 @@ from .fork_messages import (
 from .library_codecs import library_codec
 from .lost_state import StateRecorder, write_waiting_text
 from .plain_codecs import STANDARD_CODECS, NotTransferableError
-from .private_places import PrivateFileGuard, ReadablePaths, is_env_file
+from .private_places import PrivateFileGuard, ReadablePaths, is_env_file, is_private_anywhere
 from .side_effects import is_ignored_path, read_side_effect, to_text
 
 if TYPE_CHECKING:
@@ -262,9 +262,11 @@ class LockedFork:
         files of the environment far down in the project, which are refused here."""
         if event in database_errors.EVENTS:
             self._database_errors.watch()
-        if event == "open" and type(args[0]) is not int and is_env_file(to_text(args[0])):
-            self._record_need("read", to_text(args[0]))
-            raise PermissionError(errno.EACCES, "this file may contain secrets", to_text(args[0]))
+        if event == "open" and type(args[0]) is not int:
+            path = to_text(args[0])
+            if is_env_file(path) or is_private_anywhere(path):
+                self._record_need("read", path)
+                raise PermissionError(errno.EACCES, "this file may contain secrets", path)
         if event == "open" and type(args[0]) is str and len(self._opened) < MAX_OPENED_PATHS:
             self._opened.setdefault(args[0])
         # Libraries may set variables of the environment; only the cell's own code asks for what it

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 from .side_effects import to_text
 
 _readlink = os.readlink  # as it was before the user's code ran
+_realpath = os.path.realpath
 
 _PRIVATE_IN_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".mahtab", ".password-store"),
@@ -28,11 +31,21 @@ _PRIVATE_IN_HOME = (
 _PRIVATE_IN_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc/shadow", "/etc/ssh")
 _USERS_FOLDERS = ("/home", "/Users", "/root")
 """In them, only the user's own folder is read."""
+_PRIVATE_ANYWHERE = frozenset(
+    (
+        *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"),
+        *(".netrc", ".pgpass", ".git-credentials"),
+    )
+)
+"""Names of files and folders that are private in any folder: a backup may contain them, or the home
+folder of somebody whom this system does not know."""
+_MAX_USERS = 1_000
+"""Users whose home folders are looked up."""
 _HARMLESS_ENV_ENDINGS = (".example", ".sample", ".template", ".dist")
 _FOLDERS_OF_TOOLS = frozenset((".git", "__pycache__", "node_modules", "site-packages"))
-"""Files of the environment are not looked for in them."""
-MAX_ENV_FOLDERS = 2_000
-"""Folders of a project in which files of the environment are looked for, those above first."""
+"""Private entries are not looked for in them."""
+MAX_SCANNED_FOLDERS = 2_000
+"""Folders of a project in which private entries are looked for, those above first."""
 MAX_ENTRIES = 2_000
 """Entries of a folder to look at; later ones cannot be read."""
 
@@ -57,15 +70,43 @@ def is_env_file(path: str) -> bool:
     return is_env and not name.endswith(_HARMLESS_ENV_ENDINGS)
 
 
-def private_in_home() -> list[str]:
-    """Return the private places in the user's home folder, whether they exist or not."""
-    home = os.path.expanduser("~")
-    return [os.path.join(home, name) for name in _PRIVATE_IN_HOME]
+def is_private_anywhere(path: str) -> bool:
+    """Return whether a path, as it is written, leads to or through a file or folder that is private in
+    any folder."""
+    return not _PRIVATE_ANYWHERE.isdisjoint(path.split(os.sep))
+
+
+def _is_private_entry(path: str) -> bool:
+    """Return whether code may not read an entry of a project's folder because of its name."""
+    return os.path.basename(path) in _PRIVATE_ANYWHERE or is_env_file(path)
+
+
+def private_in_homes() -> list[str]:
+    """Return the private places in the user's home folder, whether they exist or not, and those that
+    exist in other home folders."""
+    own_home = os.path.expanduser("~")
+    own_places = [os.path.join(own_home, name) for name in _PRIVATE_IN_HOME]
+    other_places = [os.path.join(home, name) for home in _homes() for name in _PRIVATE_IN_HOME]
+    return [*own_places, *filter(os.path.lexists, other_places)]
+
+
+@lru_cache(maxsize=1)
+def _homes() -> list[str]:
+    """Return the home folders of this system's users. HOME may lead elsewhere, as with `sudo`."""
+    users: list[pwd.struct_passwd] = []
+    with suppress(KeyError):  # a directory service may not list its users
+        users.append(pwd.getpwuid(os.getuid()))
+    users += pwd.getpwall()[:_MAX_USERS]
+    homes = dict.fromkeys(user.pw_dir for user in users)
+    for folder in _USERS_FOLDERS[:2]:
+        with suppress(OSError):
+            homes.update((os.path.join(folder, name), None) for name in os.listdir(folder))
+    return [home for home in homes if home.startswith(os.sep)]
 
 
 class PrivateFileGuard:
     """Lets Python's own functions describe no file in a private place: Landlock only refuses what is
-    in files. Native code, and paths through links, are not stopped."""
+    in files. Native code is not stopped."""
 
     _FUNCTIONS = ("stat", "lstat", "access")
     _SETS_OF_FUNCTIONS = (
@@ -78,8 +119,10 @@ class PrivateFileGuard:
     def __init__(self, on_refusal: Callable[[str], object]) -> None:
         """on_refusal: called with each path that is refused."""
         self._on_refusal = on_refusal
-        places = [*private_in_home(), *map(os.path.realpath, private_in_home())]
-        self._folders = tuple(place + os.sep for place in places)
+        places = private_in_homes()
+        self._folders = tuple(place + os.sep for place in (*places, *map(_realpath, places)))
+        self._resolving = threading.local()
+        """Its `is_active` says whether this thread resolves a path, by functions of `os`."""
 
     def install(self, os_module: Any) -> None:
         """Replace functions of `os`, which is that of the user's code."""
@@ -95,7 +138,12 @@ class PrivateFileGuard:
     def _guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def describe(path: Any, *args: Any, **options: Any) -> Any:
-            if type(path) is not int and self._is_private(to_text(path), options.get("dir_fd")):
+            is_resolving = getattr(self._resolving, "is_active", False)
+            if (
+                type(path) is not int
+                and not is_resolving
+                and self._is_private(to_text(path), options.get("dir_fd"))
+            ):
                 self._on_refusal(to_text(path))
                 raise PermissionError(errno.EACCES, "this place is private", to_text(path))
             return function(path, *args, **options)
@@ -107,75 +155,94 @@ class PrivateFileGuard:
         if folder_fd is not None:
             with suppress(OSError):
                 path = os.path.join(_readlink(f"/proc/self/fd/{folder_fd}"), path)
-        # `abspath` keeps two slashes at the beginning, which Linux takes for one.
-        absolute_path = os.sep + os.path.abspath(path).lstrip(os.sep)
-        return f"{absolute_path}{os.sep}".startswith(self._folders)
+        if is_private_anywhere(path):
+            return True
+        self._resolving.is_active = True
+        try:
+            folder = _resolve_folder(os.path.dirname(os.path.abspath(path)))
+            paths = [os.path.join(folder, os.path.basename(path))]
+            with suppress(OSError):  # not a link
+                paths.append(_realpath(os.path.join(folder, _readlink(paths[0]))))
+        finally:
+            self._resolving.is_active = False
+        return any(
+            is_private_anywhere(resolved) or f"{resolved}{os.sep}".startswith(self._folders)
+            for resolved in paths
+        )
+
+
+@lru_cache(maxsize=10_000)
+def _resolve_folder(folder: str) -> str:
+    """Return a folder without links. A locked fork cannot change them."""
+    return _realpath(folder)
 
 
 def readable_paths(project: str, other_paths: Iterable[str] = ()) -> ReadablePaths:
     """Return what may be read of the project's folder and of other files and folders, without the
-    private places in them. Files of the environment are looked for in the project only."""
+    private places in them. Files of the environment, and other entries that are private in any folder,
+    are looked for in the project only."""
     home = os.path.realpath(os.path.expanduser("~"))
-    private = {*map(os.path.realpath, private_in_home()), *_PRIVATE_IN_SYSTEM}
+    private = {*map(os.path.realpath, private_in_homes()), *_PRIVATE_IN_SYSTEM}
     result = ReadablePaths([], [])
     project = os.path.realpath(project)
     with suppress(OSError):
-        _add_readable(result, project, home, private, has_env_files=True)
+        _add_readable(result, project, home, private, is_scanned=True)
     for path in map(os.path.realpath, dict.fromkeys(other_paths)):
         if result.contains(path):
             continue
         with suppress(OSError):
-            has_env_files = _is_inside(project, path)
-            _add_readable(result, path, home, private, has_env_files=has_env_files)
+            is_scanned = _is_inside(project, path)
+            _add_readable(result, path, home, private, is_scanned=is_scanned)
     return result
 
 
 def _add_readable(
-    result: ReadablePaths, path: str, home: str, private: set[str], *, has_env_files: bool = False
+    result: ReadablePaths, path: str, home: str, private: set[str], *, is_scanned: bool = False
 ) -> None:
     """Add a resolved path, or what of it may be read. private: places that may not.
-    has_env_files: whether to look for files of the environment."""
-    if is_env_file(path) or any(_is_inside(path, private_place) for private_place in private):
+    is_scanned: whether to look for files and folders in it that are private by their names."""
+    has_private_name = is_env_file(path) or is_private_anywhere(path)
+    if has_private_name or any(_is_inside(path, private_place) for private_place in private):
         return
     if path in _USERS_FOLDERS and not _is_inside(home, path):
         return
     if any(_is_inside(private_place, path) for private_place in (home, *private)):
         for entry in _visible_entries(path, home):
-            _add_readable(result, entry, home, private, has_env_files=has_env_files)
+            _add_readable(result, entry, home, private, is_scanned=is_scanned)
         return
 
-    env_folders = []
-    if has_env_files:
-        env_folders = list(_folders_with_env_files(path))
-    if not env_folders:
+    private_folders = []
+    if is_scanned:
+        private_folders = list(_folders_with_private_entries(path))
+    if not private_folders:
         result.whole.append(path)
         return
     result.listed.append(path)
-    _add_entries(result, path, frozenset(env_folders))
+    _add_entries(result, path, frozenset(private_folders))
 
 
-def _add_entries(result: ReadablePaths, folder: str, env_folders: frozenset[str]) -> None:
-    """Add the entries of a folder one by one, because there are files of the environment in it.
-    env_folders: the folder, and those in it, for which this is so."""
+def _add_entries(result: ReadablePaths, folder: str, private_folders: frozenset[str]) -> None:
+    """Add the entries of a folder one by one, because there are private ones in it.
+    private_folders: the folder, and those in it, for which this is so."""
     for entry in sorted(os.listdir(folder))[:MAX_ENTRIES]:
         path = os.path.join(folder, entry)
-        if path in env_folders:
-            _add_entries(result, path, env_folders)
-        elif not is_env_file(path) and not os.path.islink(path):
+        if path in private_folders:
+            _add_entries(result, path, private_folders)
+        elif not _is_private_entry(path) and not os.path.islink(path):
             result.whole.append(path)
 
 
 class _FolderScan(NamedTuple):
     folders: tuple[str, ...]
     """Paths of the folders in a folder, without links."""
-    has_env_file: bool
+    has_private_entry: bool
 
 
-def _folders_with_env_files(project: str) -> Iterator[str]:
-    """Yield the folders of a project that have files of the environment in them or below."""
-    env_folders: dict[str, None] = {}
+def _folders_with_private_entries(project: str) -> Iterator[str]:
+    """Yield the folders of a project that have private entries in them or below."""
+    private_folders: dict[str, None] = {}
     pending = deque([project])
-    for _ in range(MAX_ENV_FOLDERS):
+    for _ in range(MAX_SCANNED_FOLDERS):
         if not pending:
             break
         folder = pending.popleft()
@@ -184,23 +251,25 @@ def _folders_with_env_files(project: str) -> Iterator[str]:
         except OSError:  # a file, or a folder that cannot be listed
             continue
         pending.extend(scan.folders)
-        while scan.has_env_file and folder not in env_folders and _is_inside(folder, project):
-            env_folders[folder] = None
+        while (
+            scan.has_private_entry and folder not in private_folders and _is_inside(folder, project)
+        ):
+            private_folders[folder] = None
             folder = os.path.dirname(folder)
-    yield from env_folders
+    yield from private_folders
 
 
-@lru_cache(maxsize=2 * MAX_ENV_FOLDERS)
+@lru_cache(maxsize=2 * MAX_SCANNED_FOLDERS)
 def _scan_folder(folder: str, modified_ns: int) -> _FolderScan:
     """Raises `OSError`. modified_ns: when the names in the folder changed last."""
     folders = []
-    has_env_file = False
+    has_private_entry = False
     with os.scandir(folder) as entries:
         for entry in entries:
-            has_env_file = has_env_file or is_env_file(entry.name)
+            has_private_entry = has_private_entry or _is_private_entry(entry.name)
             if entry.name not in _FOLDERS_OF_TOOLS and entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-    return _FolderScan(tuple(folders), has_env_file)
+    return _FolderScan(tuple(folders), has_private_entry)
 
 
 def _visible_entries(folder: str, home: str) -> Iterator[str]:
