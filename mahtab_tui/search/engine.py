@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from sys import getsizeof
-from typing import Any, NamedTuple
+from typing import Any
 
-from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal
+from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
 from mahtab_tui.llm.failures import explain_error
-from mahtab_tui.llm.ledger import Amount, Ledger, OverBudget
+from mahtab_tui.llm.ledger import Ledger, OverBudget
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,
     SandboxError,
     Sandboxes,
     SearchedText,
-    TextRun,
     TextSpan,
 )
 from mahtab_tui.search import prompts
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model, PromptMessage
+from mahtab_tui.search.fan_outs import Consent, FanOuts
 from mahtab_tui.search.gates import Gate
 from mahtab_tui.search.limits import SearchDeadline, SearchLimits
 from mahtab_tui.search.logs import SearchLog
+from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.nodes import (
     FanOutPlace,
     LiveNode,
@@ -41,258 +40,74 @@ from mahtab_tui.search.requests import Request, SearchTools
 from mahtab_tui.search.tree import Events, shortened
 from mahtab_tui.search.turns import Exploration
 
-Consent = Callable[[str], Awaitable[bool]]
-"""Gets the id of a fan-out's question, and returns whether the user allows the fan-out."""
-
-_DIGEST_CHUNK_CHARS = 1_000_000
-"""Characters that are encoded at a time."""
-
-_CALLS_PER_EXPLORATION = 3
-"""Model calls that an exploring node is estimated to make."""
-_CHARS_PER_EXPLORATION_CALL = 12_000
-"""Characters that each of these calls is estimated to read."""
-
 _MAX_SUB_CALLS = 20_000
 """Sub-calls of one search."""
 _MAX_MADE_BYTES = 256 * 2**20
 """Bytes of texts made by code, for all nodes that have not ended."""
 MAX_RECORDED_QUERY_CHARS = 4_000
+"""Characters of a query in the record of its node."""
 _UNWIND_TIMEOUT_S = 0.3
 """Seconds that cancelled nodes have to end."""
 
 
-class _MemoKey(NamedTuple):
-    """Equal for nodes that have the same answer. Digests, so that no text is held."""
-
-    model_name: str
-    query_digest: bytes
-    text_digest: bytes
-    exploring_depth: int | None
-    """None for a plain call. An exploring node waits only for nodes of its own depth, and plain
-    calls for nobody, so that no two wait for each other."""
-
-    @classmethod
-    def of(cls, node: LiveNode) -> _MemoKey:
-        return cls(
-            model_name=node.model.name,
-            query_digest=hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
-            text_digest=_digest(node.source),
-            exploring_depth=None if node.is_plain else node.depth,
-        )
-
-
-class _MemoEntry(NamedTuple):
-    """The outcome of a node, which may still be running."""
-
-    outcome: asyncio.Future[NodeOutcome]
-    runs: list[TextRun]
-    """Where the node's text stands in the root's text."""
-
-
-class Memo:
-    """Answers equal nodes of a tree once."""
-
-    def __init__(self) -> None:
-        self._entries: dict[_MemoKey, _MemoEntry] = {}
-
-    async def answer(
-        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
-    ) -> NodeOutcome:
-        """Return the answer of an equal node, even of a running one, or do the work."""
-        if node.parent is None:
-            return await work(node)
-
-        key = _MemoKey.of(node)
-        while key in self._entries:
-            entry = self._entries[key]
-            outcome = await asyncio.shield(entry.outcome)
-            if outcome.state == "stopped":  # only the other node was, so this one goes on
-                continue
-            # In an equal text from elsewhere, the answer rests on other places.
-            return outcome if entry.runs == node.source.runs else outcome._replace(evidence=())
-
-        future = asyncio.get_running_loop().create_future()
-        self._entries[key] = _MemoEntry(future, node.source.runs)
-        outcome = NodeOutcome("", "stopped")
-        try:
-            outcome = await work(node)
-        except Exception as error:
-            outcome = NodeOutcome(str(error), "error")
-            raise
-        finally:
-            if outcome.state != "done":
-                del self._entries[key]
-            future.set_result(outcome)
-        return outcome
-
-
-def _digest(source: NodeSource) -> bytes:
-    """Hash a text chunk by chunk: copies of all parts of a fan-out might be too much."""
-    digest = hashlib.blake2b(digest_size=16)
-    text = source.container.text
-    for index, (start, end) in enumerate(source.part_spans):
-        if index > 0:
-            digest.update(b"\n")
-        for chunk_start in range(start, end, _DIGEST_CHUNK_CHARS):
-            chunk = text[chunk_start : min(end, chunk_start + _DIGEST_CHUNK_CHARS)]
-            digest.update(chunk.encode("utf-8", "surrogatepass"))
-    return digest.digest()
-
-
-@dataclass(eq=False)
-class FanOuts:
-    """The fan-outs of one tree. Consent counts for the whole tree."""
-
-    _engine: Engine
-    _started_count: int = 0
-    """Sub-calls that have been allowed."""
-    _free_count: int = 0
-    """Sub-calls that need no consent."""
-    _refused_turns: set[tuple[str, int]] = field(default_factory=set)
-    """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        self._free_count = self._engine.limits.ask_above
-
-    async def wait_for_consent(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], fan_out_number: int
-    ) -> None:
-        """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
-        as many sub-calls again as there were.
-
-        Args:
-            parent: the node whose code asks.
-            request: its request.
-            sources: the texts of the sub-calls.
-            fan_out_number: which fan-out of the node it is, from 1.
-
-        Raises:
-            CallRefusedError: The user, or nobody, has answered with yes.
-        """
-        part_count = len(sources)
-        if self._take_free(part_count):
-            return
-
-        asking = asyncio.ensure_future(self._ask(parent, request, sources, fan_out_number))
-        parent.consent_requests.add(asking)
-        try:
-            await asyncio.wait((asking,))
-        finally:  # also if nobody waits for an answer any more
-            asking.cancel()
-            parent.consent_requests.discard(asking)
-
-        if asking.cancelled() or not asking.result():
-            subject = "Another sub-call was"
-            if part_count > 1:
-                subject = f"{part_count:,} parts at once were"
-            if self._free_count:
-                allowance = f"at most {self._free_count:,} more may be handed on in this search"
-            else:
-                allowance = "no more sub-calls are allowed in this search"
-            raise CallRefusedError(
-                f"{subject} not allowed. {self._started_count:,} sub-calls have been made, and {allowance}. Filter by code first, or answer with what you have found."
-            )
-
-    def _take_free(self, part_count: int) -> bool:
-        if part_count > self._free_count:
-            return False
-        self._free_count -= part_count
-        self._started_count += part_count
-        return True
-
-    async def _ask(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], fan_out_number: int
-    ) -> bool:
-        async with self._asking:  # one question at a time: its answer may cover those that wait
-            if self._take_free(len(sources)):
-                return True
-            turn = (parent.id, parent.turn)
-            if turn in self._refused_turns:
-                return False
-
-            engine = self._engine
-            estimate = self._estimate(parent, request, sources)
-            question = SearchFanOut(
-                node=parent.id,
-                request=f"{engine.events.tree}-{parent.id}-{fan_out_number}",
-                batch=fan_out_number,
-                calls=estimate.calls,
-                tokens=estimate.tokens,
-                usd=estimate.usd if engine.sub_model.priced else None,
-                made=self._started_count,
-            )
-            engine.events.send(question.changed(state="waiting"))
-            allowed = False
-            try:
-                allowed = await engine.consent(question.request)
-            finally:
-                state = "run" if allowed else "refused"
-                engine.events.send(question.changed(made=self._started_count, state=state))
-
-            if allowed:
-                self._started_count += len(sources)
-                self._free_count = max(engine.limits.ask_above, self._started_count)
-            else:
-                self._refused_turns.add(turn)
-            return allowed
-
-    def _estimate(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
-    ) -> Amount:
-        """Estimate what a fan-out takes: plain calls read their text, others explore it."""
-        engine = self._engine
-        plain_chars = [
-            len(query) + source.chars
-            for query, source in zip(request.queries, sources, strict=True)
-            if request.plain or engine.limits.is_plain(parent.depth + 1, source.chars)
-        ]
-        plain_estimate = engine.calls.estimate(engine.sub_model, sum(plain_chars), len(plain_chars))
-
-        explored_calls = _CALLS_PER_EXPLORATION * (len(sources) - len(plain_chars))
-        explored_chars = explored_calls * _CHARS_PER_EXPLORATION_CALL
-        return plain_estimate.plus(
-            engine.calls.estimate(engine.sub_model, explored_chars, explored_calls)
-        )
-
-
-@dataclass(eq=False)
 class Engine:
-    """Runs one tree, in one loop; `model` answers the root, `sub_model` all other nodes."""
+    """Runs one tree, in one loop."""
 
-    events: Events
-    limits: SearchLimits
-    model: Model
-    sub_model: Model
-    session_ledger: InitVar[Ledger]
-    sandboxes: Sandboxes
-    consent: Consent
-    tools: SearchTools | None = None
-    by_code: bool = False
-    log: SearchLog | None = None
+    def __init__(
+        self,
+        *,
+        events: Events,
+        limits: SearchLimits,
+        model: Model,
+        sub_model: Model,
+        session_ledger: Ledger,
+        sandboxes: Sandboxes,
+        consent: Consent,
+        tools: SearchTools | None = None,
+        by_code: bool = False,
+        log: SearchLog | None = None,
+    ) -> None:
+        """
+        Args:
+            events: Where the tree's events are logged.
+            limits: What the tree may take.
+            model: Answers the root.
+            sub_model: Answers all other nodes.
+            session_ledger: Counts what the session's models cost.
+            sandboxes: Where code runs.
+            consent: Asks the user about many sub-calls.
+            tools: The functions of the caller that code can call.
+            by_code: Whether a short text is searched by code, too, instead of being read at once.
+            log: Where the search is written down for programs.
+        """
+        self.events = events
+        self.limits = limits
+        self.model = model
+        self.sub_model = sub_model
+        self.sandboxes = sandboxes
+        self.by_code = by_code
+        self.log = log
 
-    def __post_init__(self, session_ledger: Ledger) -> None:
-        concurrency = self.limits.concurrency or max(
-            self.model.concurrency, self.sub_model.concurrency
-        )
-        self.calls = Calls(
-            self.events, self.limits.open_ledger(), Gate(concurrency), session_ledger
-        )
-        self._fan_outs = FanOuts(self)
+        concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
+        self.calls = Calls(events, limits.open_ledger(), Gate(concurrency), session_ledger)
+        self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
-        self._reading = Gate(concurrency)  # plain calls hold their text twice
+        self._reading = Gate(concurrency)
+        """For plain calls, which hold their text twice."""
+        self._services = TreeServices(events, limits, self.calls, sandboxes, tools, self.ask)
+        self._memo = Memo()
+
+        self._text = SearchedText("")
         self._nodes: dict[str, LiveNode] = {}
+        """Nodes that have not ended, by their ids."""
         self._sub_call_count = 0
         self._root_count = 0
         self._made_bytes = 0
-        self._memo = Memo()
-        self._services = TreeServices(
-            self.events, self.limits, self.calls, self.sandboxes, self.tools, self.ask
-        )
-        self._text = SearchedText("")
+        """Of texts made by code, for nodes that have not ended."""
         self._background: set[asyncio.Task[None]] = set()
+        """Closes the sandboxes of nodes that have ended."""
 
     async def run(self, query: str, text: SearchedText, about: Mapping[str, Any]) -> NodeOutcome:
         """Run a new root; cancelling stops the tree.
@@ -314,13 +129,15 @@ class Engine:
         )
         self._root = root
         try:
-            return (await _outcomes([root]))[0]
+            outcomes = await _outcomes([root])
+            return outcomes[0]
         except asyncio.CancelledError:
             await self._unwind(self.running())
             raise
 
     @property
     def models(self) -> frozenset[Model]:
+        """The models that answer the nodes."""
         return frozenset((self.model, self.sub_model))
 
     @property
@@ -338,6 +155,7 @@ class Engine:
         return getsizeof(self._text.text)
 
     def stop(self, node_id: str) -> None:
+        """Stop a node with all that it has started. Nothing happens if it has ended."""
         node = self._nodes.get(node_id)
         if node is not None and node.task is not None:
             node.task.cancel()
@@ -347,6 +165,7 @@ class Engine:
         return self._text.text[max(0, start) : max(0, end)]
 
     async def close(self) -> None:
+        """Stop all nodes, and wait until their sandboxes are closed."""
         await self._unwind(self.running())
         while self._background:
             await asyncio.wait(self._background)
@@ -366,7 +185,17 @@ class Engine:
         plain: bool = False,
         about: Mapping[str, Any] | None = None,
     ) -> LiveNode:
-        """Start a node. about: attributes for its first event."""
+        """Start a node.
+
+        Args:
+            parent: The node whose code asks; None for a root.
+            query: What the node is to answer.
+            source: The text that it reads.
+            model: Answers it.
+            place: Its place in its parent's fan-out.
+            plain: Whether it must read its text at once.
+            about: Further fields of its first event.
+        """
         if parent is None:
             self._root_count += 1
             node_id = str(self._root_count)
@@ -376,35 +205,28 @@ class Engine:
             node_id = f"{parent.id}.{parent.child_count}"
             depth = parent.depth + 1
 
-        plain = plain or self.limits.is_plain(depth, source.chars)
-        if plain and depth == 0 and self.limits.max_depth > 0:
-            # A short text is searched by code all the same where that is better.
-            plain = not (self.by_code or prompts.is_looked_up(query, self._text))
+        plain = plain or self._is_read_at_once(query, source, depth)
         node = LiveNode(node_id, parent, depth, plain, query, source, model, place)
         self._nodes[node_id] = node
-        self.events.send(
-            SearchBegin(
-                shortened(query, MAX_RECORDED_QUERY_CHARS),
-                node=node_id,
-                parent=parent.id if parent else None,
-                depth=depth,
-                kind="llm" if plain else "rlm",
-                batch=place.fan_out_number,
-                index=place.part_index,
-                of=place.part_count,
-                spans=tuple(source.root_spans),
-                chars=source.chars,
-                model=model.name,
-                **(about or {}),
-            )
-        )
+        self.events.send(_begin_event(node, about or {}))
         if parent is not None:
             parent.running_children[node] = None
         node.task = asyncio.create_task(self._run_node(node))
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
         return node
 
+    def _is_read_at_once(self, query: str, source: NodeSource, depth: int) -> bool:
+        """Return whether a node reads its text by one call, and does not search it by code."""
+        if not self.limits.is_plain(depth, source.chars):
+            return False
+        is_root = depth == 0
+        if is_root and self.limits.max_depth > 0:
+            # A short text is searched by code all the same where that is better.
+            return not self.by_code and not prompts.is_looked_up(query, self._text)
+        return True
+
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
+        """Answer a node, whatever happens, and then stop what it has started."""
         try:
             return await self._memo.answer(node, self._work)
         except (OverBudget, SandboxError, CallRefusedError) as error:
@@ -420,6 +242,7 @@ class Engine:
     def _on_node_end(
         self, node: LiveNode, start_time: float, task: asyncio.Task[NodeOutcome]
     ) -> None:
+        """Note the outcome of a node that has ended, and let its text go."""
         if task.cancelled():
             outcome = NodeOutcome("The call was stopped.", "stopped")
         else:
@@ -447,14 +270,14 @@ class Engine:
             )
         )
         del self._nodes[node.id]
-        node.source = NodeSource(
-            SearchedText("")
-        )  # others of its fan-out may still refer to the node
+        # Others of its fan-out may still refer to the node.
+        node.source = NodeSource(SearchedText(""))
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
         """Answer a node when it may run."""
         deadline = self._services.deadline
-        if node.parent is not None:  # only the root keeps time for a last call
+        # Only the root keeps time for a last call.
+        if node.parent is not None:
             deadline = deadline._replace(end=deadline.work)
         if node.is_plain:
             async with self._reading:
@@ -491,10 +314,7 @@ class Engine:
             reason = str(explain_error(error))
             if limit.expired():
                 reason = "The time for the search is up."
-            if not partial_answer.strip():
-                return NodeOutcome(reason, "error")
-            answer = f"{partial_answer}\n\n[The answer broke off here. {reason}]"
-            return NodeOutcome(answer, "partial", reason=reason)
+            return _broken_off(partial_answer, reason)
         finally:
             conversation.ended = True
 
@@ -526,10 +346,7 @@ class Engine:
                 f"A search may make at most {_MAX_SUB_CALLS:,} sub-calls, and {self._sub_call_count:,} have been made."
             )
 
-        # A query that all parts share is one object, and counts once.
-        distinct_queries = {id(query): query for query in request.queries}.values()
-        made_texts = [part.text for part in request.parts if isinstance(part, SearchedText)]
-        made_bytes = sum(map(getsizeof, made_texts)) + sum(map(getsizeof, distinct_queries))
+        made_bytes = _count_made_bytes(request)
         if self._made_bytes + made_bytes > _MAX_MADE_BYTES:
             raise CallRefusedError(
                 f"The texts that code makes may take at most {_MAX_MADE_BYTES // 2**20} MiB at a time in the whole search."
@@ -540,11 +357,9 @@ class Engine:
             NodeSource(part) if isinstance(part, SearchedText) else self._source_in_root(text, part)
             for part in request.parts
         ]
-        try:  # check first: nodes that are bound to fail would hold their texts
-            min_chars = min((source.chars for source in sources), default=0)
-            self.calls.ledger.check(self.calls.estimate(self.sub_model, min_chars))
-            if request.plain and not request.many:
-                self._check_plain(sources[0])
+        # First, because nodes that are bound to fail would hold their texts.
+        try:
+            self._check_affordable(request, sources)
         except (OverBudget, CallRefusedError) as error:
             return [NodeOutcome(str(error), "error")] * len(sources)
 
@@ -553,6 +368,14 @@ class Engine:
             return await self._fan_out(parent, request, sources)
         finally:
             self._made_bytes -= made_bytes
+
+    def _check_affordable(self, request: Request, sources: Sequence[NodeSource]) -> None:
+        """Raise `OverBudget` if not even the cheapest sub-call is possible, or `CallRefusedError` if
+        the only one is too long."""
+        min_chars = min((source.chars for source in sources), default=0)
+        self.calls.ledger.check(self.calls.estimate(self.sub_model, min_chars))
+        if request.plain and not request.many:
+            self._check_plain(sources[0])
 
     async def _unwind(self, nodes: list[LiveNode]) -> None:
         """Cancel nodes, and give them a moment to end."""
@@ -563,6 +386,7 @@ class Engine:
             await asyncio.wait(tasks, timeout=_UNWIND_TIMEOUT_S)
 
     def _check_plain(self, source: NodeSource) -> None:
+        """Raise `CallRefusedError` if a text is too long for one call."""
         if source.chars > self.limits.plain:
             raise CallRefusedError(
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self.limits.plain:,}. Make smaller parts."
@@ -571,11 +395,13 @@ class Engine:
     async def _fan_out(
         self, parent: LiveNode, request: Request, sources: list[NodeSource]
     ) -> list[NodeOutcome]:
+        """Start a node for each source, and wait for all. Raises `CallRefusedError`."""
         parent.fan_out_count += 1
         fan_out_number = parent.fan_out_count
         if not parent.ending:
             await self._fan_outs.wait_for_consent(parent, request, sources, fan_out_number)
-        if parent.ending:  # perhaps since
+        # The node may have ended while the user was asked.
+        if parent.ending:
             raise CallRefusedError("The call that asked has ended.")
 
         self._sub_call_count += len(sources)
@@ -597,10 +423,47 @@ class Engine:
         root_spans: list[TextSpan] = []
         for start, end in spans:
             places = text.to_root([(start, end)])
-            if len(places) != 1 or places[0][1] - places[0][0] != end - start:
+            if len(places) != 1:
+                return NodeSource(text, spans)
+            root_start, root_end = places[0]
+            if root_end - root_start != end - start:
                 return NodeSource(text, spans)
             root_spans.append(places[0])
         return NodeSource(self._text, tuple(root_spans))
+
+
+def _begin_event(node: LiveNode, about: Mapping[str, Any]) -> SearchBegin:
+    """Return the first event of a node. about: further fields of it."""
+    return SearchBegin(
+        shortened(node.query, MAX_RECORDED_QUERY_CHARS),
+        node=node.id,
+        parent=node.parent.id if node.parent else None,
+        depth=node.depth,
+        kind="llm" if node.is_plain else "rlm",
+        batch=node.place.fan_out_number,
+        index=node.place.part_index,
+        of=node.place.part_count,
+        spans=tuple(node.source.root_spans),
+        chars=node.source.chars,
+        model=node.model.name,
+        **about,
+    )
+
+
+def _broken_off(partial_answer: str, reason: str) -> NodeOutcome:
+    """Return the outcome of a call that did not end. reason: a sentence."""
+    if not partial_answer.strip():
+        return NodeOutcome(reason, "error")
+    answer = f"{partial_answer}\n\n[The answer broke off here. {reason}]"
+    return NodeOutcome(answer, "partial", reason=reason)
+
+
+def _count_made_bytes(request: Request) -> int:
+    """Return the memory of the texts that code has made for a request."""
+    # A query that all parts share is one object, and counts once.
+    distinct_queries = {id(query): query for query in request.queries}.values()
+    made_texts = [part.text for part in request.parts if isinstance(part, SearchedText)]
+    return sum(map(getsizeof, [*made_texts, *distinct_queries]))
 
 
 async def _outcomes(nodes: list[LiveNode]) -> list[NodeOutcome]:

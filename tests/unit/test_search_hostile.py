@@ -14,8 +14,9 @@ import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import SearchedText
-from mahtab_tui.search.engine import MAX_RECORDED_QUERY_CHARS, _digest
+from mahtab_tui.search.engine import MAX_RECORDED_QUERY_CHARS
 from mahtab_tui.search.logs import LogFile
+from mahtab_tui.search.memo import _digest
 from mahtab_tui.search.nodes import NodeSource
 from mahtab_tui.search.requests import read_call
 from tests import tags
