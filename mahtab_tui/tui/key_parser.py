@@ -8,7 +8,8 @@ Works around Textual's own parser (8.2.8). This is what it does with what termin
 - It accepts any size of the terminal, such as 0 columns.
 - It types the end of a sequence that arrives late.
 - It reads a paste character by character, and loses it if it contains escape sequences.
-- It reads Alt with a sign as the sign alone, and Alt+Backspace as Ctrl+W.
+- It reads Alt with a sign as the sign alone, Alt+Enter as Enter, and Alt+Backspace as Ctrl+W.
+- It types ``^`` and the letter for Alt with a letter if another sequence arrives with it.
 
 `tests/tui/test_textual_fixes.py` tries each of these on the installed version.
 """
@@ -58,8 +59,8 @@ _SIZE_REPORT = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
 """Reports a possible size of the terminal."""
 _REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+(?:;|\Z)|P[\d>!+$|]|_G)")
 """The beginning of what only a terminal sends; Alt and a letter begin differently."""
-_ALT_WITH_SIGN = re.compile(r"(?<!\x1b)\x1b([ -/:-@\\`{|}~0-9\x7f])")
-"""Alt with a character with which no sequence begins."""
+_ALT_WITH_CHARACTER = re.compile(r"(?<!\x1b)\x1b([^\x00-\x0c\x0e-\x1fbfOPX\[\]^_])")
+"""Alt with a character with which no sequence begins, also Enter. Textual knows Alt+B and Alt+F."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 """A key that types nothing, such as Ctrl+C."""
 
@@ -81,7 +82,11 @@ _REST_OF_SEQUENCE = {
 }
 """By the start of a sequence that was already read as a key: how the rest begins. Typed characters do
 not match, because they arrive one by one, and the rest of a sequence arrives at once."""
-_ALT_START_KEYS = {"\x1b]": "alt+right_square_bracket", "\x1b_": "alt+underscore"}
+_ALT_START_KEYS = {
+    "\x1b]": "alt+right_square_bracket",
+    "\x1b^": "alt+circumflex_accent",
+    "\x1b_": "alt+underscore",
+}
 """Starts of sequences that are keys as well."""
 _LATE_KEYS = frozenset(("\x1b[", "\x1bO"))
 """Keys with Alt that may also be the start of another key, or of a mouse report, whose rest a slow
@@ -210,13 +215,11 @@ class KeyParser(XTermParser):
         return ""
 
     def _read_keys(self, typed: str) -> Iterable[Message]:
-        """Read keys, those with Alt and a sign without Textual."""
+        """Read keys, those with Alt and a character without Textual."""
         position = 0
-        for alt_key in _ALT_WITH_SIGN.finditer(typed):
+        for alt_key in _ALT_WITH_CHARACTER.finditer(typed):
             yield from self._read_by_textual(typed[position : alt_key.start()])
-            character = alt_key[1]
-            name = "backspace" if character == "\x7f" else _character_to_key(character)
-            yield Key(f"alt+{name}", None)
+            yield Key(f"alt+{_key_name(alt_key[1])}", None)
             position = alt_key.end()
         yield from self._read_by_textual(typed[position:])
 
@@ -264,6 +267,17 @@ class KeyParser(XTermParser):
             # After an error, the next character starts a key.
             with suppress(ArithmeticError, ValueError):
                 yield from super().parse(correct_key)
+
+
+def _key_name(character: str) -> str:
+    """Return the name of the key that types a character, after ``alt+``."""
+    if character == "\r":
+        return "enter"
+    if character == "\x7f":
+        return "backspace"
+    name = _character_to_key(character)
+    is_capital_letter = len(name) == 1 and name.isupper()
+    return f"shift+{name.lower()}" if is_capital_letter else name
 
 
 def character_with_alt(key: str) -> str:

@@ -73,6 +73,8 @@ def test_malformed_sequence_is_dropped_and_the_next_key_works(sequence: str) -> 
         (" ", "alt+space"),
         ("1", "alt+1"),
         ("\x7f", "alt+backspace"),
+        ("É", "alt+shift+é"),
+        ("\r", "alt+enter"),
     ],
 )
 def test_alt_with_a_letter_or_a_sign_is_a_key_that_types_nothing(sequence: str, key: str) -> None:
@@ -82,6 +84,12 @@ def test_alt_with_a_letter_or_a_sign_is_a_key_that_types_nothing(sequence: str, 
         (key, False),
         ("y", True),
     ]
+
+
+def test_keys_with_alt_that_arrive_together_type_nothing() -> None:
+    assert keys("\x1bq\x1bz\x1b^") == ["alt+q", "alt+z", "alt+circumflex_accent"]
+    assert keys("\x1bb\x1bf\x1bq\x1b[A") == ["ctrl+left", "ctrl+right", "alt+q", "up"]
+    assert keys("a\x1bé\x1b\r\x1bÉb") == ["a", "alt+é", "alt+enter", "alt+shift+é", "b"]
 
 
 @pytest.mark.parametrize("character", ["d", "D", "é", ".", "/", "1", ")"])
