@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 
 from mahtab_tui.bus.figure_arithmetic import YEAR
-from mahtab_tui.bus.figure_tokens import FigureToken
+from mahtab_tui.bus.figure_tokens import ONLY_NUMBER, FigureToken, whole_number
 
 _CONTEXT_CHARS = 160
 """Characters before and after a figure that say what it is about."""
@@ -21,6 +21,33 @@ _NEGATION_BEFORE = re.compile(
     re.IGNORECASE,
 )
 """Before a figure that is denied, as in "no row above 100"."""
+_VERB = (
+    r"(?:is|are|was|were|has|have|had|equals?|averages?|rises?|rose|falls?|fell|drops?|dropped"
+    r"|becomes?|became|stays?|remains?|reach(?:es|ed)|comes?|came|goes|went|gives?|gave|leaves?|left"
+    r"|makes?|made|would|will)"
+)
+_PREPOSITION = (
+    r"(?:of|in|on|at|to|for|from|by|with|than|above|below|over|under|between|among|within|before"
+    r"|after|like|as)"
+)
+_NEW_CLAUSE = re.compile(
+    # "no outliers the mean is", but not "no value of the table is".
+    rf"(?<!\w)(?!{_PREPOSITION}\s)[\w’'-]+\s(?:the|its|their|these|those)\s(?:[\w’'-]+\s){{1,4}}{_VERB}\b"
+    # "no outliers it is", but not "no row where it is".
+    rf"|(?<!\w)(?!(?:where|when|which|if|that)\s)[\w’'-]+\s(?:it|they|there)\s{_VERB}\b"
+    # "no doubt that the", "nothing is missing and there".
+    r"|\b(?:that|and|but|so|because|since|while)\s(?:the|its|their|these|those|it|they|there|we|i)\b",
+    re.IGNORECASE,
+)
+"""After a negation: a clause of its own, which the negation does not deny."""
+_WITHOUT = re.compile(rf"(?:without\b|with\sno\b).*\b{_VERB}\b", re.IGNORECASE)
+"""An adverbial, and the verb of the sentence in which it stands."""
+_LEADING_ADVERBIAL = re.compile(
+    r"\W{0,9}(?:without|with\sno|excluding|except\sfor|not\scounting)\b[^.,;:!?\n()]{1,60}"
+    r"(?:,|(?=\s(?:the|its|their|it|they|there|we)\b))",
+    re.IGNORECASE,
+)
+"""At the start of a sentence: under which condition the rest holds."""
 _DEFINITE = re.compile(r"\b(?:the|all|these|those)\s\W{0,2}$", re.IGNORECASE)
 """Before the count of a whole, which a negation does not deny, as in "none of the 406"."""
 _ABSENCE = re.compile(
@@ -35,6 +62,24 @@ _OFFER = re.compile(
     re.IGNORECASE,
 )
 """At the start of a sentence that offers more work."""
+_REPORT = re.compile(
+    r"[\s>*-]{0,9}(?:i|you)\s(?:could\s(?:only\s)?find\s\W{0,2}(?=\d)|c(?:an|ould)\s(?:\w{1,12}\s){0,2}?(?:"
+    # "you can check that the mean is", but not "I can drop that column".
+    r"\w+(?:\s\w+){0,3}?\sthat\s(?:the|there|it|its|they|their|all|most|an?|no|on|in|these|those)\b"
+    r"|(?:see|tell|read|say|notice|observe|confirm|conclude|infer)(?:,|\s(?:here|above|below|in|from|it|there)\b|\W{1,3}(?=\d))))",
+    re.IGNORECASE,
+)
+"""At the start of a sentence like an offer, but it tells what is seen in the data."""
+_STATED = re.compile(
+    r"\b(?:is|are|was|were|equals?|comes\sto)\s(?:(?:about|only|just|exactly|roughly|around|now|still)\s){0,2}[^\w\s]{0,3}$",
+    re.IGNORECASE,
+)
+"""Before a figure that something is said to be."""
+_RELATIVE = re.compile(
+    r"\b(?:whose|where|which|who|that|when|if|whether|assum\w+|until|so)\b(?!\s(?:want|need|wish|like|prefer))",
+    re.IGNORECASE,
+)
+"""Before a figure that is part of a condition, as in "cars whose power is 100"."""
 _GENERAL = re.compile(
     r"\b(?:rules?\sof\sthumb|as\sa\srule|by\sconvention|conventional(?:ly)?|textbook|cut-?off"
     r"|customar(?:y|ily))\b",
@@ -50,8 +95,10 @@ _YEARLY = re.compile(r"\s(?:a|per|each)\s(?:year|month)\b|\s(?:annual|yearly|mon
 """After a percentage that is a rate of growth."""
 _TIMES = re.compile(r"[\s-](?:times|fold)\b", re.IGNORECASE)
 """After a ratio."""
-_PART_OF = re.compile(r"\sof\s(?:the\s|these\s)?(\d{1,3})\b(?![.,]\d)")
-"""After the count of a part; the group is the count of the whole."""
+_PART_OF = re.compile(r"\sof\s(?:(?:all|the|these|those|its|our|your)\s){0,2}")
+"""Between the count of a part and that of the whole."""
+_QUESTION_AFTER = re.compile(r"[^.!?\n]{0,160}\?")
+"""After a figure in a question."""
 
 
 class FigureContext:
@@ -68,13 +115,11 @@ class FigureContext:
     def is_claimed(self, token: FigureToken) -> bool:
         """Return whether the answer says that a figure is a fact about the data. It does not if it
         denies the figure, offers something, or speaks of what holds in general."""
-        before = self._before(token)
+        before = self._clause_before(token)
         after = self._after(token)
-        if _NEGATION_BEFORE.search(before) and not _DEFINITE.search(before):
+        if _is_denied(before) or self._is_offered(token):
             return False
-        if _OFFER.match(self._answer, self._sentence_start(token)):
-            return False
-        sentence = _SENTENCE_END.split(before)[-1] + token.text + _SENTENCE_END.split(after)[0]
+        sentence = before + token.text + _SENTENCE_END.split(after)[0]
         if _GENERAL.search(sentence):
             return False
 
@@ -98,12 +143,37 @@ class FigureContext:
     def whole(self, token: FigureToken) -> int:
         """Return the number of which a figure is a part, as in "3 of the 406"; 0 if none is named."""
         match = _PART_OF.match(self._answer, token.end)
-        return int(match[1]) if match else 0
+        number_match = ONLY_NUMBER.match(self._answer, match.end()) if match else None
+        return whole_number(number_match) if number_match else 0
 
     def rest_of_sentence(self, token: FigureToken) -> str:
         """Return the sentence from a figure on, where it may enumerate what the figure counts."""
         text = self._answer[token.start : token.start + _MAX_LIST_CHARS]
         return _SENTENCE_END.split(text)[0]
+
+    def _is_offered(self, token: FigureToken) -> bool:
+        """Return whether the sentence of a figure offers work, rather than telling a result."""
+        start = self._sentence_start(token)
+        offer = _OFFER.match(self._answer, start)
+        if offer is None:
+            return False
+        if (report := _REPORT.match(self._answer, start)) and report.end() <= token.start:
+            return False
+        words_before = self._answer[offer.end() : token.start]
+        is_question = _QUESTION_AFTER.match(self._answer, token.end)
+        return (
+            is_question is not None
+            or _STATED.search(words_before) is None
+            or _RELATIVE.search(words_before) is not None
+        )
+
+    def _clause_before(self, token: FigureToken) -> str:
+        """Return the sentence up to a figure, without the adverbial with which it begins."""
+        start = self._sentence_start(token)
+        adverbial = _LEADING_ADVERBIAL.match(self._answer, start, token.start)
+        if adverbial:
+            start = adverbial.end()
+        return self._answer[max(start, token.start - _CONTEXT_CHARS) : token.start]
 
     def _before(self, token: FigureToken) -> str:
         return self._answer[max(0, token.start - _CONTEXT_CHARS) : token.start]
@@ -116,3 +186,12 @@ class FigureContext:
         if sentence == 0:
             return 0
         return self._sentence_ends[sentence - 1]
+
+
+def _is_denied(before: str) -> bool:
+    """Return whether a figure is denied by the words before it."""
+    negation = _NEGATION_BEFORE.search(before)
+    if negation is None or _DEFINITE.search(before):
+        return False
+    denied = negation[0]
+    return not _NEW_CLAUSE.search(denied) and not _WITHOUT.match(denied)

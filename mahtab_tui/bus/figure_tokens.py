@@ -238,6 +238,15 @@ def number_ranges(match: re.Match[str], hedge: str) -> list[NumberRange]:
     return ranges
 
 
+def whole_number(match: re.Match[str]) -> int:
+    """Return the value of a match of `ONLY_NUMBER` that is a whole number without sign and unit, such
+    as "1,203"; 0 for others."""
+    if match["sign"] or match["power"] or match["unit"]:
+        return 0
+    whole_digits = filter(str.isdigit, _plain_digits(match["digits"], match["gap"]))
+    return int(next(whole_digits, "0"))
+
+
 def _factors(match: re.Match[str]) -> list[float]:
     """Return what the digits of a number may stand for: themselves, or multiples by their unit."""
     power = float(f"1{match['power'] or 'e0'}")

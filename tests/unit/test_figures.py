@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mahtab_tui.bus.empty_answers import names_no_value
+from mahtab_tui.bus.figure_context import FigureContext
 from mahtab_tui.bus.figure_sources import MAX_SOURCE_END_CHARS, FigureSource
-from mahtab_tui.bus.figure_tokens import figure_spans
+from mahtab_tui.bus.figure_tokens import figure_spans, scan_figures
 from mahtab_tui.bus.figures import (
     MAX_DIFFERENT_FIGURES,
     find_figures,
@@ -176,6 +177,14 @@ def test_the_number_of_figures_is_limited() -> None:
         "By the usual rule of thumb, 0.7 is strong.",
         "If you want, I can make 12 groups.",
         "It is 29 for every 100.",
+        "No value of the table is 42.7.",
+        "There is no row where it is 57.",
+        "No year without 57 cars.",
+        "You can see the 57 largest in a plot.",
+        "You could drop that column of 12 values.",
+        "If you want, I can list the cars whose power is 100.",
+        "Do you want me to assume that the limit is 12?",
+        "I can find the 57 largest for you.",
     ],
 )
 def test_figures_that_are_not_claimed_of_the_data_are_left_alone(answer: str) -> None:
@@ -189,10 +198,51 @@ def test_figures_that_are_not_claimed_of_the_data_are_left_alone(answer: str) ->
         ("No more than 57 cars are old.", ["57"]),
         ("None of the 57 cars is old.", ["57"]),
         ("17 values are missing.", ["17"]),
+        ("There is no doubt that the mean is 42.7.", ["42.7"]),
+        ("No rows were dropped and the mean is 42.7.", ["42.7"]),
+        ("No outliers the mean is 42.7.", ["42.7"]),
+        ("With no outliers it is 42.7.", ["42.7"]),
+        ("Without outliers the mean is 42.7.", ["42.7"]),
+        ("The mean without outliers is 42.7.", ["42.7"]),
+        ("Without outliers, the best year is 1985.", ["1985"]),
     ],
 )
 def test_counts_beside_a_negation_are_still_looked_up(answer: str, marked: list[str]) -> None:
     assert missing(answer, sources=(FigureSource(1, "29 61"),)) == marked
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "You can see that the mean is 42.7.",
+        "You can clearly see in the table: 42.7.",
+        "You could check for yourself that the mean is 42.7.",
+        "I can confirm that it is 42.7.",
+        "I could only find 42.7.",
+        "I can also say: the mean is 42.7.",
+        "If you need the mean, it is 42.7.",
+    ],
+)
+def test_results_told_like_an_offer_are_still_looked_up(answer: str) -> None:
+    assert missing(answer, sources=(FigureSource(1, "29 61"),)) == ["42.7"]
+
+
+@pytest.mark.parametrize(
+    ("words", "whole"),
+    [
+        ("3 of the 406.", 406),
+        ("3 of all the 1,203 rows", 1203),
+        ("3 of 1203", 1203),
+        ("3 of 1 203 rows", 1203),
+        ("3 of 1'203", 1203),
+        ("3 of 1.5", 0),
+        ("3 of 40 %", 0),
+        ("3 of 5 million", 0),
+        ("3 rows", 0),
+    ],
+)
+def test_whole_of_which_a_figure_is_a_part(words: str, whole: int) -> None:
+    assert FigureContext(words).whole(next(scan_figures(words))) == whole
 
 
 @pytest.mark.parametrize(
