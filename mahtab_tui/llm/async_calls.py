@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,21 @@ def as_model_error(error: BaseException) -> ModelError:
     return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
 
 
+@contextlib.contextmanager
+def exits_as_model_errors() -> Iterator[None]:
+    """Within a task: raise a `ModelError` where a model's code exits, which would end the loop, or is
+    cancelled although nobody cancels the task."""
+    try:
+        yield
+    except (Exception, GeneratorExit):  # the caller handles errors, and may close the coroutine
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise as_model_error(error) from None
+
+
 def run_on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
     """Run a model's code on a daemon thread, which cannot delay the program's exit.
 
@@ -38,6 +53,8 @@ def run_on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
     def run() -> None:
         try:
             settle = partial(future.set_result, work())
+        except StopIteration as error:  # which a future does not accept
+            settle = partial(future.set_exception, as_model_error(error))
         except Exception as error:  # the thread's outermost frame; whoever waits raises it
             settle = partial(future.set_exception, error)
         except BaseException as error:  # the code exits, which must not end this process
@@ -122,17 +139,9 @@ async def read_async(
     """
     portions = WordPortions(on_words)
     reader = MessageReader(llm, AnswerListener(portions.add))
-    try:
+    with exits_as_model_errors():
         async for chunk in llm.astream(list(messages), **options):
             reader.add(chunk)
-    except (Exception, GeneratorExit):  # the caller handles errors, and may close this coroutine
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
-        # The provider's code exits or cancels itself, which must not end this loop.
-        raise as_model_error(error) from None
     portions.flush()
     if refusal := reader.refusal:
         raise refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import threading
@@ -15,7 +16,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.answer_metadata import is_cut
 from mahtab_tui.llm.answer_readers import OnWords
-from mahtab_tui.llm.async_calls import as_model_error, run_on_thread
+from mahtab_tui.llm.async_calls import exits_as_model_errors, run_on_thread
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, check_sampling
 from mahtab_tui.llm.usage import Tariff, with_cost
@@ -79,15 +80,15 @@ class FunctionModel(Model):
 
         async def get_result(value: Any) -> Any:
             """Return a coroutine's result, or the joined pieces of an asynchronous generator."""
-            if not hasattr(value, "__aiter__"):
-                return await value
-            return "".join([pass_on(piece) async for piece in value])
+            with exits_as_model_errors():
+                if not hasattr(value, "__aiter__"):
+                    return await value
+                return "".join([pass_on(piece) async for piece in value])
 
         async def call_async() -> Any:
-            try:
-                return await get_result(self._function(masked_messages))
-            except (SystemExit, KeyboardInterrupt) as error:  # would end the caller's loop
-                raise as_model_error(error) from None
+            with exits_as_model_errors():
+                value = self._function(masked_messages)
+            return await get_result(value)
 
         def call() -> Any:
             value = self._function(masked_messages)
@@ -125,8 +126,10 @@ class FunctionModel(Model):
         if isinstance(value, tuple) and len(value) == 2:
             value, usage = value
         elif hasattr(value, "choices"):  # of OpenAI's client
+            if not value.choices:
+                raise ModelError(_no_choices_message(self.name, value))
             choice = value.choices[0]
-            value = choice.message.content or ""
+            value = getattr(choice.message, "content", None) or ""
             stop_reason = getattr(choice, "finish_reason", None)
         elif isinstance(getattr(value, "content", None), list):  # of Anthropic's
             value = "".join(getattr(block, "text", "") for block in value.content)
@@ -154,6 +157,13 @@ def _get_count(usage: object, *names: str) -> int | None:
     return None
 
 
+def _no_choices_message(name: str, response: object) -> str:
+    """Say that an answer of OpenAI's client has no text, and what its service says of that."""
+    reason = getattr(response, "error", None)
+    ending = f": {reason}" if reason else ""
+    return f"{name} returned an answer without choices{ending}."
+
+
 def _background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop for callers without one."""
     with _background_lock:
@@ -161,8 +171,18 @@ def _background_loop() -> asyncio.AbstractEventLoop:
         if loop is None:
             loop = asyncio.new_event_loop()
             _background_loops[os.getpid()] = loop
-            threading.Thread(target=loop.run_forever, name="rlm-functions", daemon=True).start()
+            threading.Thread(
+                target=_run_lasting, args=(loop,), name="rlm-functions", daemon=True
+            ).start()
         return loop
+
+
+def _run_lasting(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop for the rest of the process, even if a task that a function leaves behind exits or
+    stops it."""
+    while True:
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
 
 
 def client_package(client: object) -> str:

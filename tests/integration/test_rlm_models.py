@@ -172,6 +172,53 @@ def test_function_error_gives_one_sentence(model: Any, message: str) -> None:
         rlm("what?", LOG, model=model)
 
 
+async def leaving_later(messages: Messages) -> str:
+    raise SystemExit(3)
+
+
+async def leaving_in_pieces(messages: Messages) -> AsyncIterator[str]:
+    yield "x"
+    raise KeyboardInterrupt
+
+
+async def cancelled(messages: Messages) -> str:
+    raise asyncio.CancelledError
+
+
+async def leaving_a_task(messages: Messages) -> str:
+    await asyncio.gather(asyncio.create_task(leaving_later(messages)))
+    return "never"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (leaving, "SystemExit 3"),
+        (leaving_later, "SystemExit 3"),
+        (lambda messages: leaving_later(messages), "SystemExit 3"),
+        (leaving_a_task, "SystemExit 3"),
+        (leaving_in_pieces, "KeyboardInterrupt"),
+        (lambda messages: leaving_in_pieces(messages), "KeyboardInterrupt"),
+        (cancelled, "CancelledError"),
+        (lambda messages: cancelled(messages), "CancelledError"),
+        (lambda messages: next(iter(())), "StopIteration"),
+        (lambda messages: SimpleNamespace(choices=[]), "without choices"),
+        (lambda messages: SimpleNamespace(choices=None, error="busy"), "without choices: busy"),
+    ],
+)
+def test_function_that_exits_fails_only_its_own_call(model: Any, message: str) -> None:
+    async def works(messages: Messages) -> str:
+        return "fine"
+
+    def ask(function: Any) -> str:
+        conversation = FunctionModel(function, Secrets()).conversation(PromptMessage("user", "?"))
+        return asyncio.run(asyncio.wait_for(conversation.ask(lambda words: None), 20)).text
+
+    with pytest.raises(ModelError, match=message):
+        ask(model)
+    assert ask(works) == ask(lambda messages: works(messages)) == "fine"
+
+
 def test_options_unsupported_by_functions_are_refused() -> None:
     with pytest.raises(ModelError, match="is a function, which takes no temperature"):
         rlm("what?", LOG, model=leaving, temperature=0.5)
