@@ -22,30 +22,37 @@ _CLAUDE_MODELS = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 
 def default_model() -> str:
     """Return ``claude`` if the CLI is on the PATH; else the first model of a server; else
-    ``demo``. Waits for servers."""
+    ``demo``. Waits for servers. Raises `ModelError` if they cannot be asked."""
     return _installed_model() or _served_model()
 
 
-def chosen_model(settings: Settings) -> Future[str]:
-    """Return the full name of the session's first model: that of the settings, or the default. The
-    future is done at once, unless servers must be asked; it raises what asking them raises."""
-    first_model: Future[str] = Future()
+class FirstModel(NamedTuple):
+    """The model that a session starts with."""
+
+    name: str
+    """Its full name."""
+    search_failure: str = ""
+    """A sentence if servers could not be asked, so that `demo` answers; empty otherwise."""
+
+
+def chosen_model(settings: Settings) -> Future[FirstModel]:
+    """Return the session's first model: that of the settings, or the default. The future is done at
+    once, unless servers must be asked; it never raises."""
+    first_model: Future[FirstModel] = Future()
     name = settings.model or _installed_model()
     if name:
-        first_model.set_result(full_name(name, settings.provider))
+        first_model.set_result(FirstModel(full_name(name, settings.provider)))
     else:
-        start_thread("models", _find_served_model, first_model)
+        start_thread("models", lambda: first_model.set_result(_find_served_model()))
     return first_model
 
 
-def _find_served_model(first_model: Future[str]) -> None:
-    """Set the result of a future, for which others wait."""
+def _find_served_model() -> FirstModel:
     try:
-        name = _served_model()
-    except Exception as error:  # the thread's outermost frame; whoever waits raises it
-        first_model.set_exception(error)
-    else:
-        first_model.set_result(name)
+        return FirstModel(_served_model())
+    except ModelError as error:
+        reason = str(error).removesuffix(".")
+        return FirstModel("demo", f"{reason}, so demo answers. /model chooses a model.")
 
 
 def _installed_model() -> str:
@@ -54,10 +61,17 @@ def _installed_model() -> str:
 
 
 def _served_model() -> str:
-    """Return the first model of a server on this machine, or else ``demo``. Waits for servers."""
+    """Return the first model of a server on this machine, or else ``demo``. Waits for servers.
+    Raises `ModelError` if they cannot be asked."""
     from mahtab_tui.llm.local_servers import first_model
 
-    return first_model() or "demo"
+    try:
+        return first_model() or "demo"
+    except (
+        Exception
+    ) as error:  # the system refuses a thread or a file; a session starts all the same
+        reason = f"{type(error).__name__}: {error}".rstrip(" :.")
+        raise ModelError(f"The search for a model on this machine failed ({reason}).") from error
 
 
 class ModelChoice(NamedTuple):

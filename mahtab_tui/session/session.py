@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from mahtab_tui.llm.choices import chosen_model, default_model
+from mahtab_tui.llm.choices import FirstModel, chosen_model, default_model
 from mahtab_tui.llm.names import SERVERS, full_name
 from mahtab_tui.llm.providers import check_model
 from mahtab_tui.settings.model import Settings
@@ -118,8 +118,8 @@ class Session:
         self.ready: Future[bool] = Future()
         """Whether the first kernel's Python has pandas. Raises `KernelError` if the kernel could
         not start."""
-        self.first_model: Future[str] = chosen_model(settings)
-        """The full name of the model that the session starts with."""
+        self.first_model: Future[FirstModel] = chosen_model(settings)
+        """The model that the session starts with."""
         self.log_listeners: list[Callable[[logging.Logger], None]] = []
         """Called with the bus once it exists."""
         self._closed = False
@@ -140,7 +140,7 @@ class Session:
             self.settings,
             self.frontend,
             name=self.name,
-            model=self.first_model.result(),
+            model=self.first_model.result().name,
             past=self.past,
             files=self.files,
             notebook_file=self.notebook_file,
@@ -170,6 +170,8 @@ class Session:
         for sentence in self.settings.untrusted:
             self.notice(sentence, "warning")
 
+        if failure := self.first_model.result().search_failure:
+            self.notice(failure, "warning")
         provider = self.model.partition(":")[0]
         if self.settings.model is None and provider in SERVERS:
             from mahtab_tui.llm.local_servers import server_address
@@ -415,7 +417,7 @@ class Session:
         if self.built:
             return self.info.model
         if self.first_model.done():
-            return self.first_model.result()
+            return self.first_model.result().name
         return ""
 
     def set_model(self, model: str) -> None:

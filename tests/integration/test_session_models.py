@@ -207,6 +207,29 @@ def test_model_of_a_local_server_answers_and_is_named(
         session.close()
 
 
+def test_a_session_starts_although_no_model_can_be_looked_for(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(local_servers, "start_thread", refuse)
+    store = Watched()
+    session = Session(
+        load_settings(), ProcessKernel(), HeadlessFrontend(), store=store, name="test"
+    )
+    try:
+        session.start()
+        assert session.model == "demo"
+        assert store.wait(tags.NOTICE).text == (
+            "The search for a model on this machine failed (RuntimeError: can't start new thread),"
+            " so demo answers. /model chooses a model."
+        )
+    finally:
+        session.close()
+
+
 @pytest.fixture
 def fake(project: Path, install_claude: InstallClaude) -> FakeClaude:
     return install_claude("answers", answers=["One.", "Two."])

@@ -244,20 +244,27 @@ def test_name_of_a_servers_only_model_is_optional(servers: dict[str, Service]) -
         get_llm("ollama")
 
 
+def first_name(**settings: str) -> str:
+    """The name of the model that a session with these settings starts with."""
+    first_model, failure = chosen_model(load_settings(**settings)).result(PATIENCE)
+    assert failure == ""
+    return first_model
+
+
 def test_first_model_found_answers_without_settings_and_claude(
     servers: dict[str, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert default_model() == chosen_model(load_settings()).result() == "llamacpp:org/a:b"
-    assert chosen_model(load_settings(model="a:b", provider="ollama")).result() == "ollama:a:b"
+    assert default_model() == first_name() == "llamacpp:org/a:b"
+    assert first_name(model="a:b", provider="ollama") == "ollama:a:b"
     install_fake_claude(tmp_path, "answers", answers=["Hi."])
-    assert default_model() == chosen_model(load_settings()).result() == "claude"
+    assert default_model() == first_name() == "claude"
     monkeypatch.setenv("PATH", "")
     for provider in SERVERS:
         monkeypatch.setenv(f"{provider.upper()}_HOST", "127.0.0.1:1")
-    assert default_model() == chosen_model(load_settings()).result() == "demo"
+    assert default_model() == first_name() == "demo"
 
 
-def test_failed_search_for_a_model_is_raised_to_whoever_waits(
+def test_after_a_failed_search_for_a_model_demo_answers_and_a_sentence_says_why(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -265,8 +272,14 @@ def test_failed_search_for_a_model_is_raised_to_whoever_waits(
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(local_servers, "start_thread", fail)
-    with pytest.raises(RuntimeError, match="can't start new thread"):
-        chosen_model(load_settings()).result(PATIENCE)
+    reason = "The search for a model on this machine failed (RuntimeError: can't start new thread)"
+    with pytest.raises(ModelError) as error:
+        default_model()
+    assert str(error.value) == f"{reason}."
+    assert chosen_model(load_settings()).result(PATIENCE) == (
+        "demo",
+        f"{reason}, so demo answers. /model chooses a model.",
+    )
 
 
 def test_another_users_server_is_not_chosen_automatically(
