@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mahtab_tui.bus.record_xml import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_controls
-from mahtab_tui.llm.prompt_sections import one_line
+from mahtab_tui.llm.prompt_sections import one_line, render_element
 
 MAX_SKILLS_CHARS = 40_000
 """Characters of the list of skills."""
@@ -72,8 +71,7 @@ def _elements(tag: str, texts: Mapping[str, str]) -> str:
     """Return named texts between tags, which they cannot close."""
     elements: list[str] = []
     for name, text in texts.items():
-        content = escape_tags(escape_controls(text), tag)
-        elements.append(f'<{tag} name="{escape_controls(name)}">\n{content}\n</{tag}>')
+        elements.append(render_element(tag, escape_controls(text), name=name, has_records=True))
     return "\n".join(elements)
 
 

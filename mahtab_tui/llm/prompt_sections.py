@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mahtab_tui.bus.record_xml import escape_content, escape_tags
+from mahtab_tui.bus.record_xml import escape_content, escape_tags, format_attributes
 from mahtab_tui.bus.terminal_screen import escape_controls
 
 STALE = "Outputs that may not hold any more, because a variable is different now:\n{cells}"
@@ -22,13 +22,31 @@ _SECTIONS = (
     "attachments",
 )
 """The tags of all sections."""
+MESSAGE_TAGS = {"human": "user", "ai": "assistant", "tool": "tool"}
+"""By the type of a message: the tag that it has in a request for a summary."""
+SUMMARY_TAGS = ("keep", "earlier-conversation", "conversation", *MESSAGE_TAGS.values())
+"""The tags of all elements of a request for a summary."""
 _NOTHING_NOW = "(none now)"
 """The content of a section that has become empty."""
 
 
-def render_element(tag: str, content: str) -> str:
-    """Put content between tags, each on a line of its own. The content is not escaped."""
-    return f"<{tag}>\n{content}\n</{tag}>"
+def render_element(tag: str, content: str, *, name: str = "", has_records: bool = False) -> str:
+    """Put content between tags, each on a line of its own. It can open and close no element of the
+    same prompt.
+
+    Args:
+        tag: The element's name.
+        content: Any text.
+        name: The value of the attribute `name`; without one if empty.
+        has_records: Whether the tags of records, and control characters, are left as they are:
+            the content has records in it, or the section around the element escapes them.
+    """
+    if not has_records:
+        content = escape_content(escape_controls(content))
+    sibling_tags = SUMMARY_TAGS if tag in SUMMARY_TAGS else ()
+    content = escape_tags(content, tag, *_SECTIONS, *sibling_tags)
+    attributes = format_attributes({"name": name}) if name else ""
+    return f"<{tag}{attributes}>\n{content}\n</{tag}>"
 
 
 def escape_section(text: str) -> str:
@@ -48,7 +66,7 @@ def one_line(text: str) -> str:
 
 def earlier_conversation(summary: str) -> str:
     """Return the section with the summary of the beginning of a conversation."""
-    return render_element("earlier-conversation", escape_section(summary))
+    return render_element("earlier-conversation", summary)
 
 
 def render_context(activity: str, attachments: str = "", folder: str = "", stale: str = "") -> str:
@@ -63,15 +81,15 @@ def render_context(activity: str, attachments: str = "", folder: str = "", stale
     Returns:
         A section for each that is not empty.
     """
+    sections: list[str] = []
+    if folder:
+        sections.append(render_element("working-folder", folder))
+    if activity:
+        sections.append(render_element("recent-activity", activity, has_records=True))
     if stale:
-        stale = STALE.format(cells=escape_section(stale))
-    texts = {
-        "working-folder": escape_section(folder),
-        "recent-activity": activity,
-        "stale-outputs": stale,
-        "attachments": attachments,
-    }
-    sections = [render_element(name, escape_sections(text)) for name, text in texts.items() if text]
+        sections.append(render_element("stale-outputs", STALE.format(cells=stale)))
+    if attachments:
+        sections.append(render_element("attachments", attachments, has_records=True))
     return "\n\n".join(sections)
 
 
@@ -87,8 +105,7 @@ def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
         last_section = _last_section(name, texts)
         if not text and not last_section:
             continue
-        content = escape_sections(escape_content(text or _NOTHING_NOW))
-        section = render_element(name, content)
+        section = render_element(name, text or _NOTHING_NOW)
         if section != last_section:
             changed.append(section)
     return "\n\n".join(changed)
@@ -100,5 +117,5 @@ def _last_section(name: str, texts: Sequence[str]) -> str:
         _, start_tag, following = text.rpartition(f"<{name}>\n")
         content, end_tag, _ = following.partition(f"\n</{name}>")
         if start_tag and end_tag:
-            return render_element(name, content)
+            return f"{start_tag}{content}{end_tag}"
     return ""

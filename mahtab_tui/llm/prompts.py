@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.record_xml import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.host import HostFunction
-from mahtab_tui.llm.prompt_sections import earlier_conversation, render_element
+from mahtab_tui.llm.prompt_sections import MESSAGE_TAGS, earlier_conversation, render_element
 from mahtab_tui.llm.variable_texts import join_variables
 
 _SYSTEM = """\
@@ -116,8 +115,6 @@ _MAX_FIGURES = 5
 """Figures of an answer that it is asked to correct."""
 _MAX_QUESTION_CHARS = 4_000
 """Characters of a question that are repeated after a step."""
-_MESSAGE_TAGS = {"human": "user", "ai": "assistant", "tool": "tool"}
-"""The tags around messages that are summarised, by their type."""
 
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
@@ -183,12 +180,12 @@ def summary_request(
     """
     elements: list[str] = []
     for kind, text in messages:
-        content = escape_tags(escape_controls(text), "conversation", *_MESSAGE_TAGS.values())
-        elements.append(render_element(_MESSAGE_TAGS[kind], content))
+        tag = MESSAGE_TAGS[kind]
+        elements.append(render_element(tag, escape_controls(text), has_records=True))
 
     wish = ""
     if keep.strip():
-        element = render_element("keep", escape_tags(escape_controls(keep), "keep"))
+        element = render_element("keep", keep)
         wish = f"The user asks you to keep this above all:\n{element}\n"
     earlier = ""
     if earlier_summary:
