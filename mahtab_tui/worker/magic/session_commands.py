@@ -271,7 +271,8 @@ def reset_names(text: str, caller: MagicContext) -> None:
     if words not in ([], ["-f"]):
         raise ValueError("%reset takes -f (do not ask) or nothing; F9 starts a new kernel")
     names = _own_names(caller)
-    if not words and not _confirm(f"Delete all {len(names):,} names? (y/[n]) "):
+    names_words = "the only name" if len(names) == 1 else f"all {len(names):,} names"
+    if not words and not _confirm(f"Delete {names_words}? (y/[n]) "):
         print("Nothing was deleted.")
         return
     for name in names:
