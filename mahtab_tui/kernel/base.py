@@ -22,6 +22,7 @@ from mahtab_tui.kernel.values import (
     KernelInfo,
     KernelState,
     Lock,
+    NamesRead,
     OutputKind,
     PrivateUse,
     Restoration,
@@ -242,9 +243,9 @@ class Kernel(ABC):
         """Return where the values of some variables occur, and which of them each code reaches."""
         return self._ask(Operations.private_use, names=list(names), codes=list(codes))
 
-    def names_read(self, name: str) -> list[str]:
-        """Return a name and those that a call of it may read: the names in its function, those in
-        the functions of these names, and so on. Names of modules are not among them."""
+    def names_read(self, name: str) -> NamesRead:
+        """Return a name and those that a call of it may read. Names of modules are not among
+        them."""
         return self._ask(Operations.names_read, name=name)
 
     def resolve_paths(self, texts: Sequence[str]) -> list[ResolvedPath | None]:

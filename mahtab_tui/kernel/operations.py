@@ -12,6 +12,7 @@ from mahtab_tui.kernel.values import (
     Explanation,
     FolderListing,
     KeepResult,
+    NamesRead,
     PrivateUse,
     Restoration,
     RestoredFile,
@@ -71,7 +72,7 @@ class Operations:
     list_folder = Operation(FolderListing)
     variables = Operation(list[Variable], "name kind")
     private_use = Operation(PrivateUse, UNMASKED, timeout=15.0)
-    names_read = Operation(list[str], UNMASKED)
+    names_read = Operation(NamesRead, UNMASKED)
     resolve_paths = Operation[list[ResolvedPath | None]](
         cast("Any", list[ResolvedPath | None]), UNMASKED, timeout=15.0
     )

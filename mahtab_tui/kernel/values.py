@@ -212,6 +212,17 @@ class PrivateUse:
 
 
 @dataclass(frozen=True, slots=True)
+class NamesRead:
+    """The names on which a call depends, in answer to `Kernel.names_read`."""
+
+    names: tuple[str, ...]
+    """The name that is called, those in its function, those in the functions of these names, and so
+    on."""
+    is_complete: bool
+    """Whether all objects were looked at, so that there are no other names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """A text that may be inserted at the cursor."""
 

@@ -187,9 +187,11 @@ class CodeRules:
             names_read = self._kernel.names_read(root)
         except KernelError:
             return f"the kernel does not tell what {root} uses"
-        for name_read in names_read:
+        for name_read in names_read.names:
             if name_read != root and not self._means_same(name_read):
                 return f"code that you have not approved has changed {name_read}, which {root} uses"
+        if not names_read.is_complete:
+            return f"{root} uses too many objects to look at"
         return ""
 
     def resolve_paths(self, texts: Iterable[str]) -> Paths:

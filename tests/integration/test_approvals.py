@@ -353,6 +353,17 @@ def test_a_rule_does_not_allow_a_function_of_which_unapproved_code_has_changed_s
     }
 
 
+def test_a_rule_does_not_allow_a_function_of_which_not_all_can_be_looked_at(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(approval_rules=("allow: summarize(*)",))
+    it.run("table = list(range(100_000))\ndef summarize(x): return table")
+    assert permission(it, "summarize('x')") == ("allow", "")
+    it.run("table = list(range(3_000_000))")
+    reason = "summarize uses too many objects to look at"
+    assert permission(it, "summarize('x')") == ("ask", reason)
+
+
 def test_the_question_says_why_a_rule_does_not_apply(open_session: OpenSession) -> None:
     rules = ("allow: summarize(*)",)
     replies = [code("summarize('x')"), "Done.", code("helper = print"), "Done."]

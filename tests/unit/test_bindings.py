@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.worker.guard.bindings import MAX_ITEMS, names_read
+from mahtab_tui.worker.guard.bindings import MAX_ITEMS, MAX_OBJECTS, names_read
 
 READS = {
     "def f(x): return helper(x)": "f helper",
@@ -44,7 +44,13 @@ def read(source: str) -> list[str]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(source, namespace)
     # The body of a class reads `__name__`.
-    return sorted({*names_read(namespace, "f")} - {"__name__"})
+    return sorted({*names_read(namespace, "f")["names"]} - {"__name__"})
+
+
+def is_complete(source: str) -> bool:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(source, namespace)
+    return names_read(namespace, "f")["is_complete"]
 
 
 @pytest.mark.parametrize(("source", "names"), READS.items())
@@ -57,9 +63,31 @@ def test_a_function_of_many_names_is_read_completely() -> None:
     assert read(f"def f(): {'; '.join(names)}") == ["f", *names]
 
 
-def test_a_long_list_is_data() -> None:
-    assert read(f"f = [lambda: helper] * {MAX_ITEMS}") == ["f", "helper"]
-    assert read(f"f = [lambda: helper] * {MAX_ITEMS + 1}") == ["f"]
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f = [*range(100_000), lambda: helper]",
+        "f = {**dict.fromkeys(range(50_000)), 'last': lambda: helper}",
+        "f = [*([row] for row in range(50_000)), [lambda: helper]]",
+        "import numpy\nf = numpy.array([None, lambda: helper])",
+        "import pandas\nf = pandas.Series([*range(50_000), lambda: helper])",
+    ],
+)
+def test_long_containers_of_data_are_looked_at_completely(source: str) -> None:
+    assert read(source) == ["f", "helper"]
+    assert is_complete(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"f = list(range({MAX_ITEMS + 1}))",
+        f"f = [lambda: None for _ in range({MAX_OBJECTS})]",
+        "import numpy\nf = numpy.zeros(1, [('a', object)])",
+    ],
+)
+def test_objects_that_are_not_looked_at_are_said(source: str) -> None:
+    assert not is_complete(source)
 
 
 def test_no_code_of_the_objects_runs() -> None:
