@@ -40,12 +40,12 @@ def alive(pid: int) -> bool:
 
 def detached_kernels(home: Path) -> list[int]:
     """Return the process ids of the kernels that have a holder there."""
-    from mahtab_tui.kernel.detached import ask
+    from mahtab_tui.kernel.holder_connection import ask
 
     process_ids = []
     for path in (home / ".mahtab" / "run" / "kernels").glob("*.sock"):
         with contextlib.suppress(OSError, ValueError):
-            process_ids.append(int(ask(path, {"op": "status"})[0]["pid"]))
+            process_ids.append(int(ask(path, {"op": "status"}).fields["pid"]))
     return process_ids
 
 

@@ -44,39 +44,52 @@ def add_recovered_output(
         StoreError: The store cannot be written.
     """
     records = list(past)
-    for cell, output, path in recovered_output(store.session):
+    for recovered in recovered_output(store.session):
         # The previous screen stored the beginning of this output before it closed.
-        other_records = [
-            record
-            for record in records
-            if not (isinstance(record, ReplOut) and record.cell == cell and record.cut)
-        ]
-        unfinished = unfinished_cells(other_records)
-        started = next((record for record in unfinished if record.cell == cell), None)
+        other_records = [record for record in records if not _is_cut_output(record, recovered.cell)]
+        started = _find_unfinished(other_records, recovered.cell)
         if started is not None:
-            terminal = TerminalOutput()
-            terminal.add("stdout", output.decode(errors="replace"))
-            text, kinds = terminal.text()
-            output_end = output_records(started).whole(
-                secrets.mask(text),
-                **output_attrs(started),
-                status=str(Status.DIED),
-                kinds=kinds,
-                rewritten=terminal.rewritten,
-                time=time.time(),
-            )
-            notice = Notice(
-                f"The kernel ended in cell {cell} while no screen was open.",
-                level="warning",
-                time=time.time(),
-            )
+            ending = [_end_record(started, recovered.output, secrets), _end_notice(recovered.cell)]
             store.cells_continue = True
-            store.append(output_end)
-            store.append(notice)
+            for record in ending:
+                store.append(record)
             # The last record lists what was restored, so it stays the last one.
-            records = [*other_records[:-1], output_end, notice, *other_records[-1:]]
-        path.unlink(missing_ok=True)
+            records = [*other_records[:-1], *ending, *other_records[-1:]]
+        recovered.path.unlink(missing_ok=True)
     return records
+
+
+def _is_cut_output(record: Record, cell: int) -> bool:
+    """Return whether a record is the output of a cell during which the program was killed."""
+    return isinstance(record, ReplOut) and record.cell == cell and record.cut
+
+
+def _find_unfinished(records: Sequence[Record], cell: int) -> ReplIn | None:
+    """Return the record of a cell's start; None if the cell has ended."""
+    for started in unfinished_cells(records):
+        if started.cell == cell:
+            return started
+    return None
+
+
+def _end_record(started: ReplIn, output: bytes, secrets: Secrets) -> ReplOut:
+    """Return the record of a cell's end. output: all that it printed."""
+    terminal = TerminalOutput()
+    terminal.add("stdout", output.decode(errors="replace"))
+    text, kinds = terminal.text()
+    return output_records(started).whole(
+        secrets.mask(text),
+        **output_attrs(started),
+        status=str(Status.DIED),
+        kinds=kinds,
+        rewritten=terminal.rewritten,
+        time=time.time(),
+    )
+
+
+def _end_notice(cell: int) -> Notice:
+    text = f"The kernel ended in cell {cell} while no screen was open."
+    return Notice(text, level="warning", time=time.time())
 
 
 def remote_detached_kernels() -> list[KernelNote]:

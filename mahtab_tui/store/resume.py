@@ -272,8 +272,8 @@ def remove_session(row: SessionRow) -> None:
         delete_session(database(), session)
         shutil.rmtree(_namespace_folder(session), ignore_errors=True)
         draft_path(session).unlink(missing_ok=True)
-        for _, _, path in recovered_output(session):
-            path.unlink(missing_ok=True)
+        for recovered in recovered_output(session):
+            recovered.path.unlink(missing_ok=True)
     finally:
         if lock is not None:
             lock.release()

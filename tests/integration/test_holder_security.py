@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.detached import attach, detached_kernels, sockets_folder
+from mahtab_tui.kernel.detached import attach, detached_kernels
+from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.worker.link.frames import encode
 from mahtab_tui.worker.link.holder import KEY_SUFFIX, MAX_VISITORS

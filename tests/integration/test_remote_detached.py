@@ -18,7 +18,8 @@ import pytest
 
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.detached import recovered_output, sockets_folder
+from mahtab_tui.kernel.detached import recovered_output
+from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.launch import RELEASE_SIZE
 from mahtab_tui.kernel.remote import process
 from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_kernels

@@ -24,7 +24,8 @@ from mahtab_tui.bus.records import (
     UserReplOut,
 )
 from mahtab_tui.bus.values import Change, ChangeKind
-from mahtab_tui.kernel.detached import save_last_output, sockets_folder
+from mahtab_tui.kernel.detached import save_last_output
+from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.cell_records import last_changes

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.detached import save_last_output, sockets_folder
+from mahtab_tui.kernel.detached import save_last_output
+from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.launch import (
     BOOTSTRAP,
     RELEASE_SIZE,

@@ -1,0 +1,120 @@
+"""The output of kernels on this machine that can outlive their screen, and how they are left."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from mahtab_tui.kernel.holder_connection import remove_files
+from mahtab_tui.kernel.launch import RELEASE_SIZE
+from mahtab_tui.kernel.requests import KernelReady
+from mahtab_tui.worker.link.descriptors import is_readable
+from mahtab_tui.worker.link.spool import PIECE_BYTES, Spool, format_omission
+
+
+class SpooledOutput:
+    """The `SeekableOutput` of a kernel on this machine: bytes are moved from the pipe to the
+    spool."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.position = 0
+        """The offset of the next byte to return."""
+
+    def go_to(self, offset: int) -> None:
+        """Continue at an offset, if it was not reached yet."""
+        self.position = max(self.position, offset)
+
+    def read(self, max_bytes: int = PIECE_BYTES) -> bytes | None:
+        """Return the next output; empty at its end, None if there is nothing yet."""
+        # Move what is in the pipe only if everything in the spool was read.
+        try:
+            if self.position >= self._spool.size and self._spool.move() == 0:
+                return b""
+        except BlockingIOError:
+            return None
+        data = self._spool.read(self.position, max_bytes)
+        if data:
+            self.position += len(data)
+            return data
+
+        # Output from here on was dropped.
+        start = self.position
+        self.position = max(start, self._spool.next_byte(start))
+        return format_omission(self.position - start)
+
+    def available(self) -> Iterator[bytes]:
+        """Yield what was printed up to now."""
+        return self.until(self._spool.printed_size())
+
+    def until(self, end: int) -> Iterator[bytes]:
+        """Yield the output before an offset."""
+        while self.position < end:
+            data = self.read(min(end - self.position, PIECE_BYTES))
+            if not data:
+                return
+            yield data
+
+    def release(self, offset: int) -> None:
+        """Drop output before an offset, once that is worth a system call."""
+        if offset - self._spool.start >= RELEASE_SIZE:
+            self._spool.release(offset)
+
+
+class SpoolHandle:
+    """The `DetachHandle` of a kernel on this machine."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        lifeline: socket.socket,
+        path: Path,
+        *,
+        ready: KernelReady | None = None,
+        was_reattached: bool = False,
+    ) -> None:
+        """
+        Args:
+            spool: The kernel's output.
+            lifeline: The connection with the holder, which keeps the kernel when it closes.
+            path: The holder's socket.
+            ready: The kernel's first message, if an earlier screen has received it.
+            was_reattached: Whether the kernel has outlived an earlier screen.
+        """
+        self.lifeline = lifeline
+        self.ready = ready
+        self.was_reattached = was_reattached
+        self._spool = spool
+        self._path = path
+
+    def leave(self) -> None:
+        """Leave the kernel to its holder."""
+        self.lifeline.close()
+        os.close(self._spool.file)
+
+    def ended(self) -> None:
+        """Remove the holder's files, because the kernel has ended."""
+        self.leave()
+        remove_files(self._path)
+
+
+class ForeignProcess:
+    """A process that another program started, which alone learns its exit code."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor = os.pidfd_open(pid)
+        """Readable once the process has ended."""
+
+    def poll(self) -> int | None:
+        """Return 0 if it has ended, whatever its exit code was; None otherwise."""
+        return 0 if is_readable(self._descriptor) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended. Raises `subprocess.TimeoutExpired`."""
+        if not is_readable(self._descriptor, timeout):
+            raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
+        return 0
