@@ -89,7 +89,7 @@ class Operations:
     preview_undo = Operation(UndoAnswer, CHANGE_FIELDS, timeout=120.0)
     undo = Operation(UndoAnswer, CHANGE_FIELDS, timeout=120.0)
     redo = Operation(UndoAnswer, CHANGE_FIELDS, timeout=120.0)
-    saved_namespace = Operation(SavedNamespace, "name kind", timeout=30.0)
+    saved_namespace = Operation(SavedNamespace, "name kind", timeout=90.0)
     keep = Operation(KeepResult)
     restore = Operation(RestoredFile, CHANGE_FIELDS, timeout=30.0)
 

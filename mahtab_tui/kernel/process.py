@@ -300,7 +300,8 @@ class ProcessKernel(Kernel):
             self._state = KernelState.STARTING
         if old_worker is not None:
             old_worker.end(Status.KILLED, reason)
-        self._begin(text.format(python=worker.hello.python, executable=worker.hello.executable))
+        text = text.format(python=worker.hello.python, executable=worker.hello.executable)
+        self._begin(text, has_replaced=True)
 
     def _launch(self, executable: str) -> WorkerProcess:
         """Start a process, and wait until it is ready. Raises `KernelError`."""
@@ -334,11 +335,13 @@ class ProcessKernel(Kernel):
             self._executable = executable
         self.set_size(*self._size)
 
-    def _begin(self, text: str) -> None:
+    def _begin(self, text: str, *, has_replaced: bool = False, follows_crash: bool = False) -> None:
         """Prepare a process that has started, and report that it is idle.
 
         Args:
             text: A sentence for the user.
+            has_replaced: Whether another process was ended for it, whose variables are not wanted.
+            follows_crash: Whether the last process has died.
         """
         with self._changed:
             worker = self._worker
@@ -376,7 +379,11 @@ class ProcessKernel(Kernel):
         if self._save_target is not None:
             # `saved_namespace` raises the error again, for the user.
             with suppress(KernelError):
-                worker.set_save_settings(self._launcher.keep_settings(self._save_target))
+                settings = self._launcher.keep_settings(self._save_target)
+                worker.set_save_settings(settings, wait=not has_replaced)
+                if follows_crash:
+                    # It answers once the old one's variables are saved.
+                    worker.ask(Operations.saved_namespace)
         text = f"{text} {self._moved_note} {self._launcher.problem}".strip()
         self._moved_note = ""
         self._report(KernelState.IDLE, text)
@@ -432,7 +439,7 @@ class ProcessKernel(Kernel):
                             f" {error}"
                         )
                     continue
-            self._begin(f"Started a new kernel{self._empty_note}.")
+            self._begin(f"Started a new kernel{self._empty_note}.", follows_crash=True)
             return
 
     def _fail(self, text: str) -> None:

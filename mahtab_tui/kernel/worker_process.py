@@ -259,9 +259,15 @@ class WorkerProcess:
         """Set how many cells can be undone, and the memory for that."""
         self._send("undo_limits", steps=steps, megabytes=megabytes)
 
-    def set_save_settings(self, settings: Mapping[str, Any]) -> None:
-        """Set where and how variables are saved. settings: see `Launcher.keep_settings`."""
-        self._send("keep_in", **settings)
+    def set_save_settings(self, settings: Mapping[str, Any], *, wait: bool) -> None:
+        """Set where and how variables are saved.
+
+        Args:
+            settings: See `Launcher.keep_settings`.
+            wait: Whether to wait for what an earlier kernel saves that died in a cell. Otherwise
+                it is dropped.
+        """
+        self._send("keep_in", wait=wait, **settings)
 
     def add_functions(self, functions: Sequence[Mapping[str, Any]]) -> None:
         """Define the functions of the host in the namespace."""

@@ -38,7 +38,7 @@ class KernelControl:
         self._private = private
 
     def kill(self) -> None:
-        """Kill the kernel, without saving its variables."""
+        """Kill the kernel. What its cell changed is lost."""
         self._on_thread("The kernel could not be killed", self._kernel.kill)
 
     def reset(self) -> None:

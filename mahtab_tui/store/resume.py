@@ -42,7 +42,7 @@ from mahtab_tui.store.sqlite import (
     load_records,
     records_with_tag,
 )
-from mahtab_tui.worker.saving.folder import INDEX
+from mahtab_tui.worker.saving.folder import INDEX, OWNER
 
 SIGNING_KEY_BYTES = 32
 MAX_PAST_RECORDS = 5_000
@@ -85,7 +85,9 @@ def copy_namespace(session: str, copy: str) -> None:
         target.mkdir(mode=0o700)
         # The index last, when everything it names exists.
         for file in sorted(source.iterdir(), key=lambda file: file.name == INDEX):
-            os.link(file, target / file.name)
+            # Each session has a kernel of its own, which may write.
+            if file.name != OWNER:
+                os.link(file, target / file.name)
 
 
 def draft_path(session: str) -> Path:

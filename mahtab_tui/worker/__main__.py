@@ -91,6 +91,10 @@ class Worker:
         """A `saving.keeper.Keeper`, once one is needed."""
         self._save_settings: tuple[Frame, dict[str, object]] = {}, {}
         """The host's settings, and the namespace as it was then, which is not saved."""
+        self._last_save: Frame = {"carried": None, "lost": []}
+        """The newest request to save."""
+        self._restored_files: set[str] = set()
+        """Files whose variables are all in the namespace, or were: a cell may have deleted them."""
         self._unsaved = False
         """Whether a cell has run since variables were saved last."""
         self._saving: Any = None
@@ -210,6 +214,7 @@ class Worker:
         needs = ""
         try:
             outcome, needs = self._run_cell(frame, refusal)
+            self._disarm_checkpoint()
             self._send_end(cell, seal, outcome, needs, start)
         except BaseException as error:
             self.environment.leave_child(error)
@@ -237,6 +242,11 @@ class Worker:
             run_locked, self._executor, self.environment, self._calls, cell, code, keep=keep
         )
         return self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
+
+    def _disarm_checkpoint(self) -> None:
+        """Note that the outermost cell has ended, and with it the time of its checkpoint."""
+        if self._executor.undo is not None and not self._executor.depth:
+            self._executor.undo.disarm()
 
     def _send_end(self, cell: int, seal: str, outcome: Outcome, needs: str, start: float) -> None:
         self._open.discard(cell)
@@ -387,6 +397,7 @@ class Worker:
             frame["steps"],
             frame["megabytes"],
             scheduled=self._loop.list_scheduled,
+            make_rescue=self._make_rescue,
         )
         self._executor.undo = undo
         self.environment.watch(own_module("guard.side_effects").EVENTS, undo.audit)
@@ -410,9 +421,29 @@ class Worker:
         )
         self.environment.cloudpickle = cloudpickle
         self._save_settings = (
-            {**frame, "folder": folder, "cloudpickle": cloudpickle},
+            {**frame, "folder": folder, "cloudpickle": cloudpickle, "kernel": os.urandom(8).hex()},
             dict(self._executor.namespace),
         )
+
+        if os.path.isdir(folder):
+            # What cannot be read is reported when it is to be restored or saved.
+            with suppress(OSError, own_module("saving.folder").FolderError):
+                self._get_keeper().take_over(wait=frame["wait"])
+
+    def _make_rescue(self) -> Any:
+        """Return what a checkpoint does if the kernel dies; None if variables are not saved."""
+        if not self._save_settings[0]:
+            return None
+        return self._get_keeper().make_rescue(self._current_save_request)
+
+    def _current_save_request(self) -> Frame:
+        """Return what the host would ask for now, if it could."""
+        last = self._last_save if self.holder is None else self.holder.backlog.saved
+        carried = last["carried"]
+        if carried is None:
+            carried = [file["name"] for file in self._get_keeper().index()["files"]]
+        unrestored = [name for name in carried if name not in self._restored_files]
+        return {"carried": unrestored, "lost": last["lost"]}
 
     def _get_keeper(self) -> Any:
         if self._keeper is None:
@@ -423,8 +454,9 @@ class Worker:
 
     def _save(self, frame: Frame) -> None:
         self._unsaved = False
+        self._last_save = {"carried": frame["carried"], "lost": frame["lost"]}
         if self.holder is not None:
-            self.holder.backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
+            self.holder.backlog.saved = self._last_save
         if self._saving is not None:
             self._saving.end()
         try:
@@ -443,13 +475,9 @@ class Worker:
         if self.holder is None or not is_needed:
             return
         self._unsaved = False
-        saved = self.holder.backlog.saved
         keeper = self._get_keeper()
-        carried = saved["carried"]
-        if carried is None:
-            carried = [file["name"] for file in keeper.index()["files"]]
         with suppress(OSError):
-            writer = keeper.start_writing({"carried": carried, "lost": saved["lost"]})
+            writer = keeper.start_writing(self._current_save_request())
             self._saving = writer
 
             def finish() -> None:
@@ -466,6 +494,8 @@ class Worker:
         loading = self._keeper.loading(frame["file"])
         with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
             loading.run()
+        if not loading.missing():
+            self._restored_files.add(frame["file"])
         if self._executor.undo is not None:
             self._executor.undo.invalidate("variables have come back since")
         self._open.discard(frame["cell"])

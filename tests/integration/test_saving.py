@@ -288,7 +288,8 @@ def test_largest_variables_are_dropped_first(limited: SavedSession) -> None:
 def test_full_disk_preserves_the_saved_variables(limited: SavedSession) -> None:
     first_cells = limited.started("v = 'old' * 10_000; w = 1")
     limited.keep(first_cells)
-    files_before = {path.name: path.read_bytes() for path in limited.folder.iterdir()}
+    names = (*limited.files(), "index.json")
+    files_before = {name: (limited.folder / name).read_bytes() for name in names}
     first_cells.text(
         "import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)"
     )
@@ -296,7 +297,8 @@ def test_full_disk_preserves_the_saved_variables(limited: SavedSession) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))"
     )
     assert limited.keep(first_cells).error == "File too large"
-    assert {path.name: path.read_bytes() for path in limited.folder.iterdir()} == files_before
+    assert {name: (limited.folder / name).read_bytes() for name in names} == files_before
+    assert limited.files().keys() == set(names) - {"index.json"}
     first_cells.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
     assert limited.keep(first_cells).error == ""
     assert len(limited.files()) == 3

@@ -6,17 +6,22 @@ the user's key are not loaded."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import hmac
 import json
 import mmap
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 INDEX = "index.json"
+OWNER = "owner"
+"""Names the kernel that may write. Checkpoints that may save hold a lock of this file."""
 FORMAT = 1
+_LOCK_POLL_S = 0.02
 _MAX_FILE_BYTES = 200_000_000
 MAX_REASON_CHARS = 300
 _MOVE = "Move it away to save variables again."
@@ -32,9 +37,13 @@ class FolderError(Exception):
 class SaveFolder:
     """Must be closed."""
 
-    def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:
-        """path: a folder inside the user's private folder. Raises `OSError` and `FolderError`."""
+    def __init__(
+        self, path: str, key: bytes, *, create: bool = False, waits_for_disk: bool = True
+    ) -> None:
+        """path: a folder inside the user's private folder. waits_for_disk: whether what is written
+        survives the machine's crash. Raises `OSError` and `FolderError`."""
         self.path = path
+        self._waits_for_disk = waits_for_disk
         self._key = key
         if create:
             with contextlib.suppress(FileExistsError):
@@ -80,7 +89,8 @@ class SaveFolder:
         """Replace the index atomically. Raises `OSError`."""
         text = json.dumps({**index, "format": FORMAT}).encode()
         self.write(INDEX, [self._signature(text), b"\n", text])
-        os.fsync(self._fd)
+        if self._waits_for_disk:
+            os.fsync(self._fd)
 
     def open(self, name: str) -> Any:
         """Open a file that nobody else can have written. Raises `OSError` and `FolderError`."""
@@ -103,21 +113,79 @@ class SaveFolder:
                 for part in parts:
                     file.write(part)
                 file.flush()
-                os.fsync(fd)
+                if self._waits_for_disk:
+                    os.fsync(fd)
             os.replace(new, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(new, dir_fd=self._fd)
             raise
 
+    def lock_for_checkpoint(self, kernel: str) -> int:
+        """Lock the folder until the calling process ends.
+
+        Args:
+            kernel: The name of its kernel, which becomes the owner if there is none.
+
+        Returns:
+            The descriptor that holds the lock.
+
+        Raises:
+            OSError: The lock is not to be had.
+        """
+        owner_fd = self._open_owner()
+        fcntl.flock(owner_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if not os.fstat(owner_fd).st_size:
+            os.pwrite(owner_fd, kernel.encode(), 0)
+        return owner_fd
+
+    def wait_for_checkpoints(self, timeout: float) -> None:
+        """Wait until no checkpoint of an earlier kernel saves. timeout: in seconds. Raises
+        `OSError`."""
+        owner_fd = self._open_owner()
+        until = time.monotonic() + timeout
+        try:
+            while not _try_to_lock(owner_fd) and time.monotonic() < until:
+                time.sleep(_LOCK_POLL_S)
+        finally:
+            os.close(owner_fd)
+
+    def set_owner(self, kernel: str) -> None:
+        """Let only this kernel write from now on. Raises `OSError`."""
+        owner_fd = self._open_owner()
+        try:
+            os.pwrite(owner_fd, kernel.encode(), 0)
+        finally:
+            os.close(owner_fd)
+
+    def is_owner(self, kernel: str) -> bool:
+        """Return whether this kernel may write, because no other one is named. Raises `OSError`."""
+        owner_fd = self._open_owner()
+        try:
+            return os.pread(owner_fd, len(kernel) + 1, 0) in (b"", kernel.encode())
+        finally:
+            os.close(owner_fd)
+
+    def _open_owner(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(OWNER, flags, 0o600, dir_fd=self._fd)
+
     def remove_all_but(self, names: set[str]) -> None:
         for name in os.listdir(self._fd):
-            if name != INDEX and name not in names:
+            if name not in (INDEX, OWNER) and name not in names:
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=self._fd)
 
     def _signature(self, text: bytes) -> bytes:
         return hmac.new(self._key, text, "sha256").hexdigest().encode()
+
+
+def _try_to_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def compute_digest(parts: Iterable[object]) -> str:

@@ -6,12 +6,13 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import time
-from typing import Any
+from typing import Any, Callable
 
 from ..cells.tracebacks import describe_safely
 from ..link.process_facts import python_version
-from ..undo.checkpoint_process import Checkpoint, CheckpointError, fork
+from ..undo.checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
 from ..undo.fork_writer import UnpicklableError, run_in_fork
 from ..undo.reduction import PythonVersionError
 from ..values.objects import MISSING
@@ -37,6 +38,10 @@ from .pickling import (
 )
 
 WRITE_TIMEOUT_S = 900.0
+RESCUE_TIMEOUT_S = 60.0
+"""For writing what a kernel had when it died. Meanwhile the next kernel waits."""
+RESCUE_GRACE_S = 15.0
+"""For writing the index after that."""
 
 SMALL_GROUP_BYTES = 16_384
 _EACH = 5.0
@@ -139,12 +144,12 @@ class Keeper:
         at_start: dict[str, Any],
         hidden_lines: list[str],
     ) -> None:
-        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: names
-        made by the session's own code. hidden_lines: lines typed hidden, which are not saved; may
-        grow."""
+        """settings: folder, key (hex), megabytes, cloudpickle (its folder), and kernel (the name of
+        this one). at_start: names made by the session's own code. hidden_lines: lines typed hidden,
+        which are not saved; may grow."""
         self.namespace = namespace
         self.settings = settings
-        self.kernel = os.urandom(8).hex()
+        self.kernel: str = settings["kernel"]
         self.at_start = at_start
         self.hidden_lines = hidden_lines
         self._index: dict[str, Any] = {"files": [], "missing": []}
@@ -167,15 +172,59 @@ class Keeper:
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
         """Fork the process that saves; `finish` waits for it. Raises `OSError`."""
         writer = Writer(self, request)
-        return fork(lambda question: writer.write())
+
+        def write_with_low_priority(question: Any) -> dict[str, Any]:
+            os.nice(_NICE)
+            return writer.write()
+
+        return fork(write_with_low_priority)
+
+    def make_rescue(self, read_request: Callable[[], dict[str, Any]]) -> Rescue:
+        """Return what a checkpoint does if the kernel dies.
+
+        Args:
+            read_request: Returns the request that the host would send now.
+        """
+
+        def lock_folder() -> None:
+            # The cell runs without a rescue if the disk is full or cannot lock.
+            with (
+                contextlib.suppress(OSError, FolderError),
+                contextlib.closing(self.open_folder(create=True)) as folder,
+            ):
+                folder.lock_for_checkpoint(self.kernel)
+
+        def save() -> None:
+            signal.alarm(int(RESCUE_TIMEOUT_S + RESCUE_GRACE_S))
+            Writer(self, read_request(), is_rescue=True).write()
+
+        return Rescue(lock_folder, save)
+
+    def take_over(self, *, wait: bool) -> None:
+        """Make this kernel the only one that saves in the folder, if the folder exists.
+
+        Args:
+            wait: Whether to wait for what the last kernel had when it died.
+
+        Raises:
+            OSError, FolderError: The folder cannot be used.
+        """
+        with (
+            contextlib.suppress(FileNotFoundError),
+            contextlib.closing(self.open_folder()) as folder,
+        ):
+            if wait:
+                folder.wait_for_checkpoints(RESCUE_TIMEOUT_S + RESCUE_GRACE_S)
+            folder.set_owner(self.kernel)
 
     def loading(self, name: str) -> VariableLoader:
         file = next(file for file in self._index["files"] if file["name"] == name)
         return VariableLoader(self, file)
 
-    def open_folder(self, create: bool = False) -> SaveFolder:
+    def open_folder(self, *, create: bool = False, waits_for_disk: bool = True) -> SaveFolder:
         key = bytes.fromhex(self.settings["key"])
-        return SaveFolder(self.settings["folder"], key, create=create)
+        folder = self.settings["folder"]
+        return SaveFolder(folder, key, create=create, waits_for_disk=waits_for_disk)
 
 
 def finish(writer: Checkpoint) -> dict[str, Any]:
@@ -191,11 +240,12 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
 
 
 class Writer:
-    """Saves variables in a forked low-priority process."""
+    """Saves variables in a forked process."""
 
-    def __init__(self, keeper: Keeper, request: dict[str, Any]) -> None:
+    def __init__(self, keeper: Keeper, request: dict[str, Any], *, is_rescue: bool = False) -> None:
         """request: `carried` (files of earlier kernels to keep) and `lost` (names that only earlier
-        kernels had)."""
+        kernels had). is_rescue: whether the next kernel waits for this."""
+        self._is_rescue = is_rescue
         self._keeper = keeper
         self._namespace = keeper.namespace
         self._request = request
@@ -210,9 +260,11 @@ class Writer:
 
     def write(self) -> dict[str, Any]:
         """Save, and return size, counts and what is not saved, or an error."""
-        os.nice(_NICE)
         try:
-            with contextlib.closing(self._keeper.open_folder(create=True)) as self._folder:
+            # A rescue does not bring back the folder of a session that is being deleted, and does
+            # not wait for the disk, because the next kernel waits.
+            options = {"create": not self._is_rescue, "waits_for_disk": not self._is_rescue}
+            with contextlib.closing(self._keeper.open_folder(**options)) as self._folder:
                 return self._write()
         except OSError as error:
             return {"error": error.strerror or str(error)}
@@ -255,6 +307,8 @@ class Writer:
             "files": [*files, *carried],
             "missing": [*rows, *(row for row in previous_index["missing"] if row["name"] in lost)],
         }
+        if not self._folder.is_owner(keeper.kernel):
+            raise FolderError("another kernel saves there now")
         self._folder.write_index(index)
         self._folder.remove_all_but({file["name"] for file in index["files"]})
         return {
@@ -269,7 +323,8 @@ class Writer:
         """missing: gets reasons. size: bytes saved already."""
         groups = group_variables(variables, self._namespace)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
-        results = run_in_fork(groups, self._write_group, _EACH, _TOGETHER, self._pulse.count)
+        timeout_s = RESCUE_TIMEOUT_S if self._is_rescue else _TOGETHER
+        results = run_in_fork(groups, self._write_group, _EACH, timeout_s, self._pulse.count)
         for group, result in zip(groups, results):
             if isinstance(result, str):
                 if len(result) <= MAX_REASON_CHARS:

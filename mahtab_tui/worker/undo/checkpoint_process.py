@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from _socket import socketpair
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, NamedTuple, NoReturn
 
 from ..link.interrupts import HeldSignals
 from .forks import (
@@ -21,6 +21,7 @@ from .forks import (
     read_exactly,
     receive_reply,
     send_reply,
+    signal_when_parent_ends,
 )
 
 START_TIMEOUT_S = 10.0
@@ -30,6 +31,12 @@ _READY = b"."
 _LOWEST_FD = 500
 """Cells close low descriptors, and open files with their numbers."""
 _PICKLE_PROTOCOL = 4
+_DISARM = b"disarm"
+"""A message to an armed checkpoint, which gets no answer."""
+_KERNEL_DIED = signal.SIGUSR2
+"""What Linux sends to an armed checkpoint when the kernel has died."""
+_PARENT_CHECK_S = 1.0
+"""Seconds between two looks whether the kernel lives, after the end of the connection."""
 _DEFAULT_SIGNALS = "TERM HUP ALRM CHLD USR1 USR2".split()
 """Signals whose handlers a checkpoint does not have from the kernel."""
 _FIRST_TO_END = "1000"
@@ -41,6 +48,15 @@ Responder = Callable[[Any], object]
 
 class CheckpointError(Exception):
     """The message is a sentence for the user."""
+
+
+class Rescue(NamedTuple):
+    """What an armed checkpoint does for a kernel that may die. Both run in the checkpoint."""
+
+    prepare: Callable[[], object]
+    """Called before the cell runs."""
+    save: Callable[[], object]
+    """Called after the kernel has died."""
 
 
 class Checkpoint:
@@ -86,13 +102,21 @@ class Checkpoint:
             raise CheckpointError(reply)
         return pickle.loads(reply)
 
+    def disarm(self) -> None:
+        """Let an armed checkpoint end with the kernel from now on, without a rescue."""
+        with contextlib.suppress(OSError):  # one that has ended needs no message
+            send_reply(self._fd, _DISARM, time.monotonic() + START_TIMEOUT_S)
+
     def end(self) -> None:
         """Kill the process; a second call does nothing."""
         if self._fd < 0:
             return
-        with contextlib.suppress(OSError):  # already closed or awaited by somebody else
-            os.close(self._fd)
+        # Code of the user's may have waited for the process or closed the descriptor. The process
+        # is killed first: an armed one would take the end of the connection for the kernel's.
+        with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
         self._fd = -1
 
     def has_exited(self) -> bool:
@@ -108,9 +132,17 @@ class Checkpoint:
             os.waitpid(self.pid, 0)
 
 
-def fork(answer: Responder) -> Checkpoint:
-    """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
-    `OSError`."""
+def fork(answer: Responder, rescue: Rescue | None = None) -> Checkpoint:
+    """Fork a checkpoint; return once it has closed its copies of files and ports.
+
+    Args:
+        answer: Called in the checkpoint with each question.
+        rescue: Arms the checkpoint: until it is disarmed, it gets no questions, and saves if the
+            kernel dies.
+
+    Raises:
+        OSError: The kernel cannot be forked.
+    """
     with HeldSignals() as held:
         low_fd, checkpoint_fd = (end.detach() for end in socketpair())
         kernel_fd = low_fd
@@ -119,7 +151,7 @@ def fork(answer: Responder) -> Checkpoint:
             os.close(low_fd)
         os.set_blocking(kernel_fd, False)
         try:
-            pid = held.fork(lambda: _serve(checkpoint_fd, answer))
+            pid = held.fork(lambda: _serve(checkpoint_fd, answer, rescue))
         except BaseException:
             os.close(kernel_fd)
             raise
@@ -140,17 +172,72 @@ def fork(answer: Responder) -> Checkpoint:
 # In the checkpoint
 
 
-def _serve(fd: int, answer: Responder) -> NoReturn:
+class _KernelDiedError(BaseException):
+    """Raised by the signal handler of an armed checkpoint."""
+
+
+def _serve(fd: int, answer: Responder, rescue: Rescue | None) -> NoReturn:
     """Answer until the kernel has gone. The exit runs no code of the kernel and flushes nothing."""
     try:
         _leave_kernel(fd)
-        os.write(fd, _READY)
+        if rescue is None:
+            die_with_parent()
+            os.write(fd, _READY)
+        else:
+            _stay_armed(fd, rescue)
         _offer_to_end_first()
         while True:
             question = receive_reply(fd)
             send_reply(fd, _reply_to(question, answer))
     except BaseException:  # the process's outermost frame
         os._exit(1)
+
+
+def _stay_armed(fd: int, rescue: Rescue) -> None:
+    """Return when the kernel disarms the checkpoint. If it dies before, save and exit."""
+    kernel_pid = os.getppid()
+    rescue.prepare()
+    # Signals to the kernel's process group, such as the SIGKILL that ends it, must not reach us.
+    os.setpgid(0, 0)
+    try:
+        signal.signal(_KERNEL_DIED, _raise_kernel_died)
+        signal_when_parent_ends(_KERNEL_DIED)
+        os.write(fd, _READY)
+        _wait_for_disarming(fd, kernel_pid)
+        # From here on, the kernel's death changes nothing, whenever it comes.
+        signal.signal(_KERNEL_DIED, signal.SIG_DFL)
+        die_with_parent()
+        if os.getppid() != kernel_pid:
+            os._exit(0)
+    except _KernelDiedError:
+        signal.signal(_KERNEL_DIED, signal.SIG_IGN)
+        if not _was_disarmed(fd):
+            rescue.save()
+        os._exit(0)
+
+
+def _raise_kernel_died(number: int, frame: object) -> NoReturn:
+    raise _KernelDiedError
+
+
+def _wait_for_disarming(fd: int, kernel_pid: int) -> None:
+    """Wait for the kernel's message. Raises `_KernelDiedError`."""
+    try:
+        receive_reply(fd)
+    except ConnectionResetError:
+        # Code of the user's may have closed the kernel's end while the kernel lives.
+        while os.getppid() == kernel_pid:
+            time.sleep(_PARENT_CHECK_S)
+        raise _KernelDiedError from None
+
+
+def _was_disarmed(fd: int) -> bool:
+    """Return whether the kernel sent its message just before it died."""
+    try:
+        receive_reply(fd, time.monotonic())
+    except OSError:
+        return False
+    return True
 
 
 def _reply_to(question: Any, answer: Responder) -> Reply:
@@ -169,7 +256,6 @@ def _leave_kernel(fd: int) -> None:
     for name in _DEFAULT_SIGNALS:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    die_with_parent()
     let_parent_read_memory()
     _close_all_but(fd)
 

@@ -30,7 +30,12 @@ Reply = Union[bytes, str]
 
 def die_with_parent() -> None:
     """End this process when the thread that forked it ends."""
-    _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal_when_parent_ends(signal.SIGKILL)
+
+
+def signal_when_parent_ends(number: int) -> None:
+    """Have Linux send a signal to this process when the thread that forked it ends."""
+    _call_prctl(_PR_SET_PDEATHSIG, number)
 
 
 def let_parent_read_memory() -> None:

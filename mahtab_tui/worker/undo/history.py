@@ -20,7 +20,7 @@ from ..values.objects import (
     mro_of,
 )
 from .actions import Unrestored
-from .checkpoint_process import Checkpoint, CheckpointError, fork
+from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
 from .earlier_state import CheckpointResponder
 from .graph import Graph, Limits
 from .kinds import Kinds
@@ -40,6 +40,9 @@ RETAIN_TIMEOUT_S = 0.1
 MAX_SIDE_EFFECTS = 20
 """Effects outside the kernel that are noted of a cell."""
 _RETAIN_LIMITS = Limits(work=MAX_RETAINED_OBJECTS, size=MAX_RETAINED_OBJECTS)
+
+STATE_BEFORE_UNDO = 0
+"""In place of a cell, for the state to which a redo returns."""
 
 
 class UndoError(Exception):
@@ -68,6 +71,7 @@ class UndoHistory:
         megabytes: int = 1024,
         no_fork: str = "",
         scheduled: Callable[[], Sequence[Any]] = tuple,
+        make_rescue: Callable[[], Rescue | None] = lambda: None,
     ) -> None:
         """Begin without steps.
 
@@ -77,8 +81,12 @@ class UndoHistory:
             megabytes: Memory that the steps may need.
             no_fork: Why the kernel cannot be forked, as a clause, or empty.
             scheduled: Returns the tasks and callbacks of the event loop that wait.
+            make_rescue: Returns what a cell's checkpoint does if the kernel dies in the cell.
         """
         self._namespace = namespace
+        self._make_rescue = make_rescue
+        self._armed: Checkpoint | None = None
+        """The checkpoint of the cell that runs."""
         self._scheduled = scheduled
         self._max_steps = max_steps
         self._max_bytes = megabytes * 2**20
@@ -180,13 +188,27 @@ class UndoHistory:
         while self._measure_blocks(blocks) > self._max_bytes and len(self._steps) > 1:
             self._drop_for_memory()
         responder = CheckpointResponder(self._namespace, self._find_step)
+        rescue = None
+        if step.cell != STATE_BEFORE_UNDO:
+            rescue = self._make_rescue()
         try:
             # A signal waits until the step owns the process.
             with HeldSignals():
-                step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(responder))
+                step.checkpoint = self._memory.fork(
+                    step.serial, blocks, lambda: fork(responder, rescue)
+                )
         except (OSError, AttributeError) as error:
             reason = getattr(error, "strerror", None) or error
             step.failure = f"the kernel could not be forked before cell {step.cell} ({reason})"
+            return
+        if rescue is not None:
+            self._armed = step.checkpoint
+
+    def disarm(self) -> None:
+        """Note that the cell has ended: if the kernel dies now, its checkpoint saves nothing."""
+        if self._armed is not None:
+            self._armed.disarm()
+            self._armed = None
 
     def _measure_blocks(self, used_blocks: frozenset[MemorySpan]) -> int:
         """Return the bytes of arrays that only the steps keep alive. used_blocks: the memory of those
@@ -291,7 +313,7 @@ class UndoHistory:
         plan = self._plan(removed_steps)
         report = plan.report(self._namespace)
 
-        state_before = self._new_step(0)
+        state_before = self._new_step(STATE_BEFORE_UNDO)
         self._undone.append(_Undone(state_before, removed_steps))
         self._steps = self._steps[: -len(removed_steps)]
         checkpoint = _first_checkpoint(removed_steps)
