@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -163,16 +164,19 @@ class Match(NamedTuple):
 class Matches(NamedTuple):
     """The result of a search, and why it ended."""
 
-    found: tuple[Match, ...]
+    lines: tuple[Match, ...]
+    """In the order of the files; those of a file follow each other."""
     ended: Literal["all", "limit", "size", "time", "cancelled"]
 
     def as_text(self) -> str:
-        parts: list[str] = []
-        for path, file_matches in groupby(self.found, key=lambda match: match.path):
-            parts += [path, *_numbered_lines(list(file_matches))]
+        """Return the lines with their numbers, below the path of their file."""
+        text_lines: list[str] = []
+        for path, file_matches in groupby(self.lines, key=attrgetter("path")):
+            text_lines.append(path)
+            text_lines += _numbered_lines(list(file_matches))
         if self.ended != "all":
-            parts.append(f"[{ENDING_SENTENCES[self.ended]}]")
-        return "\n".join(parts) or "No line matches."
+            text_lines.append(f"[{ENDING_SENTENCES[self.ended]}]")
+        return "\n".join(text_lines) or "No line matches."
 
 
 class CodeSearcher:

@@ -120,7 +120,7 @@ def searcher(tree: Path) -> CodeSearcher:
 
 
 def found_paths(code_matches: Matches) -> list[str]:
-    return list(dict.fromkeys(match.path for match in code_matches.found))
+    return list(dict.fromkeys(match.path for match in code_matches.lines))
 
 
 def test_hidden_ignored_binary_and_linked_files_are_skipped(searcher: CodeSearcher) -> None:
@@ -237,7 +237,7 @@ def test_a_text_that_each_match_contains(pattern: str, literal: str | None) -> N
 
 
 def test_match_has_a_path_line_number_and_context(searcher: CodeSearcher) -> None:
-    first_match, second_match = searcher.search(r"def load_\w+", "app.py").found
+    first_match, second_match = searcher.search(r"def load_\w+", "app.py").lines
     assert (first_match.path, first_match.line, first_match.text) == (
         "app.py",
         3,
@@ -256,7 +256,7 @@ def test_overlapping_context_lines_are_shown_once(tmp_path: Path) -> None:
     lines = [line.strip() for line in code_matches.as_text().splitlines()]
     assert lines == ["log", "1- a 0", "2: b 1", "3: b 2", "4- a 3", "--", "7- c 6", "8: b 7"]
     assert "--" not in CodeSearcher(tmp_path).search("^b", context_lines=0).as_text()
-    assert CodeSearcher(tmp_path).search("b 1", context_lines=5).found[0].before == ("a 0",)
+    assert CodeSearcher(tmp_path).search("b 1", context_lines=5).lines[0].before == ("a 0",)
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "zlib", "undefined", "a\0b"])
@@ -285,19 +285,19 @@ def test_files_are_chosen_by_name_or_by_path(
 
 def test_search_stops_at_the_limit_and_notes_it(searcher: CodeSearcher) -> None:
     code_matches = searcher.search("load", limit=3)
-    assert (len(code_matches.found), code_matches.ended) == (3, "limit")
+    assert (len(code_matches.lines), code_matches.ended) == (3, "limit")
     assert code_matches.as_text().endswith("[There is more; narrow the pattern or raise limit.]")
 
 
 def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
-    [match] = searcher.search("load", "wide.txt").found
+    [match] = searcher.search("load", "wide.txt").lines
     assert match.text.endswith("… (2,005 characters)")
 
 
 def test_mainframe_line_ends_are_recognised(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE A TO B.\x85STOP RUN.\x85".encode("cp037"))
     searcher = CodeSearcher(tmp_path)
-    [match] = searcher.search("RUN", encoding="cp037").found
+    [match] = searcher.search("RUN", encoding="cp037").lines
     assert (match.line, match.text) == (2, "STOP RUN.")
     assert searcher.read_file("x.cbl", 2, encoding="cp037") == "     2  STOP RUN."
 
@@ -310,7 +310,7 @@ def test_search_and_read_number_lines_alike(tmp_path: Path, between: str) -> Non
     for data in (utf8.encode(), latin.encode("latin-1", "ignore")):
         (tmp_path / "a.txt").write_bytes(data)
         searcher = CodeSearcher(tmp_path)
-        assert [match.line for match in searcher.search("two").found] == [2]
+        assert [match.line for match in searcher.search("two").lines] == [2]
         assert searcher.read_file("a.txt", 2) == "     2  two"
 
 
@@ -331,7 +331,7 @@ def test_results_with_context_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("mahtab_tui.knowledge.code.MAX_RESULT_CHARS", 100_000)
     (tmp_path / "x.txt").write_text(("x" * 400 + "\n") * 2_000)
     code_matches = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
-    assert (0 < len(code_matches.found) < 20, code_matches.ended) == (True, "size")
+    assert (0 < len(code_matches.lines) < 20, code_matches.ended) == (True, "size")
     truncation_note = (
         "[There is more than can be shown; narrow the pattern or lower context_lines.]"
     )
@@ -362,7 +362,7 @@ def test_search_runs_no_modules_of_the_folder(
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('run')\n")
     monkeypatch.chdir(tmp_path)
-    assert len(CodeSearcher(".").search("raise").found) == 1
+    assert len(CodeSearcher(".").search("raise").lines) == 1
 
 
 def test_file_is_read_by_lines_and_only_inside_the_folder(tree: Path) -> None:
