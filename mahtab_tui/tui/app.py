@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.tui.editor.draft_file import DraftFile
-    from mahtab_tui.tui.pictures import Overlay
+    from mahtab_tui.tui.pictures.overlay import Overlay
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
     from mahtab_tui.tui.widgets.question_rows import (
         FanOutRow,
@@ -500,7 +500,8 @@ class MahtabApp(TerminalApp[int]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._is_drawn:
-            from mahtab_tui.tui.pictures import Overlay, visible_parts
+            from mahtab_tui.tui.pictures.overlay import Overlay
+            from mahtab_tui.tui.pictures.picture import visible_parts
 
             if self._overlay is None:
                 self._overlay = Overlay(self)

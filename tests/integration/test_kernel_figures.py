@@ -12,7 +12,7 @@ from PIL import Image
 
 from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.charts import Chart, read_chart
+from mahtab_tui.tui.pictures.chart import Chart, read_chart
 from tests.integration.kernels import Cells, running
 
 PLOT = "plt.plot([1, 2, 3]);"

@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui import pictures as overlay
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.pictures import graphics, overlay
 from mahtab_tui.tui.terminal_driver import GraphicsProtocol
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import screen_text, until
@@ -272,7 +272,7 @@ async def test_undrawable_pictures_stay_half_blocks(
         tried.append("")
         raise OSError("broken")
 
-    monkeypatch.setattr(overlay, "encode_kitty", broken)
+    monkeypatch.setattr(graphics, "encode_kitty", broken)
     async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         await until(pilot, lambda: bool(tried))
         await pilot.pause(3 * overlay.IDLE_DELAY_S)

@@ -9,14 +9,14 @@ import pytest
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mahtab_tui.tui import pictures
-from mahtab_tui.tui.pictures import SizedPicture
+from mahtab_tui.tui.pictures import block_cache
+from mahtab_tui.tui.pictures.picture import SizedPicture
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png
 from tests.tui.transcript_app import SIZE, PaneApp, cells, shown
 
-DRAW = pictures.draw_blocks
+DRAW = block_cache.draw_blocks
 
 
 class BlockedDrawing:
@@ -37,7 +37,7 @@ class BlockedDrawing:
 @pytest.fixture
 def drawing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockedDrawing]:
     drawing = BlockedDrawing()
-    monkeypatch.setattr(pictures, "draw_blocks", drawing)
+    monkeypatch.setattr(block_cache, "draw_blocks", drawing)
     yield drawing
     drawing.allowed.release(100)
 

@@ -14,8 +14,10 @@ from PIL import Image
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from mahtab_tui.tui.charts import draw_chart, has_chart, read_chart
-from mahtab_tui.tui.pictures import SizedPicture, draw_blocks
+from mahtab_tui.tui.pictures.block_cache import draw_blocks
+from mahtab_tui.tui.pictures.chart import has_chart, read_chart
+from mahtab_tui.tui.pictures.chart_drawing import draw_chart
+from mahtab_tui.tui.pictures.picture import SizedPicture
 from mahtab_tui.tui.theme import MAHTAB, Palette, role_variables
 from mahtab_tui.tui.transcript.picture_rows import chart_size_in_cells
 from mahtab_tui.worker.values.charts import METADATA_KEY, chart_metadata

@@ -11,13 +11,8 @@ from PIL import Image
 from textual.events import Key
 
 from mahtab_tui.tui.key_parser import KeyParser
-from mahtab_tui.tui.pictures import (
-    PicturePart,
-    SizedPicture,
-    encode_kitty,
-    encode_sixel,
-    kitty_draw,
-)
+from mahtab_tui.tui.pictures.graphics import encode_kitty, encode_sixel, kitty_draw
+from mahtab_tui.tui.pictures.picture import PicturePart, SizedPicture
 from mahtab_tui.tui.terminal_driver import TerminalAnswers
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"

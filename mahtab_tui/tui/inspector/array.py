@@ -24,7 +24,6 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics, ObjectPath, Plot
 from mahtab_tui.session.attachments import format_size
-from mahtab_tui.tui.charts import has_chart
 from mahtab_tui.tui.commands.declarations import (
     ARRAY_COMMANDS,
     PICTURE_COMMANDS,
@@ -34,7 +33,9 @@ from mahtab_tui.tui.commands.declarations import (
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_view import TableView, bars
-from mahtab_tui.tui.pictures import PicturePart, PictureWidget, SizedPicture, draw_blocks
+from mahtab_tui.tui.pictures.block_cache import draw_blocks
+from mahtab_tui.tui.pictures.chart import has_chart
+from mahtab_tui.tui.pictures.picture import PicturePart, PictureWidget, SizedPicture
 from mahtab_tui.tui.terminal_app import cell_size
 from mahtab_tui.tui.theme import get_palette
 

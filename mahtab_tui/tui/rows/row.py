@@ -21,7 +21,7 @@ from textual.widget import Widget
 from mahtab_tui.tui.theme import Palette, get_palette
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.pictures import SizedPicture
+    from mahtab_tui.tui.pictures.picture import SizedPicture
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 """Of a spinner."""

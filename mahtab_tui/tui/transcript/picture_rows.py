@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from mahtab_tui.bus.output import DisplayLine, OutputBuffer
-from mahtab_tui.tui.charts import has_chart
-from mahtab_tui.tui.pictures import HEADER_CHARS, SizedPicture, open_picture
+from mahtab_tui.tui.pictures.chart import has_chart
+from mahtab_tui.tui.pictures.picture import HEADER_CHARS, SizedPicture, open_picture
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 

@@ -19,7 +19,8 @@ from textual.strip import Strip
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question, ToolUse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
-from mahtab_tui.tui.pictures import HalfBlockCache, PicturePart, PictureWidget, SizedPicture
+from mahtab_tui.tui.pictures.block_cache import BlockCache
+from mahtab_tui.tui.pictures.picture import PicturePart, PictureWidget, SizedPicture
 from mahtab_tui.tui.rows.clicked_text import line_rows, word_span
 from mahtab_tui.tui.rows.markdown import FIGURE_KEY
 from mahtab_tui.tui.rows.row import (
@@ -271,7 +272,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         """Number of entries when the view last had the focus."""
         self._drawn_hint = ""
         self._fetcher = Fetcher(self)
-        self._drawings = HalfBlockCache(
+        self._drawings = BlockCache(
             self._fetcher, self._visible_pictures, self._redraw_picture, self._show_picture_text
         )
 

@@ -11,6 +11,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 Rgb = tuple[int, int, int]
+"""Red, green and blue, from 0 to 255."""
+Cell = tuple[str, Style]
+"""A character, and the style in which it is drawn."""
 
 _QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 """By the quarters that have the first colour: 1 is the upper left, 2 the upper right, 4 the lower
@@ -21,7 +24,7 @@ _CELL_BYTES = 6
 """Bytes of a cell's upper or lower two pixels."""
 
 
-def fit_blocks(pixels: bytes, columns: int, rows: int) -> Iterator[list[tuple[str, Style]]]:
+def fit_blocks(pixels: bytes, columns: int, rows: int) -> Iterator[list[Cell]]:
     """Yield the cells of each row.
 
     Args:
@@ -37,13 +40,13 @@ def fit_blocks(pixels: bytes, columns: int, rows: int) -> Iterator[list[tuple[st
         cells = []
         for cell_start in range(0, line_bytes, _CELL_BYTES):
             cell_end = cell_start + _CELL_BYTES
-            cells.append(
-                _fit_cell(upper_line[cell_start:cell_end], lower_line[cell_start:cell_end])
-            )
+            upper_pixels = upper_line[cell_start:cell_end]
+            lower_pixels = lower_line[cell_start:cell_end]
+            cells.append(_fit_cell(upper_pixels, lower_pixels))
         yield cells
 
 
-def merge_cells(cells: Sequence[tuple[str, Style]]) -> list[Segment]:
+def merge_cells(cells: Sequence[Cell]) -> list[Segment]:
     """Return the segments of a row, one for neighbours of the same style."""
     segments = []
     for style, neighbours in groupby(cells, key=itemgetter(1)):
@@ -52,13 +55,18 @@ def merge_cells(cells: Sequence[tuple[str, Style]]) -> list[Segment]:
     return segments
 
 
-def one_colour_cell(colour: Color) -> tuple[str, Style]:
+def one_colour_cell(colour: Color) -> Cell:
     """Return a filled cell. It is not a space, which would count as outside the picture."""
     return "▀", Style.from_color(colour, colour)
 
 
-def _fit_cell(upper: bytes, lower: bytes) -> tuple[str, Style]:
-    """Return the cell that is closest to two pixels above two others."""
+def _fit_cell(upper: bytes, lower: bytes) -> Cell:
+    """Return the cell that is closest to two pixels above two others.
+
+    Args:
+        upper: The left and the right pixel, as red, green and blue.
+        lower: Those below them.
+    """
     quarters = (upper[:3], upper[3:], lower[:3], lower[3:])
     if upper[:3] == upper[3:] and upper == lower:
         return one_colour_cell(Color.from_rgb(*upper[:3]))
@@ -66,7 +74,7 @@ def _fit_cell(upper: bytes, lower: bytes) -> tuple[str, Style]:
     if _distance(first, second) <= _SAME_COLOUR_DISTANCE:
         return one_colour_cell(Color.from_rgb(*_mean(quarters)))
 
-    # Each quarter has the nearer of the two colours.
+    # Each quarter gets the nearer of the two colours, which is then the mean of its quarters.
     index = 0
     near_first: list[bytes] = []
     near_second: list[bytes] = []
@@ -83,10 +91,12 @@ def _fit_cell(upper: bytes, lower: bytes) -> tuple[str, Style]:
 
 
 def _most_distant(quarters: tuple[bytes, ...]) -> tuple[bytes, bytes]:
+    """Return the two colours that differ most."""
     return max(combinations(quarters, 2), key=lambda pair: _distance(*pair))
 
 
 def _distance(first: bytes, second: bytes) -> int:
+    """Return the squared distance of two colours."""
     return sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
 
 

@@ -1,0 +1,1 @@
+"""Pictures: drawn as blocks of two colours, by the terminal's graphics, or as charts."""
