@@ -5,49 +5,61 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, NamedTuple
 
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITE_MODES = "wax+"
+"""Letters of a mode of `open` with which a file is written."""
 _SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
 _CACHES = ("__pycache__", "/.cache/", "/.config/matplotlib", "/.matplotlib")
+"""Parts of the paths of caches, which libraries write by themselves."""
+_MAX_COMMAND_CHARS = 80
 
-_PROGRAM = "this program was started; what it has done stays"
+_STARTED_PROGRAM = "this program was started; what it has done stays"
+
+Args = tuple[Any, ...]
+"""The arguments of an audit event."""
 
 
 class SideEffect(NamedTuple):
+    """Something that code does outside its process."""
+
     verb: str
     """Follows "wanted to"."""
     target: str
+    """What it does it to; may be empty."""
     remains: str
-    """A sentence about what an undo does not take back."""
+    """A sentence about what an undo does not take back; empty if nothing stays."""
 
 
-Args = tuple[Any, ...]
+class _EffectKind(NamedTuple):
+    """How the audit events of one name are read."""
+
+    read_target: Callable[[Args], str | None]
+    """Returns the target; None if this event has no effect. May raise anything for arguments of the
+    user's classes."""
+    verb: str
+    remains: str = ""
 
 
-def _first(args: Args) -> str:
+def _first_argument(args: Args) -> str:
     return to_text(args[0]) if args else ""
 
 
 def _path(args: Args) -> str | None:
+    """Return the path of an event; None for a descriptor, and for paths that are ignored."""
     if type(args[0]) is int:
         return None
-    name = to_text(args[0])
-    return None if is_ignored_path(name) else name
-
-
-def is_ignored_path(path: str) -> bool:
-    """Return whether a path is one of the system, or of a cache, which libraries write by
-    themselves."""
-    return path.startswith(_SYSTEM_FOLDERS) or any(part in path for part in _CACHES)
+    path = to_text(args[0])
+    return None if is_ignored_path(path) else path
 
 
 def _written_path(args: Args) -> str | None:
-    mode = args[1]
-    flags = args[2]
+    """Return the path of a file that is opened for writing."""
+    _, mode, flags = args
     if type(mode) is str:
-        writes = any(sign in mode for sign in "wax+")
+        is_written = any(letter in mode for letter in _WRITE_MODES)
     else:
-        writes = flags & _WRITES
-    return _path(args) if writes else None
+        is_written = bool(flags & _WRITE_FLAGS)
+    return _path(args) if is_written else None
 
 
 def _address(args: Args) -> str:
@@ -58,61 +70,79 @@ def _address(args: Args) -> str:
 
 
 def _command(args: Args) -> str:
+    """Return the command that starts a program, cut to a length."""
     command = args[1] if len(args) > 1 else args[0]
-    if isinstance(command, (list, tuple)):
-        words = command
-    else:
-        words = [command]
-    return " ".join(map(to_text, words))[:80]
+    words = command if isinstance(command, (list, tuple)) else [command]
+    return " ".join(map(to_text, words))[:_MAX_COMMAND_CHARS]
 
 
-_EFFECTS: dict[str, tuple[Callable[[Args], str | None], str, str]] = {
-    "open": (_written_path, "write", "this file was opened for writing; it stays as it is now"),
-    "os.remove": (_path, "remove", "this file was removed and is not restored"),
-    "os.rename": (_path, "rename", "this was renamed and keeps its new name"),
-    "os.mkdir": (_path, "make the folder", "this folder was created and stays"),
-    "os.rmdir": (_path, "remove the folder", "this folder was removed and is not restored"),
-    "os.truncate": (_path, "truncate", "this file was truncated and stays that way"),
-    "os.link": (_path, "link", "a link to this file was created and stays"),
-    "os.symlink": (_path, "link", "a link to this file was created and stays"),
-    "os.chmod": (_path, "change the permissions of", "its permissions were changed and stay so"),
-    "os.chown": (_path, "change the owner of", "its owner was changed and stays so"),
-    "os.utime": (_path, "change the time of", ""),
-    "os.chdir": (_path, "go to the folder", ""),
-    "os.system": (_first, "start", _PROGRAM),
-    "subprocess.Popen": (_command, "start", _PROGRAM),
-    "os.exec": (_first, "start", ""),
-    "os.posix_spawn": (_first, "start", ""),
-    "socket.connect": (
-        _address,
-        "connect to",
-        "what was sent over this connection cannot be undone",
+_EFFECTS: dict[str, _EffectKind] = {
+    "open": _EffectKind(
+        _written_path, "write", "this file was opened for writing; it stays as it is now"
     ),
-    "socket.getaddrinfo": (_first, "connect to", ""),
-    "os.kill": (_first, "signal the process", ""),
-    "os.killpg": (_first, "signal the processes", ""),
-    "os.fork": (_first, "make a process", ""),
-    "os.forkpty": (_first, "make a process", ""),
+    "os.remove": _EffectKind(_path, "remove", "this file was removed and is not restored"),
+    "os.rename": _EffectKind(_path, "rename", "this was renamed and keeps its new name"),
+    "os.mkdir": _EffectKind(_path, "make the folder", "this folder was created and stays"),
+    "os.rmdir": _EffectKind(
+        _path, "remove the folder", "this folder was removed and is not restored"
+    ),
+    "os.truncate": _EffectKind(_path, "truncate", "this file was truncated and stays that way"),
+    "os.link": _EffectKind(_path, "link", "a link to this file was created and stays"),
+    "os.symlink": _EffectKind(_path, "link", "a link to this file was created and stays"),
+    "os.chmod": _EffectKind(
+        _path, "change the permissions of", "its permissions were changed and stay so"
+    ),
+    "os.chown": _EffectKind(_path, "change the owner of", "its owner was changed and stays so"),
+    "os.utime": _EffectKind(_path, "change the time of"),
+    "os.chdir": _EffectKind(_path, "go to the folder"),
+    "os.system": _EffectKind(_first_argument, "start", _STARTED_PROGRAM),
+    "subprocess.Popen": _EffectKind(_command, "start", _STARTED_PROGRAM),
+    "os.exec": _EffectKind(_first_argument, "start"),
+    "os.posix_spawn": _EffectKind(_first_argument, "start"),
+    "socket.connect": _EffectKind(
+        _address, "connect to", "what was sent over this connection cannot be undone"
+    ),
+    "socket.getaddrinfo": _EffectKind(_first_argument, "connect to"),
+    "os.kill": _EffectKind(_first_argument, "signal the process"),
+    "os.killpg": _EffectKind(_first_argument, "signal the processes"),
+    "os.fork": _EffectKind(_first_argument, "make a process"),
+    "os.forkpty": _EffectKind(_first_argument, "make a process"),
 }
-"""Reads the target; verb; what remains after an undo."""
+"""By the names of audit events."""
 EVENTS = frozenset(_EFFECTS)
+"""The audit events for `read_side_effect`."""
 
 
 def read_side_effect(event: str, args: Args) -> SideEffect | None:
-    """Read an audit event; None if it has no effect. Does little and never raises."""
-    if event not in _EFFECTS:
+    """Read an audit event.
+
+    Args:
+        event: Its name.
+        args: Its arguments.
+
+    Returns:
+        None if it has no effect. Does little and never raises.
+    """
+    kind = _EFFECTS.get(event)
+    if kind is None:
         return None
-    read, verb, remains = _EFFECTS[event]
     try:
-        target = read(args)
+        target = kind.read_target(args)
     except Exception:  # arguments of the user's own classes
         return None
     if target is None:
         return None
-    return SideEffect(verb, target, remains)
+    return SideEffect(kind.verb, target, kind.remains)
 
 
-def to_text(value: Any) -> str:
+def is_ignored_path(path: str) -> bool:
+    """Return whether a path is one of the system, or of a cache, which libraries write by
+    themselves."""
+    return path.startswith(_SYSTEM_FOLDERS) or any(cache in path for cache in _CACHES)
+
+
+def to_text(value: object) -> str:
+    """Return a path or a word of a command as text. May raise what an object of the user's raises."""
     if type(value) in (bytes, bytearray):
-        return bytes(value).decode("utf-8", "replace")
-    return str(os.fspath(value) if hasattr(type(value), "__fspath__") else value)
+        return bytes(value).decode("utf-8", "replace")  # type: ignore[call-overload]
+    return str(os.fspath(value) if hasattr(type(value), "__fspath__") else value)  # type: ignore[call-overload]
