@@ -140,6 +140,42 @@ def test_programs_that_only_read_a_protected_file_may_start(
     attribution.end()
 
 
+class Misnamed(str):
+    """A path that says something else of itself."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "notes.md"
+
+
+class MisnamedBytes(bytes):
+    """A path of another type than bytes."""
+
+    __slots__ = ()
+
+
+class PathOfBytes:
+    """A path object whose path is bytes."""
+
+    def __fspath__(self) -> bytes:
+        return b"AGENTS.md"
+
+
+@pytest.mark.parametrize(
+    "path", [Misnamed("AGENTS.md"), MisnamedBytes(b"AGENTS.md"), PathOfBytes()]
+)
+def test_path_of_a_users_class_is_read_as_the_system_reads_it(path: object) -> None:
+    attribution = CellAttribution()
+    files = ProtectedFiles(attribution)
+    files.guard(1)
+    attribution.begin(1)
+    with pytest.raises(PermissionError, match="is protected"):
+        files.check("os.remove", (path, -1))
+    with pytest.raises(PermissionError, match="is protected"):
+        files.check("open", (path, "w", 0))
+
+
 def test_texts_of_long_code_are_found_in_linear_time() -> None:
     nested = "f(" * 90 + "'AGENTS.md'" + ")" * 90
     assert "AGENTS.md" in protected_candidates(nested)

@@ -142,7 +142,14 @@ def is_ignored_path(path: str) -> bool:
 
 
 def to_text(value: object) -> str:
-    """Return a path or a word of a command as text. May raise what an object of the user's raises."""
-    if type(value) in (bytes, bytearray):
-        return bytes(value).decode("utf-8", "replace")  # type: ignore[call-overload]
-    return str(os.fspath(value) if hasattr(type(value), "__fspath__") else value)  # type: ignore[call-overload]
+    """Return a path or a word of a command as the system reads it, whatever a class of the user's
+    says of itself. May raise what `__fspath__` or `__str__` raises."""
+    if hasattr(type(value), "__fspath__"):
+        value = os.fspath(value)  # type: ignore[call-overload]
+    if isinstance(value, bytes):
+        return bytes.decode(value, "utf-8", "replace")
+    if isinstance(value, bytearray):
+        return bytearray.decode(value, "utf-8", "replace")
+    if isinstance(value, str):
+        return str.__str__(value)
+    return str(value)
