@@ -43,19 +43,57 @@ BUILT_IN = Classes(
     types.WrapperDescriptorType,
     types.MethodWrapperType,
 )
+"""Classes of functions that are written in C."""
 _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _CONTAINERS = Classes(list, tuple, dict, set)
-_BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
+_BOUND_PARAMETER = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter of built-in functions: ``($self, /, …``."""
 _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
+_BOUND_NAMES = ("self", "cls", "type")
+_MAX_LINE_CHARS = 80
+"""A longer signature has a parameter on each line."""
+_MAX_VALUE_CHARS = 200
+_MAX_DEFAULT_CHARS = 40
 _MAX_USAGE_CHARS = 1_000
+"""Characters of a docstring in which keywords are looked for."""
 _MAX_FILE_CHARS = 1_000_000
+"""Characters of a file in which a class is looked for."""
 _MAX_SOURCE_CHARS = 400_000
 
 
+class SourceCode(NamedTuple):
+    """The source of a value; two empty strings if it is unknown."""
+
+    text: str
+    location: str
+    """``file:line``."""
+
+
+class CalledFunction(NamedTuple):
+    """The Python function that a call runs."""
+
+    function: Any
+    """None if it is unknown."""
+    bound_count: int
+    """How many of its first parameters the call does not give."""
+
+
+_NO_SOURCE = SourceCode("", "")
+_NO_FUNCTION = CalledFunction(None, 0)
+
+
 def explain(value: object, expression: str) -> dict[str, str]:
-    """Explain the value of an expression: signature, or type and summary, docstring and source."""
-    source, where = find_source(value)
+    """Explain the value of an expression.
+
+    Args:
+        value: The value.
+        expression: Its code, for the signature.
+
+    Returns:
+        Its signature, or type and summary; its docstring (`doc`), and its source with the place
+        (`where`), each empty if unknown.
+    """
+    source = find_source(value)
     doc = get_docstring(value)
     if is_class(value) and not doc:
         function, _ = function_of(value)
@@ -63,12 +101,13 @@ def explain(value: object, expression: str) -> dict[str, str]:
     return {
         "signature": format_signature(value, expression)[:_MAX_SOURCE_CHARS],
         "doc": doc[:_MAX_SOURCE_CHARS],
-        "where": where,
-        "source": source[:_MAX_SOURCE_CHARS],
+        "where": source.location,
+        "source": source.text[:_MAX_SOURCE_CHARS],
     }
 
 
 def source(value: object, expression: str) -> dict[str, Any]:
+    """As `explain`, with the number of the first line, and for a module with the whole file."""
     if is_module(value):
         return _module_source(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value
@@ -77,8 +116,8 @@ def source(value: object, expression: str) -> dict[str, Any]:
     elif type(function) in _WITH_NAMES:
         expression = one_line(function.__name__)
     explanation = explain(value, expression)
-    number = explanation["where"].rpartition(":")[2]
-    return {**explanation, "line": int(number) if number.isdigit() else 1}
+    line = explanation["where"].rpartition(":")[2]
+    return {**explanation, "line": int(line) if line.isdigit() else 1}
 
 
 def _module_source(value: object) -> dict[str, object]:
@@ -103,6 +142,7 @@ def _module_source(value: object) -> dict[str, object]:
 
 
 def get_doc(value: Any) -> str:
+    """Return the docstring of a class, module, function or attribute as it is; empty for others."""
     if type(value) is types.MethodType:
         value = value.__func__
     doc = None
@@ -116,7 +156,9 @@ def get_doc(value: Any) -> str:
 
 
 def doc_line(value: object) -> str:
-    return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), MAX_DOC_LINE_CHARS)
+    """Return the first line of a docstring."""
+    first_line = get_doc(value).strip().partition("\n")[0]
+    return one_line(first_line.strip(), MAX_DOC_LINE_CHARS)
 
 
 def get_docstring(value: object) -> str:
@@ -135,48 +177,52 @@ def get_docstring(value: object) -> str:
     return ""
 
 
-def find_source(value: object) -> tuple[str, str]:
-    """Return source and "file:line"; empty if unknown."""
+def find_source(value: object) -> SourceCode:
+    """Return the source of a class or a function."""
     if is_class(value):
         return _find_class_source(value)
     while type(value) is types.MethodType:
         value = value.__func__
     function = unwrap(value)
     if function is None:
-        return "", ""
+        return _NO_SOURCE
     code = function.__code__
     try:
         lines, number = inspect.getsourcelines(code)
     except (OSError, TypeError, SyntaxError, IndexError):
-        return "", ""
-    return "".join(lines), f"{code.co_filename}:{number or 1}"
+        return _NO_SOURCE
+    return SourceCode("".join(lines), f"{code.co_filename}:{number or 1}")
 
 
-def _find_class_source(cls: object) -> tuple[str, str]:
+def _find_class_source(cls: object) -> SourceCode:
+    """Return the last class of this name in its file, with its decorators."""
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
     if len(text) > _MAX_FILE_CHARS:
-        return "", ""
+        return _NO_SOURCE
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return "", ""
-    qualname = type.__dict__["__qualname__"].__get__(cls)
-    name = qualname.rpartition(".")[2]
+        return _NO_SOURCE
+
+    qualified_name = type.__dict__["__qualname__"].__get__(cls)
+    name = qualified_name.rpartition(".")[2]
     definitions = [
-        candidate
-        for candidate in ast.walk(tree)
-        if isinstance(candidate, ast.ClassDef) and candidate.name == name
+        node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name
     ]
     if not definitions:
-        return "", ""
-    node = definitions[-1]
-    first_line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return "".join(lines[first_line - 1 : node.end_lineno]), f"{file}:{first_line}"
+        return _NO_SOURCE
+    definition = definitions[-1]
+    decorator_lines = [decorator.lineno for decorator in definition.decorator_list]
+    first_line = min([definition.lineno, *decorator_lines])
+    return SourceCode(
+        "".join(lines[first_line - 1 : definition.end_lineno]), f"{file}:{first_line}"
+    )
 
 
 def _find_class_file(cls: Any) -> str:
+    """Return the file of one of the methods of a class, else that of its module; empty if unknown."""
     names = class_dict(cls)
     module = names.get("__module__")
     for item in list(names.values()):
@@ -186,10 +232,10 @@ def _find_class_file(cls: Any) -> str:
             item = item.__func__
         if type(item) is types.FunctionType and item.__module__ == module:
             return item.__code__.co_filename
-    loaded = sys.modules.get(module) if type(module) is str else None
-    file = None
-    if is_module(loaded):
-        file = own_dict(loaded).get("__file__")
+    loaded_module = sys.modules.get(module) if type(module) is str else None
+    if not is_module(loaded_module):
+        return ""
+    file = own_dict(loaded_module).get("__file__")
     return file if type(file) is str else ""
 
 
@@ -197,97 +243,119 @@ def _find_class_file(cls: Any) -> str:
 
 
 class Parameter(NamedTuple):
+    """A parameter of a function."""
+
     name: str
     text: str
     """Including stars, annotation and default."""
     keyword: bool
+    """Whether a call may give it by name."""
 
 
 def format_signature(value: object, name: str) -> str:
     """Format ``name(parameters) -> result``; type and summary for values."""
-    function, bound = function_of(value)
+    function, bound_count = function_of(value)
     if function is None:
         return _format_builtin(value, name)
-    written = [parameter.text for parameter in parameters(function, bound)]
+
+    texts = [parameter.text for parameter in parameters(function, bound_count)]
     result = annotations_of(function).get("return", ...)
-    if result is ... or is_class(value):
-        arrow = ""
-    else:
+    arrow = ""
+    if result is not ... and not is_class(value):
         arrow = f" -> {format_annotation(result)}"
-    line = f"{name}({', '.join(written)}){arrow}"
-    if len(line) <= 80:
+    line = f"{name}({', '.join(texts)}){arrow}"
+    if len(line) <= _MAX_LINE_CHARS:
         return line
-    return f"{name}(\n" + "".join(f"    {text},\n" for text in written) + f"){arrow}"
+    parameter_lines = "".join(f"    {text},\n" for text in texts)
+    return f"{name}(\n{parameter_lines}){arrow}"
 
 
 def _format_builtin(value: Any, name: str) -> str:
-    if type(value) in BUILT_IN or (type(value) is type and class_dict(value).get("__doc__")):
-        text = value.__text_signature__
-        if type(text) is str:
-            return name + _BOUND.sub("(", text)
+    """Format what is not a function in Python."""
+    has_text_signature = type(value) in BUILT_IN
+    if type(value) is type and class_dict(value).get("__doc__"):
+        has_text_signature = True
+    if has_text_signature and type(value.__text_signature__) is str:
+        return name + _BOUND_PARAMETER.sub("(", value.__text_signature__)
     if variable_kind(value) in ("function", "class"):
         return f"{name}(…)"
-    return one_line(f"{name}: {type_name(value)}  {masked_summary(name, value)}".rstrip(), 200)
+    description = f"{name}: {type_name(value)}  {masked_summary(name, value)}"
+    return one_line(description.rstrip(), _MAX_VALUE_CHARS)
 
 
-def function_of(value: Any) -> tuple[Any, int]:
-    """Return the Python function that a call runs, if any, and how many parameters are bound."""
+def function_of(value: Any) -> CalledFunction:
+    """Return the Python function that a call of a value runs."""
     if type(value) is get_if_loaded("functools", "partial"):
-        function, bound = function_of(value.func)
-        return function, bound + len(value.args)
+        function, bound_count = function_of(value.func)
+        return CalledFunction(function, bound_count + len(value.args))
     if type(value) is types.MethodType:
-        return unwrap(value.__func__), 1
+        return CalledFunction(unwrap(value.__func__), 1)
     if type(value) in BOUND:
-        return unwrap(value.__func__), int(type(value) is classmethod)
+        return CalledFunction(unwrap(value.__func__), int(type(value) is classmethod))
     if type(value) is types.FunctionType:
-        return unwrap(value), 0
+        return CalledFunction(unwrap(value), 0)
     if is_class(value):
-        for name in ("__init__", "__new__"):
-            method = find_in_class(value, name)
-            if type(method) is staticmethod:
-                method = method.__func__
-            if type(method) is types.FunctionType:
-                return unwrap(method), 1
-        return None, 0
+        return _constructor_of(value)
     wrapped = own_dict(value).get("__wrapped__")  # of one of numpy's functions
     if class_module(type(value)) == "numpy" and type(wrapped) is types.FunctionType:
-        return unwrap(wrapped), 0
+        return CalledFunction(unwrap(wrapped), 0)
     method = find_in_class(type(value), "__call__")
     if type(method) is types.FunctionType:
-        return (unwrap(method), 1)
-    return (None, 0)
+        return CalledFunction(unwrap(method), 1)
+    return _NO_FUNCTION
+
+
+def _constructor_of(cls: Any) -> CalledFunction:
+    for name in ("__init__", "__new__"):
+        method = find_in_class(cls, name)
+        if type(method) is staticmethod:
+            method = method.__func__
+        if type(method) is types.FunctionType:
+            return CalledFunction(unwrap(method), 1)
+    return _NO_FUNCTION
 
 
 def parameters(
-    function: types.FunctionType, bound: int, *, annotated: bool = True
+    function: types.FunctionType, bound_count: int, *, annotated: bool = True
 ) -> list[Parameter]:
+    """Return the parameters of a function, with a `/` after those without names.
+
+    Args:
+        function: The function.
+        bound_count: How many of the first parameters to leave out.
+        annotated: Whether to write annotations.
+    """
     code = function.__code__
     annotations = annotations_of(function) if annotated else {}
-    positional = code.co_argcount
-    only = code.co_posonlyargcount
-    defaults = function.__defaults__ or ()
-    default_values = {
-        **dict(zip(code.co_varnames[positional - len(defaults) : positional], defaults)),
-        **(function.__kwdefaults__ or {}),
-    }
-    result = []
+    defaults = _defaults_of(function)
+    listed: list[Parameter] = []
     for index, name in enumerate(parameter_names(function)):
-        if index < min(bound, positional):
+        if index < min(bound_count, code.co_argcount):
             continue
         text = name
         if name in annotations:
             text += f": {format_annotation(annotations[name])}"
-        if name in default_values:
-            text += (
-                f"{' = ' if name in annotations else '='}{_format_default(default_values[name])}"
-            )
-        result.append(Parameter(name, text, index >= only and not name.startswith("*")))
-        if index == only - 1:
-            result.append(Parameter("/", "/", keyword=False))
-    return result
+        if name in defaults:
+            equals_sign = " = " if name in annotations else "="
+            text += equals_sign + _format_default(defaults[name])
+        is_keyword = index >= code.co_posonlyargcount and not name.startswith("*")
+        listed.append(Parameter(name, text, is_keyword))
+        if index == code.co_posonlyargcount - 1:
+            listed.append(Parameter("/", "/", keyword=False))
+    return listed
+
+
+def _defaults_of(function: types.FunctionType) -> dict[str, object]:
+    """Return the default values of parameters by their names."""
+    code = function.__code__
+    defaults = function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return {**dict(zip(names, defaults)), **(function.__kwdefaults__ or {})}
 
 
 def builtin_keywords(value: Any) -> list[str]:
+    """Return the names of the arguments of a function or class written in C, as far as its signature
+    or its docstring has them."""
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) not in BUILT_IN and type(value) is not type:
@@ -297,7 +365,7 @@ def builtin_keywords(value: Any) -> list[str]:
         with suppress(SyntaxError, ValueError, RecursionError):
             parsed: Any = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
             names = [argument.arg for argument in parsed.args.args + parsed.args.kwonlyargs]
-            return [name for name in names if name not in ("self", "cls", "type")]
+            return [name for name in names if name not in _BOUND_NAMES]
     usage = get_doc(value)[:_MAX_USAGE_CHARS].partition("\n\n")[0]
     return list(dict.fromkeys(_KEYWORD.findall(usage)))
 
@@ -326,18 +394,19 @@ def format_annotation(annotation: Any) -> str:
     origin, arguments = split_generic(annotation)
     if "__metadata__" in own_dict(annotation):
         return format_annotation(origin)
+    argument_texts = list(map(format_annotation, arguments))
     if origin is MISSING or origin is get_if_loaded("typing", "Union"):
-        return one_line(" | ".join(map(format_annotation, arguments)) or type_name(annotation))
-    return one_line(f"{format_annotation(origin)}[{', '.join(map(format_annotation, arguments))}]")
+        return one_line(" | ".join(argument_texts) or type_name(annotation))
+    return one_line(f"{format_annotation(origin)}[{', '.join(argument_texts)}]")
 
 
 def _is_plain(annotation: Any) -> bool:
     """Return whether the `repr` of an annotation runs only the interpreter's code."""
     if is_class(annotation):
-        module = class_module(annotation)
-        return type(annotation) is type or (
-            module == "collections.abc" and get_if_loaded(module, name_of(annotation)) is annotation
-        )
+        if type(annotation) is type:
+            return True
+        abstract_class = get_if_loaded("collections.abc", name_of(annotation))
+        return class_module(annotation) == "collections.abc" and abstract_class is annotation
     if type(annotation) in SCALARS or annotation is Ellipsis:
         return True
     if not is_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
@@ -347,23 +416,25 @@ def _is_plain(annotation: Any) -> bool:
 
 
 def split_generic(annotation: Any) -> tuple[object, tuple[object, ...]]:
-    """Split a type such as ``list[int]``."""
+    """Split a type such as ``list[int]``: return `list` and its arguments. The first is `MISSING` for
+    other types, and for unions written with ``|``."""
     if type(annotation) is types.GenericAlias:
         return annotation.__origin__, annotation.__args__
     if type(annotation) is getattr(types, "UnionType", None):
         return MISSING, annotation.__args__
-    names = {}
-    if is_from(annotation, "typing"):
-        names = own_dict(annotation)
+    names = own_dict(annotation) if is_from(annotation, "typing") else {}
     arguments = names.get("__args__")
-    return names.get("__origin__", MISSING), arguments if type(arguments) is tuple else ()
+    if type(arguments) is not tuple:
+        arguments = ()
+    return names.get("__origin__", MISSING), arguments
 
 
 def _format_default(default: object) -> str:
+    """Format the default of a parameter; an ellipsis if that would run code, or say little."""
     if type(default) in SCALARS:
-        return one_line(repr(default), 40)
+        return one_line(repr(default), _MAX_DEFAULT_CHARS)
     if type(default) is OmittedArgument:
-        return one_line(default.shown, 40)
+        return one_line(default.shown, _MAX_DEFAULT_CHARS)
     if type(default) in _CONTAINERS and not default:
         return repr(default)
     if type(default) is type:
