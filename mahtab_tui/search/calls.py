@@ -13,8 +13,8 @@ from mahtab_tui.llm.failures import is_busy
 from mahtab_tui.llm.ledger import Amount, Ledger, OverBudget
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation
 from mahtab_tui.search.estimates import Estimates, estimate_tokens
+from mahtab_tui.search.events import Events
 from mahtab_tui.search.gates import Gate, run_scheduled
-from mahtab_tui.search.tree import Events
 
 _AFFORD_RETRY_S = 0.05
 """Seconds before a call that the session cannot afford yet is tried again."""

@@ -24,6 +24,7 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.search import prompts
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model, PromptMessage
+from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_outs import Consent, FanOuts
 from mahtab_tui.search.gates import Gate
 from mahtab_tui.search.limits import SearchDeadline, SearchLimits
@@ -37,7 +38,7 @@ from mahtab_tui.search.nodes import (
     TreeServices,
 )
 from mahtab_tui.search.requests import Request, SearchTools
-from mahtab_tui.search.tree import Events, shortened
+from mahtab_tui.search.tree_nodes import shortened
 from mahtab_tui.search.turns import Exploration
 
 _MAX_SUB_CALLS = 20_000

@@ -10,10 +10,10 @@ from mahtab_tui.llm.ledger import Amount
 from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model
+from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.nodes import LiveNode, NodeSource
 from mahtab_tui.search.requests import Request
-from mahtab_tui.search.tree import Events
 
 Consent = Callable[[str], Awaitable[bool]]
 """Gets the id of a fan-out's question, and returns whether the user allows the fan-out."""

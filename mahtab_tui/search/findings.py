@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from mahtab_tui.search.tree import shortened
+from mahtab_tui.search.tree_nodes import shortened
 
 MAX_FINDINGS_CHARS = 10_000
 """Maximum characters of each of the three sections; their oldest findings are dropped."""

@@ -11,10 +11,10 @@ from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.sandbox.base import Sandboxes, SearchedText, TextRun, TextSpan
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model
+from mahtab_tui.search.events import Events
 from mahtab_tui.search.findings import Findings
 from mahtab_tui.search.limits import SearchDeadline, SearchLimits
 from mahtab_tui.search.requests import Request, SearchTools
-from mahtab_tui.search.tree import Events
 
 EndState = Literal["done", "partial", "error", "stopped"]
 

@@ -24,11 +24,11 @@ from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.chosen_models import ChosenModels, GetOptions, ModelSpec
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.engine import Engine
+from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.nodes import EndState, NodeOutcome
 from mahtab_tui.search.requests import SearchTools, ToolRunner
-from mahtab_tui.search.tree import Emit, Events
 from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.rlm.answers import Result, SearchUsage
 from mahtab_tui.worker.rlm.contexts import read_context

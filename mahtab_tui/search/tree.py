@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from mahtab_tui.bus.records import (
     Record,
@@ -24,30 +22,17 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.worker.cells.capture import shorten
-
-Emit = Callable[[Record], None]
-
-State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""Partial: the best answer that there was when a limit was reached."""
-
-_END_STATES: tuple[State, ...] = ("done", "partial", "error", "stopped")
-FINISHED = frozenset(_END_STATES)
-STATES: tuple[State, ...] = (*_END_STATES, "running", "thinking", "waiting")
+from mahtab_tui.search.tree_nodes import FINISHED, FanOut, SearchNode, State, Turn, shortened
 
 _TurnRecord = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
 """Records of one turn of a node."""
 
-MAX_TREES = 50
-MAX_TEXT_CHARS = 40_000
-"""Most characters of a turn's words, code or output; of longer texts, both ends are kept."""
 MAX_FINISHED_CHARS = 16_000_000
 """Characters of finished nodes that are kept; then the oldest are shortened."""
 _SHORTENED_CHARS = 600
 """Characters of each text of such a node."""
 _MAX_ANSWER_CHARS = 40_000
-_LAST_LINE_CHARS = 600
-"""End of a turn's text in which its last line is looked for."""
+"""Characters of a node's answer."""
 
 
 def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
@@ -62,183 +47,18 @@ def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
     return merged
 
 
-class Events:
-    """Sends the events of one search, numbered in order."""
+class OpenQuestion(NamedTuple):
+    """A question whether a node may make many sub-calls."""
 
-    def __init__(self, tree: str, emit: Emit) -> None:
-        self.tree = tree
-        self._emit = emit
-        self._seq = 0
-
-    def send(self, event: SearchRecord | Usage) -> None:
-        self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
-        self._seq += 1
-
-    def stream(self, node: str, turn: int, text: str | None) -> None:
-        """Send a piece of an answer, without a number; None when the answer starts again."""
-        piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
-        self._emit(piece.changed(fresh=text is None, time=time.time()))
+    node: SearchNode
+    fan_out: FanOut
 
 
-def shortened(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Return both ends of a text that is longer than a limit."""
-    return shorten(text, max_chars // 2)
+class _FinishedNode(NamedTuple):
+    """A node that has ended, with the characters of its texts."""
 
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """One answer of the model, and what its code did. Times are in seconds."""
-
-    number: int
-    begun: float = 0.0
-    whole: bool = False
-    """Whether the answer has come to its end, so that pieces of it are ignored."""
-    cut: bool = False
-    """Whether text after its code was dropped."""
-    code: str | None = None
-    output: str | None = None
-    status: str = ""
-    """How the code ended: a `sandbox.base.TurnStatus`."""
-    chars: int = 0
-    duration: float | None = None
-    used: UsageStats = field(default_factory=UsageStats)
-    version: int = 0
-    _pieces: list[str] = field(default_factory=list)
-    _length: int = 0
-
-    @property
-    def words(self) -> str:
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
-
-    def append(self, piece: str) -> None:
-        if self._length < MAX_TEXT_CHARS:
-            self._pieces.append(piece)
-            self._length += len(piece)
-
-    def forget(self) -> None:
-        self._pieces = []
-        self._length = 0
-
-    def set_words(self, words: str) -> None:
-        self._pieces = [shortened(words)]
-        self._length = len(words)
-        self.whole = True
-
-    @property
-    def size(self) -> int:
-        return len(self.words) + len(self.code or "") + len(self.output or "")
-
-    def shorten(self, max_chars: int) -> None:
-        self.set_words(shortened(self.words, max_chars))
-        if self.code is not None:
-            self.code = shortened(self.code, max_chars)
-        if self.output is not None:
-            self.output = shortened(self.output, max_chars)
-        self.version += 1
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class FanOut:
-    """Sub-calls that one step of a node's code makes together."""
-
-    id: str
-    of: int = 0
-    """How many parts there are, started or not."""
-    slots: dict[int, SearchNode] = field(default_factory=dict)
-    """Its nodes by their number, from 0."""
-    counts: Counter[State] = field(default_factory=Counter)
-    request: str = ""
-    """Id of the question whether it may run."""
-    asks: bool = False
-    """Whether the user has not answered that question."""
-    refused: bool = False
-    calls: int = 0
-    """Estimated, like tokens and dollars, if there was a question."""
-    tokens: int = 0
-    usd: float | None = None
-
-    def count(self, state: State) -> int:
-        """Count its parts in a state; those that have not started are waiting."""
-        if state != "waiting":
-            return self.counts[state]
-        unstarted = max(0, self.of - len(self.slots))
-        return self.counts[state] + unstarted
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class SearchNode:
-    """One call: a search (``rlm``), or a plain model call (``llm``). Times are in seconds since the
-    epoch; `used` and `alive` count its descendants."""
-
-    id: str
-    parent: SearchNode | None
-    query: str
-    kind: str
-    depth: int
-    begun: float
-    model: str = ""
-    spans: tuple[TextSpan, ...] = ()
-    """Places of its text in the root's text; empty if code made the text."""
-    chars: int = 0
-    batch: FanOut | None = None
-    index: int = 0
-    state: State = "waiting"
-    back_off: float | None = None
-    """When the next try starts; None unless the service is busy."""
-    turn_limit: int = 0
-    turns: list[Turn] = field(default_factory=list)
-    used: UsageStats = field(default_factory=UsageStats)
-    alive: int = 0
-    answer: str = ""
-    rests_on: tuple[TextSpan, ...] = ()
-    duration: float | None = None
-    cut: bool = False
-    """Whether the search's events ended before it did."""
-    children: list[SearchNode] = field(default_factory=list)
-    batches: dict[str, FanOut] = field(default_factory=dict)
-    version: int = 0
-
-    @property
-    def finished(self) -> bool:
-        return self.state in FINISHED
-
-    def elapsed(self, now: float) -> float:
-        """Return how many seconds it has taken. now: in seconds since the epoch."""
-        return max(0.0, now - self.begun) if self.duration is None else self.duration
-
-    def turn_label(self, number: int, form: str) -> str:
-        """Return a turn's number as text. form: formats the number and the limit of turns."""
-        if not self.turn_limit or not number:
-            return ""
-        return form.format(number, self.turn_limit) if number <= self.turn_limit else "last call"
-
-    @property
-    def last_line(self) -> str:
-        if not self.turns:
-            return ""
-        turn = self.turns[-1]
-        text = turn.code if self.state == "running" and turn.code else turn.words
-        for line in reversed(text[-_LAST_LINE_CHARS:].splitlines()):
-            line = line.strip()
-            if line and not line.startswith("```"):
-                return line
-        return ""
-
-
-class SearchControl(Protocol):
-    """Methods may be called from any thread and return at once. Unknown ids are ignored."""
-
-    def stop(self, tree: str, node: str) -> None: ...
-
-    def make_variable(self, answer: str) -> None: ...
-
-    def text(self, tree: str, start: int, end: int) -> str | None:
-        """Return a part of the root's text, or None if it is no longer in memory."""
-
-    def answer(self, request: str, run: bool) -> None:
-        """Answer the question before a large fan-out."""
+    node: SearchNode
+    chars: int
 
 
 class Tree:
@@ -251,25 +71,35 @@ class Tree:
         self.roots: list[SearchNode] = []
         """The search itself first, then further ones over its text, and nodes whose parent is unknown."""
         self.used = UsageStats()
+        """What all calls have used."""
         self.counts: Counter[State] = Counter()
+        """The number of nodes in each state."""
         self.depth = 0
-        self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
+        """The depth of the deepest node; 0 for the root's."""
+        self.questions: dict[str, OpenQuestion] = {}
+        """The questions that wait for the user, by their ids."""
         self.structure = 0
         """Grows when a node starts, ends or asks for consent."""
         self._seq = -1
-        self._finished: deque[tuple[SearchNode, int]] = deque()
-        self._chars = 0
+        """The number of the last event."""
+        self._finished: deque[_FinishedNode] = deque()
+        """Nodes that have ended, the oldest first."""
+        self._finished_chars = 0
+        """Characters of their texts."""
 
     @property
     def root(self) -> SearchNode | None:
+        """The search itself; None before its first event."""
         return self.roots[0] if self.roots else None
 
     @property
     def finished(self) -> bool:
+        """Whether all nodes have ended."""
         finished_count = sum(self.counts[state] for state in FINISHED)
         return bool(self.roots) and finished_count == self.counts.total()
 
     def fold(self, record: Record) -> None:
+        """Add the next event."""
         if not isinstance(record, SearchRecord | Usage):
             return
         if record.seq is not None:
@@ -278,7 +108,9 @@ class Tree:
             self._seq = record.seq
         if isinstance(record, SearchBegin):
             self._begin(record)
-        elif record.node is not None and (node := self.nodes.get(record.node)):
+            return
+        node = self.nodes.get(record.node or "")
+        if node is not None:
             self._fold(node, record)
             node.version += 1
 
@@ -289,12 +121,13 @@ class Tree:
                 node.cut = True
                 last_sign = max((turn.begun for turn in node.turns), default=node.begun)
                 self._end(node, "stopped", last_sign - node.begun)
-        for _, batch in self.questions.values():
-            batch.asks = False
+        for question in self.questions.values():
+            question.fan_out.asks = False
             self.structure += 1
         self.questions.clear()
 
     def _begin(self, record: SearchBegin) -> None:
+        """Add a node."""
         if record.node in self.nodes:
             return
         parent = None if record.parent is None else self.nodes.get(record.parent)
@@ -313,16 +146,8 @@ class Tree:
         self.nodes[record.node] = node
         siblings = self.roots if parent is None else parent.children
         siblings.append(node)
-
         if parent is not None and record.batch is not None:
-            batch = _get_batch(parent, record.batch)
-            node.batch = batch
-            batch.of = max(batch.of, record.of)
-            previous = batch.slots.get(node.index)
-            if previous is not None:
-                batch.counts[previous.state] -= 1
-            batch.slots[node.index] = node
-            batch.counts[node.state] += 1
+            _join_fan_out(node, _get_batch(parent, record.batch), record.of)
 
         self.counts[node.state] += 1
         for ancestor in _ancestors(node):
@@ -331,6 +156,7 @@ class Tree:
         self.depth = max(self.depth, node.depth)
 
     def _set_state(self, node: SearchNode, state: State) -> None:
+        """Set the state of a node that has not ended, and count it."""
         if node.state == state or node.finished:
             return
         if node.batch is not None and node.batch.slots.get(node.index) is node:
@@ -341,6 +167,7 @@ class Tree:
         node.state = state
 
     def _end(self, node: SearchNode, state: State, duration: float) -> None:
+        """Note that a node has ended. duration: in seconds."""
         self._set_state(node, state)
         node.duration = max(0.0, duration)
         node.back_off = None
@@ -353,17 +180,15 @@ class Tree:
         """Keep the texts of a finished node, and shorten the oldest if there are too many."""
         turn_chars = sum(turn.size for turn in node.turns)
         node_chars = len(node.query) + len(node.answer) + turn_chars
-        self._finished.append((node, node_chars))
-        self._chars += node_chars
-        while self._chars > MAX_FINISHED_CHARS and len(self._finished) > 1:
-            oldest, oldest_chars = self._finished.popleft()
-            oldest.query = shortened(oldest.query, _SHORTENED_CHARS)
-            oldest.answer = shortened(oldest.answer, _SHORTENED_CHARS)
-            for turn in oldest.turns:
-                turn.shorten(_SHORTENED_CHARS)
-            self._chars -= oldest_chars
+        self._finished.append(_FinishedNode(node, node_chars))
+        self._finished_chars += node_chars
+        while self._finished_chars > MAX_FINISHED_CHARS and len(self._finished) > 1:
+            oldest = self._finished.popleft()
+            _shorten_texts(oldest.node)
+            self._finished_chars -= oldest.chars
 
     def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
+        """Add an event to its node. After a node's end, only its texts may still come."""
         match record:
             case SearchFanOut():
                 self._fan_out(node, record)
@@ -377,16 +202,22 @@ class Tree:
                 node.back_off = record.time + record.seconds
                 self._set_state(node, "waiting")
             case SearchFinal() if not node.finished:
-                node.answer = shortened(record.text, _MAX_ANSWER_CHARS)
-                node.rests_on = record.spans
-                duration = record.duration
-                if duration is None:
-                    duration = record.time - node.begun
-                end_state: State = "done"
-                for state in FINISHED:
-                    if state == record.state:
-                        end_state = state
-                self._end(node, end_state, duration)
+                self._finish(node, record)
+
+    def _finish(self, node: SearchNode, record: SearchFinal) -> None:
+        """Take the answer of a node, and note its end."""
+        node.answer = shortened(record.text, _MAX_ANSWER_CHARS)
+        node.rests_on = record.spans
+        duration = record.duration
+        if duration is None:
+            duration = record.time - node.begun
+
+        # A newer version may have written another word.
+        end_state: State = "done"
+        for state in FINISHED:
+            if state == record.state:
+                end_state = state
+        self._end(node, end_state, duration)
 
     def _add_usage(self, node: SearchNode, record: Usage) -> None:
         """Count a model call for its turn, its node, the nodes above, and the search."""
@@ -398,6 +229,7 @@ class Tree:
             total.add(record)
 
     def _fold_turn(self, node: SearchNode, record: _TurnRecord) -> None:
+        """Add an event of a turn to it."""
         turn = self._get_turn(node, record)
         match record:
             case SearchTurn():
@@ -424,13 +256,13 @@ class Tree:
                 self._set_state(node, "thinking")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
+        """Note a question about a fan-out, or its answer."""
         batch = _get_batch(node, record.batch)
         self.questions.pop(batch.request, None)
         batch.request = record.request
         other_question = self.questions.pop(batch.request, None)
         if other_question is not None:
-            _, other_batch = other_question
-            other_batch.asks = False
+            other_question.fan_out.asks = False
 
         batch.calls = record.calls or 0
         batch.tokens = record.tokens or 0
@@ -438,7 +270,7 @@ class Tree:
         batch.asks = record.state == "waiting" and bool(batch.request)
         batch.refused = record.state == "refused"
         if batch.asks:
-            self.questions[batch.request] = (node, batch)
+            self.questions[batch.request] = OpenQuestion(node, batch)
         self.structure += 1
 
     def _get_turn(self, node: SearchNode, record: _TurnRecord) -> Turn:
@@ -455,80 +287,31 @@ class Tree:
 
 
 def _get_batch(node: SearchNode, number: object) -> FanOut:
+    """Return a fan-out of a node, which is made if it is new."""
     return node.batches.setdefault(str(number), FanOut(str(number)))
 
 
+def _join_fan_out(node: SearchNode, batch: FanOut, part_count: int) -> None:
+    """Add a node to the fan-out that has started it. part_count: of the whole fan-out."""
+    node.batch = batch
+    batch.of = max(batch.of, part_count)
+    previous = batch.slots.get(node.index)
+    if previous is not None:
+        batch.counts[previous.state] -= 1
+    batch.slots[node.index] = node
+    batch.counts[node.state] += 1
+
+
+def _shorten_texts(node: SearchNode) -> None:
+    """Keep only a little of a node's texts."""
+    node.query = shortened(node.query, _SHORTENED_CHARS)
+    node.answer = shortened(node.answer, _SHORTENED_CHARS)
+    for turn in node.turns:
+        turn.shorten(_SHORTENED_CHARS)
+
+
 def _ancestors(node: SearchNode) -> Iterator[SearchNode]:
+    """Yield the nodes above a node, the nearest first."""
     while node.parent is not None:
         node = node.parent
         yield node
-
-
-class SearchProgress(NamedTuple):
-    """How far the running searches are."""
-
-    begun: float
-    """When the first began, in seconds since the epoch."""
-    calls: int
-    """Model calls so far."""
-    finished: int
-    """Parts of the roots' fan-outs that have finished."""
-    parts: int
-
-
-class Trees:
-    """The newest searches of a session."""
-
-    def __init__(self) -> None:
-        self._trees: dict[str, Tree] = {}
-        self._forgotten_structure = 0
-
-    def __len__(self) -> int:
-        return len(self._trees)
-
-    def __iter__(self) -> Iterator[Tree]:
-        return reversed(self._trees.values())
-
-    def __getitem__(self, id: str) -> Tree:
-        return self._trees[id]
-
-    @property
-    def structure(self) -> int:
-        """Grows when a node of any tree starts, ends or asks for consent."""
-        return self._forgotten_structure + sum(tree.structure for tree in self._trees.values())
-
-    @property
-    def progress(self) -> SearchProgress | None:
-        """Progress of the searches that run; None if there is none."""
-        running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
-        if not running:
-            return None
-        roots = (root for tree in running for root in tree.roots)
-        batches = [batch for root in roots for batch in root.batches.values()]
-        return SearchProgress(
-            begun=min(tree.roots[0].begun for tree in running),
-            calls=sum(tree.used.calls for tree in running),
-            finished=sum(batch.count(state) for batch in batches for state in FINISHED),
-            parts=sum(batch.of for batch in batches),
-        )
-
-    def fold(self, records: Sequence[Record]) -> bool:
-        """Fold records; returns whether any of them belongs to a search."""
-        has_searches = False
-        for record in records:
-            if not isinstance(record, SearchRecord | Usage) or not record.tree:
-                continue
-            has_searches = True
-            if record.tree not in self._trees and record.tag == SearchBegin.tag:
-                self._trees[record.tree] = Tree(record.tree)
-                self._forget_oldest()
-            if record.tree in self._trees:
-                self._trees[record.tree].fold(record)
-        return has_searches
-
-    def _forget_oldest(self) -> None:
-        finished = [tree for tree in self._trees.values() if tree.finished]
-        excess = max(0, len(self._trees) - MAX_TREES)
-        for tree in finished[:excess]:
-            self._forgotten_structure += tree.structure + 1
-            del self._trees[tree.id]

@@ -92,7 +92,7 @@ class CellSearch(NamedTuple):
 
 
 class Searches:
-    """Implements `search.tree.SearchControl` over an engine that is loaded with the first search."""
+    """Implements `search.trees.SearchControl` over an engine that is loaded with the first search."""
 
     def __init__(
         self,

@@ -19,7 +19,8 @@ from mahtab_tui.tui.commands.declarations import PaneCommand
 if TYPE_CHECKING:
     from mahtab_tui.bus.entries import Cell
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.search.tree import SearchNode, Tree
+    from mahtab_tui.search.tree import Tree
+    from mahtab_tui.search.tree_nodes import SearchNode
 
 
 class OpenScreen(Message):

@@ -16,15 +16,9 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.logs import LogFile
-from mahtab_tui.search.tree import (
-    FINISHED,
-    MAX_FINISHED_CHARS,
-    MAX_TREES,
-    SearchNode,
-    Tree,
-    Trees,
-    merge_spans,
-)
+from mahtab_tui.search.tree import MAX_FINISHED_CHARS, Tree, merge_spans
+from mahtab_tui.search.tree_nodes import FINISHED, SearchNode
+from mahtab_tui.search.trees import MAX_TREES, Trees
 from tests import tags
 from tests.records import made, read_log
 from tests.recursion_scripts import Bench, Seat, code, replies

@@ -23,7 +23,8 @@ from mahtab_tui.bus import StoreError, logger, records
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
-from mahtab_tui.search.tree import Tree, Trees
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.past_conversation import load_messages
 from mahtab_tui.store.session_index import catch_up, find_sessions
 from mahtab_tui.store.session_lock import (

@@ -15,7 +15,7 @@ class SearchRecord(Record):
     """An event of a search."""
 
     tree: Word = ""
-    """The id of the search; `search.tree.Events` sets it, and `seq`."""
+    """The id of the search; `search.events.Events` sets it, and `seq`."""
     node: Word
     """ "1" is the root, "1.3" its third child."""
     seq: int | None = None

@@ -21,7 +21,8 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.tree import SearchControl, SearchNode, Turn
+from mahtab_tui.search.tree_nodes import SearchNode, Turn
+from mahtab_tui.search.trees import SearchControl
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import CodeRows

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mahtab_tui.search.tree import FanOut, SearchNode, Tree, Trees
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree_nodes import FanOut, SearchNode
+from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.rows.row import Row, RowsView, Span
 from mahtab_tui.tui.search.call_lines import COLUMN_HEADINGS, CallDrawing, CallLine, LineKey
 from mahtab_tui.tui.theme import BOLD, Palette

@@ -13,7 +13,9 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.tree import SearchControl, SearchNode, Tree, Trees
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree_nodes import SearchNode
+from mahtab_tui.search.trees import SearchControl, Trees
 from mahtab_tui.tui.commands.declarations import NODE_COMMANDS, PaneCommand, bindings
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.messages import OpenMenu, OpenSearchNode

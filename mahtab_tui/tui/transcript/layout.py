@@ -41,7 +41,7 @@ from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 from mahtab_tui.tui.transcript.words_rows import MAX_HEAD_CHARS, MAX_TAIL_CHARS, WordsRows
 
 if TYPE_CHECKING:
-    from mahtab_tui.search.tree import SearchProgress
+    from mahtab_tui.search.trees import SearchProgress
 
 MAX_ARGUMENTS_CHARS = 2_000
 """Drawn of a tool's arguments."""

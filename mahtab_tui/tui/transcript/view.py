@@ -43,7 +43,7 @@ from mahtab_tui.tui.transcript.viewport import EntryWindow, RowPosition, Viewpor
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.search.tree import SearchProgress
+    from mahtab_tui.search.trees import SearchProgress
 
 ROWS_BESIDE_PICTURE = 13
 """Rows of the screen for the header, a cell's code and changes, the editor and the footer."""

@@ -20,7 +20,7 @@ from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
 if TYPE_CHECKING:
-    from mahtab_tui.search.tree import SearchProgress
+    from mahtab_tui.search.trees import SearchProgress
 
 
 MAX_CACHED_ENTRIES = 64
