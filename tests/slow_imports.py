@@ -24,7 +24,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History
-from mahtab_tui.store.sqlite import MemoryStore
+from mahtab_tui.store.memory_store import MemoryStore
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect

@@ -52,8 +52,9 @@ from mahtab_tui.store.resume import (
     resumed_store,
 )
 from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
+from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import LockedElsewhere, LockHolder, locked_sessions
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, list_sessions
+from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.process import ConnectedKernel

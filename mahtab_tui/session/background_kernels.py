@@ -18,8 +18,9 @@ from mahtab_tui.kernel.remote.process import KernelNote, noted_kernels
 from mahtab_tui.session.cell_records import output_attrs, output_records, unfinished_cells
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_file import suppress_all_but_corruption
+from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import locked_sessions
-from mahtab_tui.store.sqlite import SqliteStore, list_sessions, records_with_tag
+from mahtab_tui.store.sqlite import SqliteStore, records_with_tag
 
 MAX_IDLE_KERNELS = 5
 """Detached kernels that may wait without running a cell."""

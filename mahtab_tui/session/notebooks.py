@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.inbox import Inbox
     from mahtab_tui.session.runtime import Runtime
-    from mahtab_tui.store.sqlite import SessionRow
+    from mahtab_tui.store.session_list import SessionRow
 
 
 WRITE_DELAY_S = 2.0

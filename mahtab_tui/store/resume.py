@@ -32,13 +32,12 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
+from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import LockedElsewhere, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import (
     ALL_RECORDS,
-    SessionRow,
     SqliteStore,
     fork_session,
-    list_sessions,
     load_records,
     records_with_tag,
 )

@@ -23,9 +23,10 @@ from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
 from mahtab_tui.store.session_file import is_read_only, opened
+from mahtab_tui.store.session_list import SESSION_COLUMNS, SessionRow, session_row
 from mahtab_tui.store.session_preview import hidden_entries, shorten_middle
 from mahtab_tui.store.spare_database import SpareDatabase
-from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
+from mahtab_tui.store.stored_records import StoredRow, readable_record
 
 MAX_TITLE_CHARS = 100
 
@@ -186,8 +187,8 @@ def _last_indexed(file: str, index: sqlite3.Connection) -> int:
 def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
     word_rows = []
-    for number, session, *stored_record, project in rows:
-        record_words = indexed_words(readable_record(tuple(stored_record)))
+    for number, session, *columns, project in rows:
+        record_words = indexed_words(readable_record(StoredRow(*columns)))
         word_rows.append((number, session, f"{folder_word(project or '')} {record_words}"))
     last_number = rows[-1][0]
 
@@ -330,8 +331,10 @@ def _read_hit(
 
 
 def _read_record(connection: sqlite3.Connection, session: str, number: int) -> Record | None:
-    row = connection.execute(_RECORD, (number, session)).fetchone()
-    return None if row is None else readable_record(row)
+    columns = connection.execute(_RECORD, (number, session)).fetchone()
+    if columns is None:
+        return None
+    return readable_record(StoredRow(*columns))
 
 
 def words_pattern(query_words: Sequence[str]) -> str:

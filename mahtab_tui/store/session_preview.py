@@ -11,7 +11,7 @@ from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.session_file import opened
-from mahtab_tui.store.sqlite import readable_record
+from mahtab_tui.store.stored_records import StoredRow, readable_record
 
 PREVIEW_RECORDS = 300
 PREVIEW_TEXT_CHARS = 20_000
@@ -43,8 +43,8 @@ def hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntrie
     private_tag = records.Private.tag
     if connection.execute(_HAS_TAG, (session, private_tag)).fetchone() is None:
         return hidden
-    for row in connection.execute(_PRIVATE_MARKS, (session, private_tag, *records.OUTPUTS)):
-        record = readable_record(row)
+    for columns in connection.execute(_PRIVATE_MARKS, (session, private_tag, *records.OUTPUTS)):
+        record = readable_record(StoredRow(*columns))
         if record is not None:
             hidden.fold(record)
     return hidden
@@ -55,12 +55,15 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
     `StoreError`.
 
     Args:
+        path: The database.
+        session: The session's id.
         number: The record (from 1) around which they are read; 0 for the last ones.
     """
     with opened(path) as connection:
         (count,) = connection.execute(_RECORD_COUNT, (session,)).fetchone()
-        last_start = count - PREVIEW_RECORDS
-        start = min(last_start, number - PREVIEW_RECORDS // 2) if number else last_start
+        start = count - PREVIEW_RECORDS
+        if number:
+            start = min(start, number - PREVIEW_RECORDS // 2)
         start = max(0, start)
         rows = connection.execute(_RECORD_PAGE, (session, PREVIEW_RECORDS, start)).fetchall()
         hidden = hidden_entries(connection, session)
@@ -69,8 +72,8 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
     unreadable_count = 0
     if start:
         previewed.append(records.Notice(f"{start:,} earlier records are not shown here."))
-    for row in rows:
-        record = readable_record(row)
+    for columns in rows:
+        record = readable_record(StoredRow(*columns))
         if record is None:
             unreadable_count += 1
             continue

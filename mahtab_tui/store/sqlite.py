@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import StoreError, records
-from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.records import Record, encode
+from mahtab_tui.bus.codec import InvalidRecord
+from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
 from mahtab_tui.store.session_file import as_sentences, connect, fetch_rows, opened
 from mahtab_tui.store.session_lock import SessionLock
+from mahtab_tui.store.stored_records import (
+    StoredRow,
+    decode_row,
+    encode_row,
+    readable_record,
+    unfinished_streams,
+)
 
 ALL_RECORDS = -1
 """As a limit: no limit."""
+DEFAULT_RECORDS = 200
+"""Records that are loaded if no limit is given."""
 FIRST_TEXT_CHARS = 80
 """Characters of a question that identify a session without a title."""
-LIST_PART_ITEMS = 2_000
-"""Items of a long list that are written as JSON at once."""
-YEAR_10000_S = 253_402_300_800.0
-"""Dates from then on cannot be displayed. Seconds since the epoch."""
-
-StoredRow = tuple[Any, Any, Any, Any]
-"""Time, tag, attributes and text of a record as stored, not validated."""
-
 _STARTUP_RECORDS = (
     records.KernelRecord
     | records.Namespace
@@ -60,91 +60,16 @@ _COPY_RECORDS = (
 )
 """The copy does not update the session's notebook file."""
 
-SESSION_COLUMNS = (
-    "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
-    " session.first, digest.title"
-)
-_SESSIONS = (
-    f"select {SESSION_COLUMNS} from (select rowid as place, * from session where (? is null or project = ?)"
-    " and substr(id, 1, length(?)) = ? order by last desc, rowid desc limit ?) as session"
-    " left join digest on digest.session = session.id order by session.last desc, place desc"
-)
 
+class _SessionUpdate(NamedTuple):
+    """The values of `_UPDATE_SESSION`, in order."""
 
-class MemoryStore:
-    """Keeps every record in `records`."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.partials: dict[str, Record] = {}
-
-    def append(self, *added: Record) -> None:
-        self.records += added
-
-    def partial(self, key: str, record: Record | None) -> None:
-        if record is None:
-            self.partials.pop(key, None)
-        else:
-            self.partials[key] = record
-
-    def output(self, cell: int) -> str | None:
-        for record in reversed(self.records):
-            if isinstance(record, records.ReplOut) and record.cell == cell and not record.late:
-                return record.text
-        return None
-
-    def pictures(self, cell: int) -> list[str]:
-        return [
-            record.data
-            for record in self.records
-            if isinstance(record, records.DisplayRecord)
-            and record.cell == cell
-            and record.mime in records.PICTURES
-        ]
-
-    def everything(self) -> list[Record]:
-        return list(self.records)
-
-    def close(self) -> None:
-        """Do nothing, because the records stay."""
-
-
-def decode_row(row: StoredRow) -> Record | None:
-    """Decode a record; None if a newer version wrote it. Raises `InvalidRecord`."""
-    timestamp, tag, attrs, text = row
-    try:
-        attributes = json.loads(attrs)
-    except (ValueError, TypeError, RecursionError):
-        raise InvalidRecord("The attributes are not JSON.") from None
-    if not (isinstance(tag, str) and isinstance(timestamp, float)):
-        raise InvalidRecord("The tag or the time is missing.")
-    return decode(tag, decode_text(text), attributes, timestamp)
-
-
-def readable_record(row: StoredRow) -> Record | None:
-    """Decode a record; None if it is damaged, or if a newer version wrote it."""
-    try:
-        return decode_row(row)
-    except InvalidRecord:
-        return None
-
-
-class SessionRow(NamedTuple):
-    id: str
-    name: str
-    project: str
-    started: float
-    """Seconds since the epoch, like `last`."""
-    last: float
-    records: int
-    first: str
-    """The start of the first question, or of the first cell."""
-    title: str = ""
-    """From the user."""
-
-    @property
-    def heading(self) -> str:
-        return self.title or self.first
+    last_use: float
+    """In seconds since the epoch."""
+    is_first_question: bool
+    first_text: str | bytes
+    """Names the session in lists; empty if the record does not."""
+    session: str
 
 
 class RecordPage(NamedTuple):
@@ -191,12 +116,14 @@ class SqliteStore:
         self._startup_records: list[Record] = []
 
     def everything(self) -> list[Record]:
+        """Return all records of the session, in order. Raises `StoreError`."""
         if not self._is_own:
             return []
         page = load_records(self.path, self.session, limit=ALL_RECORDS)
         return [record for _, record in page.records]
 
     def append(self, *added: Record) -> None:
+        """Store records: all of them, or none if this raises. Raises `StoreError`."""
         with self._lock:
             is_startup = all(isinstance(record, _STARTUP_RECORDS) for record in added)
             if not self.has_written and is_startup:
@@ -205,13 +132,13 @@ class SqliteStore:
 
             with self._writing() as connection:
                 new_records = (*self._startup_records, *added)
-                rows = [(self.session, *_encode_columns(record)) for record in new_records]
+                rows = [(self.session, *encode_row(record)) for record in new_records]
                 connection.executemany(_INSERT_RECORD, rows)
-                connection.executemany(_UPDATE_SESSION, map(self._session_values, added))
+                connection.executemany(_UPDATE_SESSION, map(self._session_update, added))
             self._startup_records.clear()
 
-    def _session_values(self, record: Record) -> tuple[float, bool, str | bytes, str]:
-        """Return the values of `_UPDATE_SESSION` for a new record."""
+    def _session_update(self, record: Record) -> _SessionUpdate:
+        """Return what a new record changes in the session's row."""
         # The first question, or else the first cell, names the session in lists.
         first_text: str | bytes = ""
         if isinstance(record, records.UserChat | records.ReplIn):
@@ -219,26 +146,31 @@ class SqliteStore:
             first_text = encode_text(start[:FIRST_TEXT_CHARS])
         is_first_question = isinstance(record, records.UserChat) and record.turn == 1
         last_use = record.time or time.time()
-        return last_use, is_first_question, first_text, self.session
+        return _SessionUpdate(last_use, is_first_question, first_text, self.session)
 
     def partial(self, key: str, record: Record | None) -> None:
+        """Replace the partial record under a key; None deletes it. Raises `StoreError`."""
         with self._lock, self._writing() as connection:
             if record is None:
                 query = "delete from partial where session = ? and key = ?"
                 connection.execute(query, (self.session, key))
             else:
-                row = (self.session, key, *_encode_columns(record))
+                row = (self.session, key, *encode_row(record))
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
+        """Return the whole output of a cell; None if it was not stored, or while the cell runs.
+        Raises `StoreError`."""
         rows = self._fetch(_LAST_OUTPUT, *records.OUTPUTS, cell)
         return decode_text(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
+        """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
         rows = self._fetch(_PICTURES, records.DisplayRecord.tag, cell, *sorted(records.PICTURES))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
     def _fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about this session. Raises `StoreError`."""
         if not self._is_own:
             return []
         return fetch_rows(self.path, query, (self.session, *parameters))
@@ -288,11 +220,11 @@ class SqliteStore:
         # When a closed file is opened again, the streams are this program's own.
         if self.has_written:
             return
-        for row, stream in _unfinished_streams(connection, self.session):
-            if self.cells_continue and isinstance(stream, records.ReplOut):
+        for stream in unfinished_streams(connection, self.session):
+            if self.cells_continue and isinstance(stream.record, records.ReplOut):
                 continue
-            columns = _encode_columns(stream) if stream else row
-            connection.execute(_INSERT_RECORD, (self.session, *columns))
+            row = stream.row if stream.record is None else encode_row(stream.record)
+            connection.execute(_INSERT_RECORD, (self.session, *row))
         connection.execute("delete from partial where session = ?", (self.session,))
 
     def _disconnect(self) -> None:
@@ -303,120 +235,39 @@ class SqliteStore:
             self._identity = None
 
 
-def _encode_columns(record: Record) -> tuple[float, str, str, str | bytes]:
-    """Return time, tag, attributes and text of a record as they are stored."""
-    attrs = _as_json(encode(record))
-    return record.time or time.time(), record.tag, attrs, encode_text(record.text)
-
-
-def _as_json(attributes: Mapping[str, Any]) -> str:
-    """Return the fields of a record as JSON. Long lists are written in parts, because Python's other
-    threads, such as the one that reads keys, wait while a value is written."""
-    if not any(map(_is_long_list, attributes.values())):
-        return json.dumps(attributes, default=str)
-    members: list[str] = []
-    for name, value in attributes.items():
-        text = ""
-        if _is_long_list(value):
-            starts = range(0, len(value), LIST_PART_ITEMS)
-            parts = (json.dumps(value[i : i + LIST_PART_ITEMS], default=str) for i in starts)
-            text = f"[{', '.join(part[1:-1] for part in parts)}]"
-        else:
-            text = json.dumps(value, default=str)
-        members.append(f"{json.dumps(name)}: {text}")
-    return f"{{{', '.join(members)}}}"
-
-
-def _is_long_list(value: object) -> bool:
-    return isinstance(value, list) and len(value) > LIST_PART_ITEMS
-
-
-def _unfinished_streams(
-    connection: sqlite3.Connection, session: str
-) -> list[tuple[StoredRow, Record | None]]:
-    """Return the streams that were unfinished when the program was killed, as stored and as records
-    marked ``cut``; None if they cannot be read."""
-    rows: list[StoredRow] = connection.execute(
-        "select time, tag, attrs, text from partial where session = ? order by time", (session,)
-    ).fetchall()
-    streams: list[tuple[StoredRow, Record | None]] = []
-    for row in rows:
-        record = readable_record(row)
-        if isinstance(record, records.ReplOut | records.AssistantChat):
-            streams.append((row, record.changed(cut=True)))
-        else:
-            streams.append((row, None))
-    return streams
-
-
-def list_sessions(
-    path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL_RECORDS
-) -> list[SessionRow]:
-    """Return sessions, newest first. Raises `StoreError`.
-
-    Args:
-        project: Only sessions of this folder; None for all.
-        begins: Only sessions whose ids begin so.
-    """
-    folder = None if project is None else encode_text(project)
-    id_start = encode_text(begins)
-    rows = fetch_rows(path, _SESSIONS, (folder, folder, id_start, id_start, limit))
-    return [session_row(row) for row in rows]
-
-
-def session_row(row: tuple[Any, ...]) -> SessionRow:
-    """Decode the `SESSION_COLUMNS`."""
-    id, name, project, started, last, record_count, first, title = row
-    return SessionRow(
-        decode_text(id),
-        decode_text(name),
-        decode_text(project),
-        _valid_time(started),
-        _valid_time(last),
-        record_count,
-        decode_text(first or ""),
-        decode_text(title or ""),
-    )
-
-
-def _valid_time(value: object) -> float:
-    """Return a stored time in seconds since the epoch; 0 if it cannot be displayed."""
-    if isinstance(value, int | float) and 0 <= value < YEAR_10000_S:
-        return float(value)
-    return 0.0
-
-
-def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
+def load_records(path: Path, session: str, *, limit: int = DEFAULT_RECORDS) -> RecordPage:
     """Return the last records of a session, without those of newer versions; unfinished streams of
     a killed program come last, marked ``cut``. Raises `StoreError`."""
     if not path.exists():
         return RecordPage([], 0)
+
     query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
+    count_query = "select count(*) from record where session = ? and number < ?"
     with opened(path) as connection:
         rows = connection.execute(query, (session, limit)).fetchall()
         rows.reverse()
         first_number = rows[0][0] if rows else 0
-        count_query = "select count(*) from record where session = ? and number < ?"
         (earlier,) = connection.execute(count_query, (session, first_number)).fetchone()
-        unfinished = _unfinished_streams(connection, session)
+        unfinished = unfinished_streams(connection, session)
 
     numbered_records: list[tuple[int, Record]] = []
     unreadable_count = 0
-    for number, *row in rows:
+    for number, *columns in rows:
         try:
-            record = decode_row(tuple(row))
+            record = decode_row(StoredRow(*columns))
         except InvalidRecord:
             unreadable_count += 1
             continue
+        # Records of newer versions are left out without a word.
         if record is not None:
             numbered_records.append((number, record))
 
     next_number = rows[-1][0] + 1 if rows else 1
-    for number, (_, stream) in enumerate(unfinished, next_number):
-        if stream is None:
+    for number, stream in enumerate(unfinished, next_number):
+        if stream.record is None:
             unreadable_count += 1
         else:
-            numbered_records.append((number, stream))
+            numbered_records.append((number, stream.record))
     return RecordPage(numbered_records, unreadable_count, earlier)
 
 
@@ -437,5 +288,9 @@ def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
     query = (
         "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
     )
-    rows = fetch_rows(path, query, (session, tag))
-    return [record for row in rows if (record := readable_record(row)) is not None]
+    stored: list[Record] = []
+    for columns in fetch_rows(path, query, (session, tag)):
+        record = readable_record(StoredRow(*columns))
+        if record is not None:
+            stored.append(record)
+    return stored

@@ -13,7 +13,7 @@ from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.info import Frontend, HeadlessFrontend
 from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.sqlite import MemoryStore
+from mahtab_tui.store.memory_store import MemoryStore
 from tests import tags
 from tests.waiting import wait_for
 

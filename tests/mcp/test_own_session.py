@@ -30,7 +30,8 @@ from mahtab_tui.session.running_sessions import RunningSession
 from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import list_sessions, load_records
+from mahtab_tui.store.session_list import list_sessions
+from mahtab_tui.store.sqlite import load_records
 from mahtab_tui.worker.link.frames import encode
 from tests import tags
 from tests.mcp.clients import agent, requests

@@ -16,8 +16,9 @@ from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import SessionHits, find_sessions
+from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import lock_session
-from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
+from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
 from mahtab_tui.tui.screens.listing import SEARCH_DELAY_S
 from mahtab_tui.tui.screens.sessions import PreviewTranscript, SessionsScreen

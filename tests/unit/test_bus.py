@@ -25,7 +25,7 @@ from mahtab_tui.bus.record_xml import (
 from mahtab_tui.bus.records import KINDS, Namespace, Record, RecordHandler, ReplIn, hints
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
 from mahtab_tui.bus.values import Change, Variable
-from mahtab_tui.store.sqlite import MemoryStore
+from mahtab_tui.store.memory_store import MemoryStore
 from tests import tags
 from tests.records import emit, made
 

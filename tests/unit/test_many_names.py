@@ -19,7 +19,7 @@ from mahtab_tui.kernel import requests
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import LIST_PART_ITEMS, CellEnd, checked
 from mahtab_tui.session.variable_history import VariableHistory
-from mahtab_tui.store import sqlite
+from mahtab_tui.store import stored_records
 from mahtab_tui.tui.namespace import variables
 from mahtab_tui.tui.namespace.variables import MEASURED_ROWS, VariableRows
 from mahtab_tui.tui.transcript.cell_rows import MAX_CHANGES, CellRows
@@ -196,16 +196,16 @@ def test_an_invalid_item_of_a_long_list_is_named() -> None:
 )
 def test_json_in_parts_is_the_same(attributes: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite, "LIST_PART_ITEMS", 3)
-        assert sqlite._as_json(attributes) == json.dumps(attributes)
+        patch.setattr(stored_records, "LIST_PART_ITEMS", 3)
+        assert stored_records._as_json(attributes) == json.dumps(attributes)
 
 
 def test_a_long_list_is_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     values = counted(monkeypatch, json, "dumps")
-    sqlite._encode_columns(Namespace(cell=1, changes=changes()))
+    stored_records.encode_row(Namespace(cell=1, changes=changes()))
     lists = [value for value in values if isinstance(value, list)]
     assert sum(map(len, lists)) == NAME_COUNT
-    assert max(map(len, lists)) == sqlite.LIST_PART_ITEMS
+    assert max(map(len, lists)) == stored_records.LIST_PART_ITEMS
 
 
 def test_the_history_of_variables_looks_at_changes_when_it_is_asked() -> None:

@@ -21,8 +21,9 @@ from mahtab_tui.store.resume import (
     resumed_store,
     save_target,
 )
+from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import lock_session
-from mahtab_tui.store.sqlite import SqliteStore, list_sessions
+from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags
 from tests.records import made
 

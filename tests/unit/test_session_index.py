@@ -21,8 +21,9 @@ from mahtab_tui.store.session_index import (
     rename_session,
     words,
 )
+from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_preview import preview
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, fork_session, list_sessions
+from mahtab_tui.store.sqlite import SqliteStore, fork_session
 from tests.unit.sqlite_sessions import spoil
 
 HOSTILE = [

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import NotebookFile, Record
 from mahtab_tui.store.session_index import delete_session
+from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.sqlite import (
     RecordPage,
     SqliteStore,
     fork_session,
-    list_sessions,
     load_records,
 )
 from tests import tags
@@ -40,7 +40,8 @@ BAD_ATTRS = ["{", "[]", "[" * 100_000, b"\xff\xfe"]
 READING = """
 import runpy, sys
 from pathlib import Path
-from mahtab_tui.store.sqlite import list_sessions, load_records
+from mahtab_tui.store.session_list import list_sessions
+from mahtab_tui.store.sqlite import load_records
 path = Path(sys.argv[1])
 print([row.id for row in list_sessions(path)], [record.text for _, record in load_records(path, "s").records])
 sys.argv = ["mahtab-tui", "sessions", "--all"]

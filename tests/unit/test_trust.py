@@ -20,7 +20,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
-from mahtab_tui.store.sqlite import MemoryStore
+from mahtab_tui.store.memory_store import MemoryStore
 from tests.config_files import config_file, toml
 from tests.skills import write_skill
 from tests.trust import trust_project

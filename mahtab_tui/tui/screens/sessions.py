@@ -30,9 +30,9 @@ from mahtab_tui.store.session_index import (
     rename_session,
     wanted_words,
 )
+from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import LockHolder, locked_sessions
 from mahtab_tui.store.session_preview import preview
-from mahtab_tui.store.sqlite import list_sessions
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, SEARCH_DELAY_S, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp

@@ -1,0 +1,89 @@
+"""Lists the sessions of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mahtab_tui.store.database import decode_text, encode_text
+from mahtab_tui.store.session_file import fetch_rows
+
+ALL_SESSIONS = -1
+"""As a limit: no limit."""
+YEAR_10000_S = 253_402_300_800.0
+"""Dates from then on cannot be displayed. Seconds since the epoch."""
+
+
+SESSION_COLUMNS = (
+    "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
+    " session.first, digest.title"
+)
+_SESSIONS = (
+    f"select {SESSION_COLUMNS} from (select rowid as place, * from session where (? is null or project = ?)"
+    " and substr(id, 1, length(?)) = ? order by last desc, rowid desc limit ?) as session"
+    " left join digest on digest.session = session.id order by session.last desc, place desc"
+)
+
+
+class SessionRow(NamedTuple):
+    """What a list of sessions shows of one."""
+
+    id: str
+    name: str
+    """Made by the program, or given with ``--name``."""
+    project: str
+    """The folder to which it belongs."""
+    started: float
+    """Seconds since the epoch, like `last`."""
+    last: float
+    records: int
+    """How many records it has."""
+    first: str
+    """The start of the first question, or of the first cell."""
+    title: str = ""
+    """From the user."""
+
+    @property
+    def heading(self) -> str:
+        """How lists name it: its title, or how it began."""
+        return self.title or self.first
+
+
+def list_sessions(
+    path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL_SESSIONS
+) -> list[SessionRow]:
+    """Return sessions, newest first. Raises `StoreError`.
+
+    Args:
+        path: The database.
+        project: Only sessions of this folder; None for all.
+        begins: Only sessions whose ids begin so.
+        limit: How many sessions to return; all by default.
+    """
+    folder = None if project is None else encode_text(project)
+    id_start = encode_text(begins)
+    rows = fetch_rows(path, _SESSIONS, (folder, folder, id_start, id_start, limit))
+    return [session_row(row) for row in rows]
+
+
+def session_row(columns: Sequence[Any]) -> SessionRow:
+    """Decode the `SESSION_COLUMNS`."""
+    id, name, project, started, last, record_count, first, title = columns
+    return SessionRow(
+        decode_text(id),
+        decode_text(name),
+        decode_text(project),
+        _valid_time(started),
+        _valid_time(last),
+        record_count,
+        decode_text(first or ""),
+        decode_text(title or ""),
+    )
+
+
+def _valid_time(value: object) -> float:
+    """Return a stored time in seconds since the epoch; 0 if it cannot be displayed."""
+    if isinstance(value, int | float) and 0 <= value < YEAR_10000_S:
+        return float(value)
+    return 0.0
