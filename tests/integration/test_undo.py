@@ -77,6 +77,7 @@ import sqlite3, multiprocessing, asyncio\nclass P: pass | sqlite3.register_adapt
 import textwrap, keyword | textwrap.fill.__defaults__ = (5,); textwrap.fill.tag = 1; keyword.kwlist[:] = [] | textwrap.fill.__defaults__, hasattr(textwrap.fill, 'tag'), len(keyword.kwlist)
 import logging, warnings; logger = 5; logging.getLogger('apart') | logging.getLogger('apart').setLevel(10); logging.getLogger('new').addHandler(logging.NullHandler()); logging.basicConfig(level=10); logging.captureWarnings(True); logging.disable(10) | logging.getLogger('apart').level, logging.getLogger('new').handlers, logging.root.level, warnings.showwarning.__module__, logging.root.manager.disable
 import sys, json | sys.modules['other'] = json | 'other' in sys.modules
+import sys | sys.path_importer_cache['zz'] = None | 'zz' in sys.path_importer_cache
 import urllib.request as request, webbrowser, copyreg | request.install_opener(request.build_opener()); webbrowser.register('zz', None); copyreg.add_extension('zz', 'zz', 99) | request._opener, 'zz' in webbrowser._browsers, ('zz', 'zz') in copyreg._extension_registry
 def f(x: int): pass | f.__annotations__['y'] = str | f.__annotations__
 def f(x: int): pass | f.__annotations__ = {} | f.__annotations__

@@ -31,6 +31,8 @@ mode.txt: permiss | open('mode.txt', 'w').close() | os.chmod('mode.txt', 0)
 link.txt: link | import os | os.symlink('link.txt', 'new.txt')
 gc, umask, signal handlers, atexit: this setting cannot be restored | import atexit, gc, signal; x = gc.enable(), os.umask(0o22) | gc.disable(); os.umask(0o77); signal.signal(10, signal.SIG_IGN); atexit.register(print)
 rows, level, texts: a connection cannot be restored | import sqlite3; rows, level, texts = [sqlite3.connect(':memory:') for _ in range(3)] | rows.row_factory = sqlite3.Row; level.isolation_level = None; texts.text_factory = bytes
+foreign, temporary, attached, version, boxed, hidden, cursor, other: settings and tables of a connection stay | import sqlite3; foreign, temporary, attached, version, hidden, other = [sqlite3.connect(':memory:') for _ in range(6)]; boxed = {'c': [hidden]}; cursor = other.cursor() | foreign.execute('pragma foreign_keys = 1'); temporary.execute('create temp table t (a)'); attached.execute("attach ':memory:' as more"); version.execute('pragma synchronous = off'); boxed['c'][0].execute('create table t (a)'); cursor.execute('pragma busy_timeout = 7')
+traced: were not compared (it calls functions | import sqlite3; traced = sqlite3.connect(':memory:'); traced.set_trace_callback(len) | traced.execute('select 1').fetchall()
 end: a finalizer cannot be restored | import weakref\nclass P: pass\np1 = P(); end = weakref.finalize(p1, len, '') | del p1
 weak: a weak reference does not come back | p2 = P(); weak = weakref.ref(p2) | del p2
 descriptor 100: what was read from this pipe | pipe = os.pipe(); moved = os.write(pipe[1], b'abc'), os.dup2(pipe[0], 100), os.close(pipe[0]) | os.read(100, 2)

@@ -81,12 +81,14 @@ class ProcessState:
         has_new_libraries = _count_libraries(len(sys.modules)) != self._libraries
         has_new_modules = len(sys.modules) != self._module_count
         for setting, old_value in zip(SETTINGS, self._values):
+            if setting.is_cache and set(setting.set_by).isdisjoint(mentioned):
+                continue
             new_value = _read(setting)
             if old_value is MISSING or new_value is MISSING or _equal(old_value, new_value):
                 continue
             if has_new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
-            if has_new_modules and setting.set_by:
+            if has_new_modules and setting.set_by and not setting.is_cache:
                 # A part of the change is that of the loaded modules, and must stay.
                 if not set(setting.set_by).isdisjoint(mentioned):
                     changes[setting.label] = None

@@ -16,6 +16,7 @@ from ..values.objects import (
 )
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint
+from .connections import is_connection
 from .earlier_state import NUMBERS_PER_OBJECT, Row, States, format_label, unpack_numbers, walk_state
 from .graph import Graph
 from .kinds import Kinds
@@ -32,6 +33,10 @@ ANSWER_TIMEOUT_S = 60.0
 _OPEN_FILE = "an open file cannot be restored"
 
 _UNKNOWN_FILE = "not compared: what was read from this file or written to it stays so"
+
+_CONNECTION = "the settings and tables of a connection stay as they are"
+
+_UNKNOWN_CONNECTION = "the settings and tables of this connection were not compared"
 
 _ENDED = "it has ended and does not come back"
 
@@ -244,12 +249,14 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
         for value, action in first_step.side_state.find_differences():
             names = plan.find_names(value)
             if action is None:
-                plan.not_restored += [Unrestored(name, _OPEN_FILE) for name in names]
+                reason = _CONNECTION if is_connection(type(value)) else _OPEN_FILE
+                plan.not_restored += [Unrestored(name, reason) for name in names]
             else:
                 plan.actions.append(action)
                 plan.inside += names
         plan.not_restored += first_step.side_state.find_started_threads()
         _add_unknown_files(plan, first_step.side_state, mentioned)
+        _add_unknown_connections(plan, first_step.side_state, mentioned)
 
     if first_step.process is not None:
         compared_files: set[int] = set()
@@ -265,6 +272,16 @@ def _add_unknown_files(plan: Plan, side_state: SideState, mentioned: frozenset[s
     for file in side_state.find_unknown_files():
         names = mentioned.intersection(plan.find_names(file)) - reported_names
         plan.not_restored += [Unrestored(name, _UNKNOWN_FILE) for name in sorted(names)]
+        reported_names |= names
+
+
+def _add_unknown_connections(plan: Plan, side_state: SideState, mentioned: frozenset[str]) -> None:
+    """Add the connections that the code mentions and whose settings cannot be compared."""
+    reported_names = {entry.name for entry in plan.not_restored}
+    for connection, reason in side_state.find_unknown_connections():
+        names = mentioned.intersection(plan.find_names(connection)) - reported_names
+        sentence = f"{_UNKNOWN_CONNECTION} ({reason})"
+        plan.not_restored += [Unrestored(name, sentence) for name in sorted(names)]
         reported_names |= names
 
 

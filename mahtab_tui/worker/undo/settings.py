@@ -58,6 +58,8 @@ class Setting(NamedTuple):
     set_by: tuple[str, ...] = ()
     """For a setting that libraries also change when they are loaded: names, one of which occurs in
     any code that changes it. Empty for all others."""
+    is_cache: bool = False
+    """Whether all imports change it, so that only the code that mentions it counts."""
 
 
 def _list_setting(
@@ -199,6 +201,13 @@ SETTINGS = (
     Setting("os.environ", read_environment, write_environment),
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
+    Setting(
+        "sys.path_importer_cache",
+        lambda: dict(sys.path_importer_cache),
+        lambda state: _put_dict(sys.path_importer_cache, state),
+        set_by=("path_importer_cache", "invalidate_caches"),
+        is_cache=True,
+    ),
     _list_setting("warnings", "filters", _note_new_filters),
     _function_setting("random", "getstate", "setstate", label="random"),
     Setting(

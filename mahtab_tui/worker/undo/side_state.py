@@ -23,6 +23,7 @@ from ..values.objects import (
     own_dict,
 )
 from .actions import Action, Unrestored
+from .connections import UnknownState, has_same_settings, is_connection, read_connection
 from .opaque import file_class
 
 _KERNEL_PID = os.getpid()
@@ -106,6 +107,21 @@ class _FileKind:
         return None
 
 
+class _ConnectionKind:
+    """SQLite connections. Their state is what SQLite tells of their settings and schemas."""
+
+    def read(self, value: object) -> object:
+        """As in `connections.read_connection`."""
+        return read_connection(value)
+
+    def is_same(self, old_state: object, new_state: object) -> bool:
+        return has_same_settings(old_state, new_state)
+
+    def restore_action(self, value: object, old_state: object, new_state: object) -> None:
+        return None
+
+
+_CONNECTION = _ConnectionKind()
 _TABLE = _TableKind()
 _TENSOR = _TensorKind()
 _FILE = _FileKind()
@@ -182,6 +198,15 @@ class SideState:
             if kind is _FILE and position is None and (value := reference()) is not None:
                 yield value
 
+    def find_unknown_connections(self) -> Iterator[tuple[Any, str]]:
+        """Yield the connections whose settings were not compared, with the reason."""
+        for reference, kind, old_state in self._entries:
+            if kind is _CONNECTION and (value := reference()) is not None:
+                for state in (old_state, kind.read(value)):
+                    if isinstance(state, UnknownState):
+                        yield value, state.reason
+                        break
+
     def find_started_threads(self) -> list[Unrestored]:
         """Name the user's threads that run now and did not run then."""
         return [
@@ -205,6 +230,8 @@ def _find_kind(cls: type) -> _Kind | None:
         return _TENSOR
     if file_class(cls) is not None:
         return _FILE
+    if is_connection(cls):
+        return _CONNECTION
     return None
 
 

@@ -1,0 +1,167 @@
+"""The settings and the schemas of open SQLite connections, which are not in Python's objects.
+
+Only statements that end at once are executed, none of which waits for a lock."""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import os
+import sys
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from ..values.objects import (
+    address_of,
+    get_if_loaded,
+    is_subclass,
+)
+
+_OWN_SETTINGS = (
+    *("foreign_keys", "recursive_triggers", "busy_timeout", "query_only", "read_uncommitted"),
+    *("automatic_index", "cell_size_check", "checkpoint_fullfsync", "fullfsync", "count_changes"),
+    *("defer_foreign_keys", "empty_result_callbacks", "full_column_names", "short_column_names"),
+    *("ignore_check_constraints", "legacy_alter_table", "reverse_unordered_selects", "temp_store"),
+    *("trusted_schema", "writable_schema", "analysis_limit", "soft_heap_limit", "threads"),
+    *("hard_heap_limit", "wal_autocheckpoint"),
+)
+"""Numbers that belong to a connection; SQLite reads no file for them."""
+_FILE_SETTINGS = (
+    *("schema_version", "user_version", "application_id", "cache_size", "synchronous"),
+    *("secure_delete", "auto_vacuum", "page_size", "max_page_count", "journal_size_limit"),
+    *("mmap_size", "cache_spill"),
+)
+"""Numbers of each attached database; SQLite may read its file for them."""
+_FILE_MODES = ("journal_mode", "locking_mode")
+"""Words of each attached database."""
+_DATABASES = "select cast(name as blob) from pragma_database_list"
+_BUSY_TIMEOUT = "PRAGMA busy_timeout"
+_TIMEOUT_S = 0.05
+"""For a connection that another thread may use at the moment."""
+_FIRST_VERSION_WITH_REFERENTS = (3, 11)
+"""Since then, Python tells which functions of the user's a connection calls."""
+_KERNEL_PID = os.getpid()
+"""The process that imported this module; in a fork, it is not that of `os.getpid`."""
+_reading = _thread.allocate_lock()
+"""Held while a thread reads a connection; also by one that nobody waits for any more."""
+
+
+class UnknownState(NamedTuple):
+    """The state of a connection that cannot be read."""
+
+    reason: str
+
+
+def is_connection(cls: type) -> bool:
+    """Return whether objects of a class are SQLite connections, or cursors of one."""
+    classes = [get_if_loaded("sqlite3", name) for name in ("Connection", "Cursor")]
+    return any(is_subclass(cls, base) for base in classes)
+
+
+def read_connection(value: Any) -> object:
+    """Return settings by their names, `UnknownState`, or None if this thread cannot use the
+    connection: it is closed, or only another thread may. value: a connection or a cursor."""
+    # In a fork, its file may be closed.
+    if os.getpid() != _KERNEL_PID:
+        return None
+    sqlite3: Any = sys.modules["sqlite3"]
+    connection = value
+    if is_subclass(type(value), sqlite3.Cursor):
+        connection = sqlite3.Cursor.connection.__get__(value)
+    if _calls_user_code(connection):
+        return UnknownState("it calls functions for its statements")
+    # If several threads may use the connection, one of them may hold its lock for long.
+    state = _read_on_thread(sqlite3, connection)
+    is_of_one_thread = isinstance(state, sqlite3.ProgrammingError)
+    if is_of_one_thread:
+        try:
+            state = _read_settings(sqlite3, connection)
+        except sqlite3.ProgrammingError:
+            return None
+        except sqlite3.Error as error:
+            state = error
+    if isinstance(state, BaseException):
+        return UnknownState(str(state))
+    return state
+
+
+def _read_on_thread(sqlite3: Any, connection: Any) -> object:
+    """Return the settings, the error with which reading them failed, or `UnknownState`."""
+    is_busy = UnknownState("another thread uses it")
+    if not _reading.acquire(timeout=_TIMEOUT_S):
+        return is_busy
+    results: list[object] = []
+    running = _thread.allocate_lock()
+    running.acquire()
+
+    def run() -> None:
+        try:
+            results.append(_read_settings(sqlite3, connection))
+        except BaseException as error:  # the outermost frame
+            results.append(error)
+        finally:
+            _reading.release()
+            running.release()
+
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # the system has no threads left
+        _reading.release()
+        return UnknownState("no thread can be started")
+    running.acquire(timeout=_TIMEOUT_S)
+    return results[0] if results else is_busy
+
+
+def has_same_settings(old_state: object, new_state: object) -> bool:
+    """Compare what `read_connection` has returned at two times; True if that is unknown."""
+    if not isinstance(old_state, dict) or not isinstance(new_state, dict):
+        return True
+    if old_state["databases"] != new_state["databases"]:
+        return False
+    return all(old_state[name] == new_state[name] for name in old_state.keys() & new_state.keys())
+
+
+def _calls_user_code(connection: Any) -> bool:
+    """Return whether statements of a connection may call a function of the user's, such as that of
+    `set_trace_callback`."""
+    if sys.version_info < _FIRST_VERSION_WITH_REFERENTS:
+        return True
+    factories = [get_if_loaded("sqlite3", "Row"), connection.row_factory, connection.text_factory]
+    plain_ids = set(map(address_of, (*factories, type(connection))))
+    return any(
+        callable(referent)
+        and address_of(referent) not in plain_ids
+        and type(referent).__name__ != "_lru_cache_wrapper"
+        for referent in gc.get_referents(connection)
+    )
+
+
+def _read_settings(sqlite3: Any, connection: Any) -> dict[str, Any]:
+    """Raises `sqlite3.Error`."""
+    cursor = sqlite3.Connection.cursor(connection)
+    cursor.row_factory = None
+
+    def read(statement: str) -> Any:
+        row = cursor.execute(statement).fetchone()
+        return None if row is None else row[0]
+
+    settings = {name: read(f"PRAGMA {name}") for name in _OWN_SETTINGS}
+    databases = [row[0] for row in cursor.execute(_DATABASES).fetchall()]
+    settings["databases"] = databases
+    # In a transaction, reading a file would lock it.
+    if connection.in_transaction:
+        return settings
+
+    read(f"{_BUSY_TIMEOUT} = 0")
+    try:
+        for database in databases:
+            name = '"' + database.decode("utf-8", "replace").replace('"', '""') + '"'
+            for setting in _FILE_SETTINGS:
+                settings[f"{name}.{setting}"] = read(f"PRAGMA {name}.{setting}")
+            if connection.text_factory is str:
+                for setting in _FILE_MODES:
+                    settings[f"{name}.{setting}"] = read(f"PRAGMA {name}.{setting}")
+    finally:
+        with suppress(sqlite3.Error):
+            read(f"{_BUSY_TIMEOUT} = {settings['busy_timeout']}")
+    return settings
