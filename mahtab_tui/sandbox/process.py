@@ -19,8 +19,8 @@ from mahtab_tui.sandbox.base import (
     TextRun,
     TurnResult,
 )
-from mahtab_tui.sandbox.child import (
-    ChildProcess,
+from mahtab_tui.sandbox.child import ChildProcess
+from mahtab_tui.sandbox.fork_server import (
     ForkServer,
     NewProcess,
     SandboxServer,

@@ -19,7 +19,7 @@ import pytest
 
 from mahtab_tui import worker
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
-from mahtab_tui.sandbox.child import ForkServer, TextServer, send_text
+from mahtab_tui.sandbox.fork_server import ForkServer, TextServer, send_text
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.worker.sandbox import confinement, system_calls
 from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
