@@ -19,7 +19,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import KeepResult, SavedNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.worker.rlm import search_log
-from mahtab_tui.worker.saving import pickling
+from mahtab_tui.worker.saving import pickling, variable_groups
 from tests.integration.kernels import running
 
 
@@ -27,7 +27,9 @@ def grouped(code: str) -> set[frozenset[str]]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(code, namespace)
     variables = {name: value for name, value in namespace.items() if not name.startswith("__")}
-    return {frozenset(group.names) for group in pickling.group_variables(variables, namespace)}
+    return {
+        frozenset(group.names) for group in variable_groups.group_variables(variables, namespace)
+    }
 
 
 def sets(*words: str) -> set[frozenset[str]]:
@@ -66,7 +68,7 @@ def test_frames_are_separate_although_they_share_columns_and_types() -> None:
 def test_possible_sharers_form_one_group_when_time_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pickling, "_WALK_TIMEOUT_S", -1.0)
+    monkeypatch.setattr(variable_groups, "_WALK_TIMEOUT_S", -1.0)
     assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
 
 

@@ -391,7 +391,7 @@ class CellEnvironment:
         elif name in _NOTEBOOK_LIBRARIES:
             own_module("magic.ipython").prepare_import(name)
         elif name in _STARTERS:
-            own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)
+            own_module("saving.spawning").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):
             _load_pdb()
 
