@@ -206,6 +206,21 @@ def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(limited: Saved
     assert first_cells.host.late.empty(), "nothing was printed"
 
 
+def test_new_variables_are_left_out_if_those_of_earlier_kernels_fill_the_limit(
+    limited: SavedSession,
+) -> None:
+    limited.leave("earlier = bytes(range(256)) * 8_192")
+    limited.location = limited.location._replace(megabytes=1)
+    cells = limited.started("new = 1")
+    result = limited.keep(cells, *(file.name for file in listed(cells).files))
+    assert result.error == ""
+    saved = listed(cells)
+    assert [file.variables[0].name for file in saved.files] == ["earlier"]
+    assert {entry.variable.name: entry.reason for entry in saved.missing} == {
+        "new": "0 MB, which together with the others is more than the 1 MB of keep_namespace_mb"
+    }
+
+
 def test_unsaveable_external_resources_are_named(limited: SavedSession) -> None:
     first_cells = limited.started(OUTSIDE)
     cells, missing = limited.again(first_cells)

@@ -175,7 +175,7 @@ class Writer:
             saved_group = _read_reply(group, reply)
             saved_groups.append(saved_group)
             total_bytes += saved_group.size
-            while total_bytes > self._max_bytes:
+            while saved_groups and total_bytes > self._max_bytes:
                 largest = max(saved_groups, key=lambda saved: saved.size)
                 saved_groups.remove(largest)
                 total_bytes -= largest.size
