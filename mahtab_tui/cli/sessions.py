@@ -30,7 +30,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import DetachedKernel, detached_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
-from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
+from mahtab_tui.kernel.remote.attaching import attach_remote, stop_remote
+from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.session.background_kernels import (
     add_recovered_output,
@@ -57,7 +58,7 @@ from mahtab_tui.store.session_lock import LockedElsewhere, LockHolder, locked_se
 from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.remote.process import ConnectedKernel
+    from mahtab_tui.kernel.remote.attaching import ConnectedKernel
 
 MAX_LISTED_SESSIONS = 50
 INDEX_TIMEOUT_S = 0.3

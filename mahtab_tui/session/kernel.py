@@ -21,7 +21,7 @@ from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import Settings, home_folder
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.remote.process import ConnectedKernel
+    from mahtab_tui.kernel.remote.attaching import ConnectedKernel
 
 
 JUPYTER_PREFIXES = ("jupyter", "existing:")
@@ -125,7 +125,7 @@ def _make_launcher(
         if session and settings.keep_kernel and sys.platform == "linux":
             return LocalDetachable(session, settings.keep_kernel, reattached.local)
         return None
-    from mahtab_tui.kernel.remote.process import RemoteLauncher
+    from mahtab_tui.kernel.remote.launcher import RemoteLauncher
     from mahtab_tui.kernel.remote.transport import parse
 
     kept_session = session if settings.keep_kernel else ""

@@ -253,7 +253,7 @@ def remove_session(row: SessionRow) -> None:
     """Delete a session's records and variables. Raises `SessionNotFound` if it is open or its
     kernel waits, and `StoreError`."""
     from mahtab_tui.kernel.detached import detached_kernels, recovered_output
-    from mahtab_tui.kernel.remote.process import noted_kernels
+    from mahtab_tui.kernel.remote.notes import noted_kernels
     from mahtab_tui.store.session_index import delete_session
 
     session = row.id

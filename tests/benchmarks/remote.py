@@ -14,7 +14,9 @@ from time import perf_counter
 from unittest.mock import patch
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
+from mahtab_tui.kernel.remote.attaching import attach_remote
+from mahtab_tui.kernel.remote.launcher import RemoteLauncher
+from mahtab_tui.kernel.remote.notes import noted_kernels
 from tests.benchmarks.screen import echo_row, key_echo, our_terminal
 from tests.benchmarks.table import Row, since, timed
 from tests.integration.kernels import Cells, RecordingHost

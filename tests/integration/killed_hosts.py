@@ -13,7 +13,8 @@ import traceback
 from pathlib import Path
 
 from mahtab_tui.kernel.detached import detached_kernels, stop
-from mahtab_tui.kernel.remote.process import noted_kernels, stop_remote
+from mahtab_tui.kernel.remote.attaching import stop_remote
+from mahtab_tui.kernel.remote.notes import noted_kernels
 from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, no_answer
 

@@ -21,8 +21,9 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import recovered_output
 from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.launch import RELEASE_SIZE
-from mahtab_tui.kernel.remote import process
-from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_kernels
+from mahtab_tui.kernel.remote import attaching, process
+from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
+from mahtab_tui.kernel.remote.remote_output import RemoteOutput
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.kernel.worker_process import CLAIMED
@@ -80,7 +81,7 @@ def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -
     if busy:
         screen.begin(2, "print('begun', flush=True); time.sleep(1000)")
     screen.leave()
-    process.stop_remote(the_note(), no_answer)
+    attaching.stop_remote(the_note(), no_answer)
     assert not alive(pid)
     assert noted_kernels() == []
     assert [(cell, output) for cell, output, _ in recovered_output(SESSION)] == (
@@ -97,8 +98,8 @@ def test_kernel_that_ended_meanwhile_is_gone(road: Road) -> None:
     with pytest.raises(
         KernelGone, match=r"the kernel (has ended in the meantime|is not there any more)"
     ):
-        process.attach_remote(the_note(), no_answer)
-    process.stop_remote(the_note(), no_answer)
+        attaching.attach_remote(the_note(), no_answer)
+    attaching.stop_remote(the_note(), no_answer)
 
 
 def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road)
     Path("go").touch()
     wait_for(lambda: not alive(pid))
     with pytest.raises(KernelGone, match="has ended in the meantime"):
-        process.attach_remote(the_note(), no_answer)
+        attaching.attach_remote(the_note(), no_answer)
     ((number, output, path),) = recovered_output(SESSION)
     assert number == 2
     assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000))]
@@ -140,9 +141,9 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
     noted = the_note()
     stranger = noted._replace(station=noted.station._replace(token="0" * 32))
     with pytest.raises(KernelError):
-        process.attach_remote(stranger, no_answer)
+        attaching.attach_remote(stranger, no_answer)
     with pytest.raises(KernelError):
-        process.stop_remote(stranger, no_answer)
+        attaching.stop_remote(stranger, no_answer)
     assert screen.run(1, "6 * 7").output == "42\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import RemoteLauncher
+from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.session import Session, received_texts
 from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
 from mahtab_tui.settings.model import load_settings

@@ -1,12 +1,9 @@
-"""Kernel processes on other machines: how they are started, found and kept connected."""
+"""A kernel's process on another machine, which stays connected."""
 
 from __future__ import annotations
 
 import contextlib
-import hmac
-import json
 import os
-import secrets
 import selectors
 import signal
 import socket
@@ -14,50 +11,27 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import chain, repeat
-from pathlib import Path, PurePath
-from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.detached import save_last_output
-from mahtab_tui.kernel.holder_connection import sockets_folder
-from mahtab_tui.kernel.launch import (
-    BOOTSTRAP,
-    RELEASE_SIZE,
-    ConnectionState,
-    DetachHandle,
-    Output,
-    screen_variables,
-)
+from mahtab_tui.kernel.launch import ConnectionState, DetachHandle, Output
+from mahtab_tui.kernel.remote.attaching import ConnectedKernel
+from mahtab_tui.kernel.remote.remote_output import RemoteOutput
 from mahtab_tui.kernel.remote.transport import (
     FINISH_TIMEOUT_S,
     MAX_FINISH_TIMEOUT_S,
-    Address,
-    Ask,
     KernelClaimed,
     KernelGone,
     Transport,
     parse,
 )
-from mahtab_tui.kernel.requests import KernelReady, checked
-from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.link.frames import TOKEN_BYTES
-from mahtab_tui.worker.link.spool import (
-    HEAD_BYTES,
-    PIECE_BYTES,
-    TAIL_BYTES,
-    format_omission,
-    pending_bytes,
-)
 from mahtab_tui.worker.link.station_link import (
     END,
     EXITED,
-    FOLDER,
     FRAMES,
     LINK_PIECE_BYTES,
     OFFSET,
@@ -79,290 +53,15 @@ LAST_TRIES = 3
 """Attempts to reconnect to a kernel whose end is already known."""
 MAX_PENDING_BYTES = 8 * 2**20
 """Unconfirmed bytes from which on nothing more is taken from the session."""
-NOTE_SUFFIX = ".far"
-MAX_NOTE_BYTES = 10_000
 MAX_NUMBER_BYTES = 20
+"""Bytes of an offset or an exit code, as decimal digits."""
 
 
-class Station(NamedTuple):
-    """The process on another machine that keeps a kernel."""
+class _Order(NamedTuple):
+    """A message for the station."""
 
-    address: str
-    """As for ``--kernel``."""
-    label: str
-    """The address for the user."""
-    name: str
-    """A random name, in hexadecimal."""
-    token: str
-    """A secret that the station requires, in hexadecimal."""
-
-    def request(self, host: str = "") -> dict[str, Any]:
-        """Return the fields that each request to the station has. host: the id of this process's
-        connection."""
-        return {"session": self.name, "token": self.token, "host": host}
-
-
-class KernelNote(NamedTuple):
-    """A remote kernel that a session had when it was last open."""
-
-    session: str
-    since: float
-    station: Station
-    path: Path
-    """The note's file."""
-
-    def forget(self) -> None:
-        """Remove the note, because the kernel has ended."""
-        with contextlib.suppress(OSError):
-            self.path.unlink()
-
-
-def save_note(session: str, station: Station) -> KernelNote | None:
-    """Save where a kernel is; None if that cannot be written."""
-    with contextlib.suppress(OSError):
-        path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{NOTE_SUFFIX}"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(station._asdict(), file)
-        return KernelNote(session, time.time(), station, path)
-    return None
-
-
-def noted_kernels(session: str | None = None) -> list[KernelNote]:
-    """Return the noted kernels, newest first, which may have ended. session: only those of this
-    session."""
-    try:
-        paths = list(sockets_folder().glob(f"*{NOTE_SUFFIX}"))
-    except OSError:
-        return []
-    notes: list[KernelNote] = []
-    for path in paths:
-        note = _read_note(path)
-        if note is not None and (session is None or note.session == session):
-            notes.append(note)
-    return sorted(notes, key=lambda note: -note.since)
-
-
-def _read_note(path: Path) -> KernelNote | None:
-    """Return a note; None if it was removed or is damaged."""
-    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
-        with path.open("rb") as file:
-            since = os.fstat(file.fileno()).st_mtime
-            fields = json.loads(file.read(MAX_NOTE_BYTES))
-        station = Station(**fields)
-        if all(isinstance(value, str) for value in station):
-            session = unquote(path.name.rsplit(".", 2)[0])
-            return KernelNote(session, since, station, path)
-    return None
-
-
-class ConnectedKernel(NamedTuple):
-    """A kernel on another machine, with the connection to it."""
-
-    station: Station
-    host: str
-    """The id of this process's connection."""
-    transport: Transport
-    token: bytes
-    """Part of each frame that the kernel sends, unknown to user code."""
-    cell: int = 0
-    """The cell that it ran when this host attached; 0 for none."""
-    was_reattached: bool = False
-    ready: KernelReady | None = None
-    note: KernelNote | None = None
-    """The note to find it by; None if no other host should find it."""
-
-
-def attach_remote(note: KernelNote, ask: Ask) -> ConnectedKernel:
-    """Attach to a remote kernel, even if another host has it.
-
-    Args:
-        note: Where the kernel is.
-        ask: Asks the user for a password or a confirmation.
-
-    Raises:
-        KernelGone: The kernel has ended. The output of its last cell is saved.
-        KernelError: The other machine cannot be reached, or does not answer as it should.
-    """
-    station = note.station
-    host = secrets.token_hex(8)
-    token = os.urandom(TOKEN_BYTES)
-    request = {**station.request(host), "received": 0, "attach": token.hex()}
-    transport = Transport(parse(station.address), request, ask)
-    if "last" in transport.answer:
-        with contextlib.closing(transport):
-            _save_last_output(note, transport)
-        raise KernelGone(f"The kernel on {station.label} has ended in the meantime.")
-    try:
-        hello = transport.answer["hello"]
-        return ConnectedKernel(
-            station,
-            host,
-            transport,
-            token,
-            cell=int(transport.answer["cell"]),
-            was_reattached=True,
-            ready=checked(KernelReady, hello) if hello else None,
-            note=note,
-        )
-    except (KeyError, TypeError, ValueError, KernelError):
-        transport.close()
-        raise KernelError(f"{station.label} does not respond like a kernel.") from None
-
-
-def stop_remote(note: KernelNote, ask: Ask) -> None:
-    """Stop a waiting kernel, and save its cell's output. Raises `KernelError` if the other machine
-    cannot be reached."""
-    with contextlib.suppress(KernelGone):
-        request = {**note.station.request(), "stop": True}
-        with contextlib.closing(Transport(parse(note.station.address), request, ask)) as transport:
-            if "last" in transport.answer:
-                _save_last_output(note, transport)
-    note.forget()
-
-
-def _save_last_output(note: KernelNote, transport: Transport) -> None:
-    """Fetch and save the output of the cell in which a kernel ended. If this raises `KernelError`,
-    the other machine keeps the output."""
-    link = Link()
-    output: list[bytes] = []
-    output_bytes = 0
-    data = transport.buffered
-    has_ended = False
-    try:
-        link.connect(transport.received)
-        while not has_ended:
-            for message in link.feed(data):
-                if message.kind == EXITED:
-                    has_ended = True
-                elif message.kind == OUTPUT:
-                    output.append(message.data)
-                    output_bytes += len(message.data)
-            if output_bytes > HEAD_BYTES + 3 * TAIL_BYTES:
-                raise LinkError("more arrived than is kept there")
-            confirmation = bytes(link.outgoing)
-            link.outgoing.clear()
-            # The last confirmation is sent once the output is saved.
-            if not has_ended:
-                data = transport.exchange(confirmation)
-        cell = int(transport.answer["last"])
-        save_last_output(note.session, note.station.name, cell, output)
-    except (OSError, TypeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise KernelError(
-            f"The output of the last cell on {note.station.label} cannot be saved: {reason}."
-        ) from None
-    with contextlib.suppress(OSError):
-        os.write(transport.stdin, confirmation)
-    transport.finish(MAX_FINISH_TIMEOUT_S)
-
-
-class RemoteOutput:
-    """The output of a remote kernel, in a pipe.
-
-    The connection's thread writes to it, and the kernel's reader thread reads it. Offsets count the
-    bytes that the kernel has printed; some of them may not arrive.
-    """
-
-    def __init__(self, acknowledge: Callable[[int], None]) -> None:
-        """acknowledge: tells the other machine that output before an offset is stored."""
-        self.pipe, self._write_end = os.pipe()
-        self.position = 0
-        """The offset of the next byte to return."""
-        self._acknowledge = acknowledge
-        self._written_bytes = 0
-        """Bytes written to the pipe."""
-        self._read_bytes = 0
-        """Bytes read from it."""
-        self._read_offset = 0
-        """The offset of the next byte in the pipe."""
-        self._skips: deque[tuple[int, int]] = deque()
-        """Numbers of bytes in the pipe, each with the offset that follows."""
-        self._pieces: deque[tuple[int, bytes]] = deque()
-        """Bytes read from the pipe but not returned, with their offsets."""
-        self._acknowledged_offset = 0
-
-    # Called by the connection's thread
-
-    def skip_to(self, offset: int) -> None:
-        """Note that what is written next has this offset, because output is missing."""
-        self._skips.append((self._written_bytes, offset))
-
-    def write(self, data: bytes) -> None:
-        self._written_bytes += len(data)
-        view = memoryview(data)
-        with contextlib.suppress(OSError):
-            while view:
-                view = view[os.write(self._write_end, view) :]
-
-    def end(self) -> None:
-        os.close(self._write_end)
-
-    # Called by the reader thread
-
-    def read(self) -> bytes | None:
-        if not self._fill():
-            return b""
-        return self._next_output() or None
-
-    def available(self) -> Iterator[bytes]:
-        return self._through(self._read_bytes + pending_bytes(self.pipe))
-
-    def _through(self, end: int) -> Iterator[bytes]:
-        """Yield what the first bytes of the pipe contain. end: their number."""
-        while self._pieces or (self._read_bytes < end and self._fill()):
-            yield self._next_output()
-
-    def until(self, end: int) -> Iterator[bytes]:
-        """Yield the bytes before an offset, waiting for those that have not arrived."""
-        while self.position < end and (self._pieces or self._fill()):
-            yield self._next_output(end)
-
-    def go_to(self, offset: int) -> None:
-        self.position = max(self.position, offset)
-
-    def release(self, offset: int) -> None:
-        if offset - self._acknowledged_offset >= RELEASE_SIZE:
-            self._acknowledged_offset = offset
-            self._acknowledge(offset)
-
-    def _fill(self) -> bool:
-        """Read from the pipe, waiting if it is empty; returns False at its end."""
-        data = os.read(self.pipe, PIECE_BYTES)
-        start = 0
-        while start < len(data):
-            while self._skips and self._skips[0][0] <= self._read_bytes:
-                _, self._read_offset = self._skips.popleft()
-            # A piece ends where the offsets skip.
-            end = len(data)
-            if self._skips:
-                end = min(end, start + self._skips[0][0] - self._read_bytes)
-            self._pieces.append((self._read_offset, data[start:end]))
-            self._read_bytes += end - start
-            self._read_offset += end - start
-            start = end
-        return bool(data)
-
-    def _next_output(self, end: int | None = None) -> bytes:
-        """Return the pieces that are here, up to an offset, with a note for each gap."""
-        output = b""
-        while self._pieces and (end is None or self.position < end):
-            offset, data = self._pieces.popleft()
-            # The beginning may have been returned before the connection was lost.
-            data = data[max(0, self.position - offset) :]
-            if not data:
-                continue
-            if offset > self.position:
-                output += format_omission(offset - self.position)
-                self.position = offset
-            if end is not None:
-                count = max(0, end - self.position)
-                if len(data) > count:
-                    self._pieces.appendleft((self.position + count, data[count:]))
-                    data = data[:count]
-            self.position += len(data)
-            output += data
-        return output
+    kind: bytes
+    data: bytes
 
 
 class RemoteProcess:
@@ -372,6 +71,11 @@ class RemoteProcess:
     shares_clock = False
 
     def __init__(self, connected: ConnectedKernel, wire: ConnectionState) -> None:
+        """
+        Args:
+            connected: The kernel, and the connection to it.
+            wire: Is told when the connection is lost and when it is back.
+        """
         self._address = parse(connected.station.address)
         self._request = connected.station.request(connected.host)
         self._note = connected.note
@@ -394,13 +98,15 @@ class RemoteProcess:
         self._output = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
         self.output = self._output.pipe
         self.reader: Output = self._output
-        self._orders: deque[tuple[bytes, bytes]] = deque()
-        """Messages for the station: the kind and the data of each."""
+        self._orders: deque[_Order] = deque()
+        """Messages for the station."""
         self._leaving = threading.Event()
+        """Set when the session leaves the kernel."""
         self._all_sent = False
         """Whether the session has closed its channel, and everything from it is passed on."""
         self._connected = True
         self._killed = False
+        """Whether it was sent the signal that ends it for certain."""
         self._remaining_tries = LAST_TRIES
         self._thread = start_thread("mahtab-wire", self._run, connected.transport)
 
@@ -418,6 +124,7 @@ class RemoteProcess:
                 timer.start()
 
     def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, waiting for it. Raises `subprocess.TimeoutExpired`."""
         try:
             exit_code = self._exit_code.result(timeout)
         except FutureTimeout:
@@ -427,12 +134,14 @@ class RemoteProcess:
         return exit_code
 
     def leave(self) -> None:
+        """Leave the kernel running, once everything is sent to it."""
         self._leaving.set()
         self._order()
         self._thread.join(FINISH_TIMEOUT_S)
         self.lifeline.close()
 
     def ended(self) -> None:
+        """Forget the kernel, because it has ended."""
         if self._note is not None and self._reported_code is not None:
             self._note.forget()
         self.lifeline.close()
@@ -440,13 +149,15 @@ class RemoteProcess:
     def _order(self, kind: bytes = b"", data: bytes = b"") -> None:
         """Let the connection's thread send a message, or only wake it."""
         if kind:
-            self._orders.append((kind, data))
+            self._orders.append(_Order(kind, data))
         with contextlib.suppress(OSError):
             self._wake_sender.send(b"o")
 
     # The connection's thread
 
     def _run(self, first_transport: Transport) -> None:
+        """Pass messages on, over one connection after the other, until the kernel ends or is
+        left."""
         transport: Transport | None = first_transport
         try:
             while transport is not None:
@@ -527,6 +238,19 @@ class RemoteProcess:
         except LinkError as error:
             return str(error)
 
+        reason = self._exchange(transport)
+        if reason:
+            return reason
+        # Tells the station that we know of the end; if this is lost, the station exits later.
+        with contextlib.suppress(OSError):
+            os.write(transport.stdin, link.outgoing)
+        transport.finish(MAX_FINISH_TIMEOUT_S)
+        return ""
+
+    def _exchange(self, transport: Transport) -> str:
+        """Send and receive until the connection is lost or not needed any more; return why it was
+        lost."""
+        link = self._link
         last_received = time.monotonic()
         last_heartbeat = last_received
         with selectors.DefaultSelector() as selector:
@@ -536,14 +260,10 @@ class RemoteProcess:
             selector.register(self._inner_channel, selectors.EVENT_READ)
             is_writing = False
             while not self._is_settled():
-                # Watch the command's stdin only while there is something to write.
                 while self._orders:
-                    link.send(*self._orders.popleft())
-                if link.outgoing and not is_writing:
-                    selector.register(transport.stdin, selectors.EVENT_WRITE)
-                elif is_writing and not link.outgoing:
-                    selector.unregister(transport.stdin)
-                is_writing = bool(link.outgoing)
+                    order = self._orders.popleft()
+                    link.send(order.kind, order.data)
+                is_writing = _watch_writing(selector, transport, link, is_writing=is_writing)
 
                 for key, _ in selector.select(HEARTBEAT_S):
                     try:
@@ -552,7 +272,7 @@ class RemoteProcess:
                     except BlockingIOError:
                         continue
                     except (OSError, LinkError) as error:
-                        return str(error)
+                        return str(error) or type(error).__name__
 
                 now = time.monotonic()
                 if now - last_received > MAX_SILENCE_S:
@@ -560,11 +280,6 @@ class RemoteProcess:
                 if now - last_heartbeat > HEARTBEAT_S:
                     last_heartbeat = now
                     link.alive()
-
-        # Tells the station that we know of the end; if this is lost, the station exits later.
-        with contextlib.suppress(OSError):
-            os.write(transport.stdin, link.outgoing)
-        transport.finish(MAX_FINISH_TIMEOUT_S)
         return ""
 
     def _transfer(
@@ -627,74 +342,30 @@ class RemoteProcess:
                 raise LinkError("the other machine sent something that only the host may send")
 
 
+def _watch_writing(
+    selector: selectors.BaseSelector, transport: Transport, link: Link, *, is_writing: bool
+) -> bool:
+    """Watch the command's stdin only while there is something to write.
+
+    Args:
+        selector: Watches the connection.
+        transport: The connection.
+        link: Has what is to be written.
+        is_writing: Whether the stdin is watched now.
+
+    Returns:
+        Whether it is watched from now on.
+    """
+    has_data = bool(link.outgoing)
+    if has_data and not is_writing:
+        selector.register(transport.stdin, selectors.EVENT_WRITE)
+    elif is_writing and not has_data:
+        selector.unregister(transport.stdin)
+    return has_data
+
+
 def _parse_number(data: bytes) -> int:
+    """Return a number that the station has sent. Raises `LinkError`."""
     if len(data) > MAX_NUMBER_BYTES or not data.removeprefix(b"-").isdigit():
         raise LinkError("the other machine sent something other than a number")
     return int(data)
-
-
-class RemoteLauncher:
-    """Launches kernels on another machine."""
-
-    problem = ""
-
-    def __init__(
-        self,
-        address: Address,
-        keep_hours: float,
-        session: str = "",
-        reattached: ConnectedKernel | None = None,
-    ) -> None:
-        """Create a launcher.
-
-        Args:
-            address: Where the kernels run.
-            keep_hours: How long a kernel waits without a connection.
-            session: The id of the session that can find it again; empty for none.
-            reattached: The session's waiting kernel, which the first `start` returns.
-        """
-        self._address = address
-        self.label = address.label
-        self.address = address.text
-        self._keep_seconds = keep_hours * 3600
-        self._session = session
-        self._reattached = reattached
-        self.will_reattach = reattached is not None
-
-    def find(self, python: str | None) -> str:
-        return python or ""
-
-    def start(
-        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
-    ) -> RemoteProcess:
-        reattached = self._reattached
-        self._reattached = None
-        if reattached is not None:
-            return RemoteProcess(reattached, wire)
-
-        address = self._address
-        host = secrets.token_hex(8)
-        station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
-        token = os.urandom(TOKEN_BYTES)
-        start_settings = {
-            "python": executable,
-            "cwd": cwd,
-            "env": screen_variables(*size),
-            "keep": self._keep_seconds,
-            "bootstrap": BOOTSTRAP,
-            "kernel_token": token.hex(),
-        }
-        request = {**station.request(host), "received": 0, "start": start_settings}
-        transport = Transport(address, request, wire.ask, wire.given_up)
-
-        note = save_note(self._session, station) if self._session else None
-        if self._session and note is None:
-            self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used."
-        return RemoteProcess(ConnectedKernel(station, host, transport, token, note=note), wire)
-
-    def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
-        """Save in the home folder there, with a separate key, so that the user's key stays here."""
-        address = self._address.text.encode(errors="surrogateescape")
-        key = hmac.new(bytes.fromhex(target.key), address, "sha256").hexdigest()
-        folder = f"{FOLDER}/{PurePath(target.folder).name}"
-        return {**target._replace(folder=folder, key=key)._asdict(), "cloudpickle": ""}
