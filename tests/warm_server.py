@@ -30,8 +30,9 @@ import yaml  # noqa: F401
 
 import mahtab_tui.agent.graph
 import mahtab_tui.agent.repl_agent
-import mahtab_tui.cli.headless
+import mahtab_tui.cli.ask
 import mahtab_tui.cli.main
+import mahtab_tui.cli.rlm
 import mahtab_tui.llm.scripted
 import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.server

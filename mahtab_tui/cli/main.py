@@ -35,8 +35,8 @@ from mahtab_tui.cli.options import (
 )
 
 COMMANDS = {
-    "ask": "mahtab_tui.cli.headless:ask",
-    "rlm": "mahtab_tui.cli.headless:rlm",
+    "ask": "mahtab_tui.cli.ask:ask",
+    "rlm": "mahtab_tui.cli.rlm:rlm",
     "export": "mahtab_tui.cli.sessions:export",
     "watch": "mahtab_tui.cli.sessions:watch",
     "help": "mahtab_tui.cli.manual:help_",
@@ -237,7 +237,7 @@ def screen(
                 "--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."
             )
         gc.enable()
-        from mahtab_tui.cli.headless import ask
+        from mahtab_tui.cli.ask import ask
 
         # Without a screen, the files are only loaded.
         load += cell_files

@@ -194,14 +194,14 @@ class Navigation:
     def choose_kernel(self, recent: tuple[str, ...], then: Callable[[KernelChoice], None]) -> None:
         """List kernels to switch to. recent: addresses that were used before."""
         from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.listing import KernelPicker
+        from mahtab_tui.tui.screens.pickers import KernelPicker
 
         ask(self._app, KernelPicker(self._session.kernel.info(), recent), then)
 
     def choose_model(self, live: LiveSettings) -> None:
         """List models to switch to."""
         from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.listing import ModelPicker
+        from mahtab_tui.tui.screens.pickers import ModelPicker
 
         ask(self._app, ModelPicker(live, self._session.model), live.use_model)
 
@@ -251,14 +251,14 @@ class Navigation:
     def open_palette(self) -> None:
         """List all commands, and run the chosen one."""
         from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.listing import CommandPalette
+        from mahtab_tui.tui.screens.pickers import CommandPalette
 
         app = self._app
         palette = CommandPalette(self._commands)
         ask(app, palette, lambda action: app.call_later(app.run_action, action))
 
     def choose_theme(self) -> None:
-        from mahtab_tui.tui.screens.listing import ChooseTheme
+        from mahtab_tui.tui.screens.pickers import ChooseTheme
 
         themes = sorted(self._app.available_themes)
         self._app.push_screen(ChooseTheme(themes, self._app.theme))
@@ -271,6 +271,6 @@ class Navigation:
 
     def search_history(self, history: History, then: Callable[[HistoryEntry | None], None]) -> None:
         """Search the inputs of all sessions. then: gets the chosen one, or None."""
-        from mahtab_tui.tui.screens.listing import HistorySearch
+        from mahtab_tui.tui.screens.pickers import HistorySearch
 
         self._app.push_screen(HistorySearch(history), then)

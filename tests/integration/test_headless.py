@@ -12,14 +12,8 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure
-from mahtab_tui.cli.headless import (
-    ANSWERED_CODE,
-    FAILED_CODE,
-    REFUSED_CODE,
-    RecordPrinter,
-    _print_answer,
-    ask_once,
-)
+from mahtab_tui.cli.ask import RecordPrinter, _print_answer, ask_once
+from mahtab_tui.cli.headless import ANSWERED_CODE, FAILED_CODE, REFUSED_CODE
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
 from tests import tags

@@ -15,7 +15,8 @@ import pytest
 
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import get_record
-from mahtab_tui.cli.headless import ask_once, search_once
+from mahtab_tui.cli.ask import ask_once
+from mahtab_tui.cli.rlm import search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError

@@ -28,7 +28,7 @@ from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Confirm, JumpScreen, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, CommandPalette, HistorySearch
+from mahtab_tui.tui.screens.pickers import ChooseOne, ChooseTheme, CommandPalette, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette

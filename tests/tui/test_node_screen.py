@@ -10,8 +10,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen, TextRows
+from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection
+from mahtab_tui.tui.search.searched_text import TextRows
 from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running

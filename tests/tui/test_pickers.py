@@ -16,7 +16,7 @@ from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.kernel_choices import KernelChoice
 from mahtab_tui.tui.screens import listing
-from mahtab_tui.tui.screens.listing import KernelPicker, ModelPicker
+from mahtab_tui.tui.screens.pickers import KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
 from tests.tui.editor_app import (

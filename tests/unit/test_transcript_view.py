@@ -18,14 +18,10 @@ from textual.selection import Selection
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.tui.rows.code import PYTHON
 from mahtab_tui.tui.rows.row import MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS
+from mahtab_tui.tui.transcript.finding import SearchMatch, match_position
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.picture_rows import PictureSpace
-from mahtab_tui.tui.transcript.view import (
-    SearchMatch,
-    match_position,
-    position_to_number,
-    selected_text,
-)
+from mahtab_tui.tui.transcript.selection import position_to_number, selected_text
 from mahtab_tui.tui.transcript.viewport import EntryWindow, Heights, RowPosition, Viewport
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, ended, entered, folded

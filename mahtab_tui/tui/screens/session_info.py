@@ -23,7 +23,7 @@ from mahtab_tui.servers.state import ServerError, ServerState
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.values import trust_values
 from mahtab_tui.tui.messages import OpenText
-from mahtab_tui.tui.rows.code import change_lines
+from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.screens.dialog import Confirm, TextDialog, confirm
 from mahtab_tui.tui.screens.listing import ListScreen
 from mahtab_tui.tui.textual_fixes import is_being_removed

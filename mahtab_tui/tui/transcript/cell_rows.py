@@ -12,7 +12,8 @@ from mahtab_tui.bus.entries import Cell, describe_staleness
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.values import CHANGE_SIGNS
 from mahtab_tui.tui.editor.pasting import is_prose
-from mahtab_tui.tui.rows.code import CodeRows, describe_change
+from mahtab_tui.tui.rows.changes import describe_change
+from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES, OutputRows, remark

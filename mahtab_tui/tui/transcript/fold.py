@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from mahtab_tui.bus import records
@@ -14,9 +14,9 @@ from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.entry_names import unrun_cell_position
 from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, DisplayedValue, OutputBuffer
-from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.transcript.activities import Activities, Activity
 
 MAX_LONG_OUTPUTS_CHARS = 32_000_000
 """Kept of all long outputs and pictures."""
@@ -24,14 +24,6 @@ LONG_OUTPUT_CHARS = 100_000
 """From this size on, an output is long."""
 KEPT_END_LINES = 20
 """Lines at each end that are kept of a long output when there are too many."""
-# By the state in a record: what the transcript says of the author, and the short form in the header.
-_ACTIVITIES = {
-    "thinking": ("is thinking", "thinking"),
-    "reflecting": ("is checking the result", "checking"),
-    "summarising": ("is summarising the conversation", "summarising"),
-    "max-turns": ("is summing up", "summing up"),
-}
-_WAITING_BRIEF = "waiting for you"
 MAX_NOTEBOOK_TEXT_CHARS = 20_000
 _BACKTICKS = re.compile("`+")
 
@@ -64,116 +56,6 @@ def _plain_text(output: OutputBuffer) -> str:
     if plain(text) is text:
         return text
     return "\n".join(map(plain, lines))
-
-
-def step_suffix(step: int | None) -> str:
-    """Name a step after the first. step: from 0."""
-    return f" · step {step + 1}" if step else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What a model or an agent is doing."""
-
-    author: str
-    doing: str
-    """As in ``is thinking``."""
-    brief: str
-    """As in ``thinking``."""
-    since: float
-    """Seconds since the epoch."""
-
-    @property
-    def waits_for_person(self) -> bool:
-        return self.brief == _WAITING_BRIEF
-
-
-class Activities:
-    """The current activity of the model. since: the session's start, in seconds since the epoch."""
-
-    def __init__(self, since: float) -> None:
-        self.current: Activity | None = None
-        """None between two steps and while code runs."""
-        self.turn_running = False
-        self._since = since
-        self._plan_turn: int | None = None
-        """The question that has a plan carried out. Its steps are counted, not the replies."""
-
-    def fold(self, record: Record) -> None:
-        match record:
-            case records.UserChat(turn=turn):
-                if requested_steps(record.text):
-                    self._plan_turn = turn
-                elif turn == self._plan_turn:
-                    self._plan_turn = None
-            case records.Agent(state=state):
-                doing, brief = _ACTIVITIES.get(state, ("", ""))
-                self.turn_running = bool(doing) and record.time >= self._since
-                self._change(record, doing, brief, bool(doing))
-            case records.AssistantReading(share=share) if self.current is not None:
-                is_reading = share < 1
-                self.current = replace(
-                    self.current,
-                    doing=f"is reading, {share:.0%} done" if is_reading else "is thinking",
-                    brief=f"reading {share:.0%}" if is_reading else "thinking",
-                )
-            case records.AssistantChatStream() if self.current is not None:
-                self.current = replace(self.current, doing="is writing", brief="writing")
-            case records.AssistantTool(state=state):
-                doing = f"waits for {record.name}"
-                self._change(record, doing, "using a tool", state == "running")
-            case records.Approval(guest=None, state=state) | records.Review(state=state):
-                self._change(record, "waits for you", _WAITING_BRIEF, state == "waiting")
-            case records.AssistantChat() | records.AssistantReplIn(guest=None):
-                self.current = None
-
-    def _change(
-        self,
-        record: records.Agent | records.AssistantTool | records.Approval | records.Review,
-        doing: str,
-        brief: str,
-        begins: bool,
-    ) -> None:
-        self.current = None
-        if begins and record.time >= self._since:
-            if isinstance(record, records.Agent):
-                carries_out_plan = self._plan_turn is not None and record.turn == self._plan_turn
-                suffix = "" if carries_out_plan else step_suffix(record.step)
-                doing += suffix
-                brief += suffix
-            self.current = Activity(record.party or "model", doing, brief, record.time)
-
-
-class PendingRequests:
-    """Since when the user is asked something."""
-
-    def __init__(self) -> None:
-        self._since: dict[tuple[str, ...], float] = {}
-
-    def fold(self, record: Record) -> None:
-        key: tuple[str, ...]
-        match record:
-            case records.SearchFinal():
-                # A stopped call no longer waits for an answer.
-                call = (record.tree, record.node)
-                for request_key in list(self._since):
-                    if request_key[1:3] == call:
-                        del self._since[request_key]
-                return
-            case records.SearchFanOut():
-                key = (record.tag, record.tree, record.node, record.request)
-            case records.Approval() | records.Review() | records.Input():
-                key = (record.tag, record.request)
-            case _:
-                return
-        if record.state == "waiting":
-            self._since.setdefault(key, record.time)
-        else:
-            self._since.pop(key, None)
-
-    @property
-    def since(self) -> float | None:
-        return min(self._since.values(), default=None)
 
 
 class Transcript(Conversation):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from textual.events import Click
@@ -16,7 +15,7 @@ from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question, ToolUse
+from mahtab_tui.bus.entries import Cell, Entry
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.pictures.block_cache import BlockCache
@@ -36,216 +35,23 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
-from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import DisplayRows
 from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
-from mahtab_tui.tui.transcript.viewport import EntryWindow, RowPosition, Viewport
+from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.search.trees import SearchProgress
+from mahtab_tui.tui.transcript.finding import TranscriptSearch
+from mahtab_tui.tui.transcript.marker import Marker, can_be_marked
+from mahtab_tui.tui.transcript.selection import (
+    number_to_position,
+    position_to_number,
+    selected_text,
+)
 
 ROWS_BESIDE_PICTURE = 13
 """Rows of the screen for the header, a cell's code and changes, the editor and the footer."""
-
-_ENTRY_SHIFT_BITS = 32
-
-
-def position_to_number(position: RowPosition) -> int:
-    """Return a position as one number, which Textual uses as the row of a selection."""
-    return position.entry << _ENTRY_SHIFT_BITS | position.row
-
-
-def number_to_position(number: int) -> RowPosition:
-    return RowPosition(number >> _ENTRY_SHIFT_BITS, number & (1 << _ENTRY_SHIFT_BITS) - 1)
-
-
-def selected_text(window: EntryWindow, entry_count: int, selection: Selection) -> str:
-    """Return a selected text, without blanks at the ends of lines; lines that were wrapped are
-    joined again."""
-    start = RowPosition(0, 0)
-    end = RowPosition(entry_count - 1, 1 << _ENTRY_SHIFT_BITS)
-    if selection.start is not None:
-        start = number_to_position(max(0, selection.start.y))
-    if selection.end is not None:
-        end = number_to_position(max(0, selection.end.y))
-
-    parts: list[str] = []
-    for entry in range(start.entry, min(end.entry + 1, entry_count)):
-        rows = window.rows(entry)
-        first_row = start.row if entry == start.entry else 0
-        end_row = min(end.row + 1, len(rows)) if entry == end.entry else len(rows)
-        for index in range(first_row, end_row):
-            span = selection.get_span(position_to_number(RowPosition(entry, index)))
-            if span is None:
-                continue
-            row = rows[index]
-            span_start, span_end = span
-            if row.soft:
-                span_start = max(span_start, row.indent)
-            elif parts:
-                parts.append("\n")
-            # -1 stands for the end of the row.
-            parts.append(row.text[span_start:] if span_end == -1 else row.text[span_start:span_end])
-    return "\n".join(line.rstrip() for line in "".join(parts).split("\n"))
-
-
-def can_be_marked(entry: Entry) -> bool:
-    return not entry.hidden and isinstance(entry, Cell | AnswerText | Question | ToolUse)
-
-
-class Marker:
-    """Which entry is marked, and moves the mark."""
-
-    def __init__(self, viewport: Viewport) -> None:
-        self._viewport = viewport
-        self.entry: Entry | None = None
-
-    @property
-    def marked(self) -> Entry | None:
-        """The marked entry; if there is none, the last visible one becomes it."""
-        if self.entry is None:
-            for entry in reversed(self._viewport.entries()):
-                if can_be_marked(entry):
-                    self.entry = entry
-                    break
-        return self.entry
-
-    def keep_visible(self) -> bool:
-        """Move the mark after scrolling; return whether it moved."""
-        visible = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
-        if self.entry is None or self.entry in visible or not visible:
-            return False
-        # Scrolling down moves the mark to the first visible entry, scrolling up to the last one.
-        is_above = self._position(self.entry) < self._position(visible[0])
-        is_at_start = self._viewport.top == RowPosition(0, 0)
-        takes_first = not self._viewport.following and (is_above or is_at_start)
-        self.entry = visible[0] if takes_first else visible[-1]
-        return True
-
-    def next(self, entry: Entry, step: int) -> Entry | None:
-        entries = self._viewport.transcript.entries
-        index = self._position(entry) + step
-        while 0 <= index < len(entries) and not can_be_marked(entries[index]):
-            index += step
-        if 0 <= index < len(entries):
-            return entries[index]
-        return None
-
-    def scrolls_within(self, entry: Entry, step: int) -> bool:
-        """Return whether an entry is higher than the view, and goes on in the direction of `step`."""
-        top, end = self._viewport.span(entry)
-        view_top = self._viewport.first
-        view_height = self._viewport.page
-        if end - top <= view_height:
-            return False
-        if step > 0:
-            return end > view_top + view_height
-        return top < view_top
-
-    def mark(self, entry: Entry) -> int | None:
-        """Mark an entry; return the row to scroll to, None if all of the entry is visible."""
-        moves_down = self.entry is None or self._position(entry) > self._position(self.entry)
-        self.entry = entry
-        top, end = self._viewport.span(entry)
-        view_top = self._viewport.first
-        view_height = self._viewport.page
-        if view_top <= top and end <= view_top + view_height:
-            return None
-        # An entry that fits is shown at the side from which it comes; a higher one from the side at
-        # which reading it begins.
-        fits = end - top <= view_height
-        if fits == moves_down:
-            return end - view_height
-        return top
-
-    def _position(self, entry: Entry) -> int:
-        return self._viewport.transcript.positions[entry]
-
-
-class SearchMatch(NamedTuple):
-    """A match in an entry."""
-
-    entry: int
-    number: int
-    """Which match of the entry, from 0."""
-
-
-def match_position(
-    match: SearchMatch, window: EntryWindow, pattern: re.Pattern[str]
-) -> RowPosition:
-    """Return the row of a match; that of the last drawn match if it is not drawn itself."""
-    rows = window.rows(match.entry)
-    matches_above = 0
-    last_row = 0
-    for number in range(len(rows)):
-        count = len(pattern.findall(rows[number].text))
-        if matches_above + count > match.number:
-            return RowPosition(match.entry, number)
-        matches_above += count
-        if count:
-            last_row = number
-    return RowPosition(match.entry, last_row)
-
-
-class TranscriptSearch:
-    """Finds a text in all entries, also where it is not drawn."""
-
-    def __init__(self, viewport: Viewport, marker: Marker) -> None:
-        self._viewport = viewport
-        self._marker = marker
-        self._texts: dict[Entry, tuple[int, str]] = {}
-        self.match: SearchMatch | None = None
-        self.open = False
-        self.pattern: re.Pattern[str] | None = None
-
-    def find(self, pattern: str, step: int) -> tuple[str, int | None]:
-        """Go to another match; return what to say about it, and its row.
-
-        Args:
-            pattern: In lower case.
-            step: Matches to move on from the current one.
-        """
-        self.pattern = None
-        window = self._viewport.window
-        entries = self._viewport.transcript.entries
-        if not pattern or window is None:
-            return "", None
-        find_all = re.compile(pattern).findall
-        # The number of matches in each entry.
-        counts = [len(find_all(self._text(entry))) for entry in entries]
-        self.pattern = re.compile(pattern, re.IGNORECASE)
-        ends = list(accumulate(counts))
-        total = ends[-1] if ends else 0
-        if not total:
-            return "nothing found", None
-        # Start with the newest match.
-        index = total - 1
-        match = self.match
-        if match is not None:
-            if match.number < counts[match.entry]:
-                index = ends[match.entry] - counts[match.entry] + match.number
-            index = (index + step) % total
-
-        position = bisect_right(ends, index)
-        match = SearchMatch(position, index - ends[position] + counts[position])
-        self.match = match
-        if can_be_marked(entries[position]):
-            self._marker.entry = entries[position]
-        row = window.row_number(match_position(match, window, self.pattern))
-        return f"{index + 1:,} of {total:,}", row
-
-    def _text(self, entry: Entry) -> str:
-        if entry.hidden:
-            return ""
-        version, text = self._texts.get(entry, (None, ""))
-        if version != entry.version:
-            text = entry.plain_text
-            if isinstance(entry, Cell):
-                text = f"{text}\n{output_text(entry)}"
-            text = text.lower()
-            self._texts[entry] = (entry.version, text)
-        return text
 
 
 class TranscriptView(RowsView, PictureWidget, can_focus=True):

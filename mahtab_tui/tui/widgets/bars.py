@@ -24,7 +24,7 @@ from mahtab_tui.bus.sanitize import one_line
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import KernelRecord, Record, Window
-    from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
+    from mahtab_tui.tui.transcript.activities import Activities, PendingRequests
 
 NARROW_HEADER_WIDTH = 100
 """In a narrower header, the session's name and details are left out."""
@@ -108,7 +108,7 @@ class HeaderBar(Widget):
     def fold(self, records: Sequence[Record]) -> None:
         old_activity = self._activity()
         if self._folds is None:
-            from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
+            from mahtab_tui.tui.transcript.activities import Activities, PendingRequests
 
             self._folds = HeaderFolds(Activities(self._created), PendingRequests())
         for record in records:

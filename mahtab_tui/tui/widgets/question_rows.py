@@ -25,7 +25,7 @@ from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Queue, QueueItem, Record, Review, SearchFanOut, SearchFinal
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.rows.code import change_lines
+from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
 from mahtab_tui.tui.widgets.prompt_row import PART_CLASS, Chip, FocusLoan, PromptRow
 

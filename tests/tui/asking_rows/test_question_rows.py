@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.rows.code import MAX_LISTED_CHANGES
+from mahtab_tui.tui.rows.changes import MAX_LISTED_CHANGES
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow

@@ -1,0 +1,354 @@
+"""``mahtab-tui rlm``: a search over a long text, without a screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mahtab_tui.bus.masked_streams import MaskingFilter
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import (
+    Notice,
+    Record,
+    SearchChatStream,
+    SearchRecord,
+)
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.cli.options import (
+    Assignments,
+    Json,
+    Model,
+    checked_settings,
+    fail,
+)
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.choices import default_model
+from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.search.limits import merge_limits
+from mahtab_tui.search.logs import LogFile
+from mahtab_tui.search.search import Search, SearchAnswer
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.system import start_thread
+from mahtab_tui.worker.rlm.answers import needs_code
+from mahtab_tui.worker.rlm.contexts import ContextError
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.chosen_models import ModelSpec
+    from mahtab_tui.search.limits import SearchLimits
+from mahtab_tui.cli.headless import (
+    ANSWERED_CODE,
+    FAILED_CODE,
+    INTERRUPTED_CODE,
+    PARTIAL_CODE,
+    WRONG_ARGUMENTS_CODE,
+    json_line,
+    write_stderr,
+)
+
+PROGRESS_INTERVAL_S = 0.1
+LOG_INTERVAL_S = 10.0
+"""Between two progress lines: on a terminal, where the line is rewritten, and elsewhere."""
+
+
+def rlm(
+    query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|-", help="A text file, a folder of text files, or - for piped input"
+        ),
+    ] = None,
+    model: Model = None,
+    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
+    max_depth: Annotated[
+        int | None,
+        typer.Option(
+            help="Max depth of calls; those at this depth run no code. The question is at depth 0  [default: 1]"
+        ),
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(help="Model calls of the whole search  [default: 200]")
+    ] = None,
+    max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls at once")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Write the events to this file, as JSON lines")
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise"),
+    ] = False,
+    json: Json = False,
+    assignments: Assignments = None,
+) -> None:
+    """Answer a question about a text too long to read: a model explores it with code in a sandbox
+    and calls itself on parts.
+
+    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong
+    arguments, 4 a partial answer, 130 interrupted.
+    """
+    if query is None or not query.strip() or source is None:
+        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
+
+    settings = checked_settings(
+        ("model", "sub_model"), assignments, model=model, sub_model=sub_model
+    )
+    try:
+        limits = merge_limits(
+            settings.rlm_limits(),
+            max_depth=max_depth,
+            max_turns=max_turns,
+            max_calls=max_calls,
+            max_usd=max_usd,
+            max_seconds=max_seconds,
+            concurrency=concurrency,
+        )
+    except ValueError as error:
+        fail(f"--{str(error).replace('_', '-', 1)}")
+    exit_code = search_once(
+        query,
+        source,
+        settings,
+        limits,
+        model=settings.model or default_model(),
+        log=log,
+        as_json=json,
+        yes=yes,
+    )
+    raise typer.Exit(exit_code)
+
+
+class Progress:
+    """A progress line on stderr: rewritten on a terminal, printed occasionally elsewhere."""
+
+    def __init__(self) -> None:
+        self._tree = Tree("")
+        self._lock = threading.Lock()  # the searching threads fold, the progress thread draws
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._start_time = time.monotonic()
+        self._closed = threading.Event()
+        self._thread = start_thread("progress", self._draw)
+
+    def fold(self, record: Record) -> None:
+        """Count an event of the search; a notice is printed at once. Any thread may call it."""
+        if isinstance(record, Notice):
+            self._write(plain(record.text), end="\n")
+        else:
+            with self._lock:
+                self._tree.fold(record)
+
+    def close(self) -> None:
+        """Print the final state."""
+        self._closed.set()
+        self._thread.join()
+        self._write(self._line(), end="\n")
+
+    def _draw(self) -> None:
+        interval_s = PROGRESS_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S
+        line_end = "" if self._is_terminal else "\n"
+        while not self._closed.wait(interval_s):
+            self._write(self._line(), end=line_end)
+
+    def _line(self) -> str:
+        """Return the state of the search, as in ``calls: 3 (1 running), model calls: 5, …``."""
+        with self._lock:
+            usage = self._tree.used
+            node_count = len(self._tree.nodes)
+            counts = self._tree.counts
+            running_count = counts.get("thinking", 0) + counts.get("running", 0)
+
+        if usage.calls and usage.unpriced_calls == usage.calls:
+            cost = "price unknown"
+        else:
+            at_least = "+" if usage.unpriced_calls else ""
+            cost = f"${usage.cost:,.4f}{at_least}"
+        seconds = time.monotonic() - self._start_time
+        facts = (
+            f"calls: {node_count:,} ({running_count:,} running)",
+            f"model calls: {usage.calls:,}",
+            f"tokens: {usage.tokens:,}",
+            cost,
+            f"{seconds:,.0f} s",
+        )
+        return ", ".join(facts)
+
+    def _write(self, text: str, end: str) -> None:
+        rewrite_line = "\r\x1b[K" if self._is_terminal else ""
+        write_stderr(rewrite_line + text, end)
+
+
+class Stdout:
+    """Writes answers to stdout until writing fails."""
+
+    def __init__(self) -> None:
+        self.failed = False
+        """Whether nobody gets the output any more."""
+
+    def write(self, line: str) -> None:
+        """Print a line; if that fails, say so once."""
+        if self.failed:
+            return
+        try:
+            print(line, flush=True)
+        except OSError as error:
+            self.failed = True
+            if not isinstance(error, BrokenPipeError):
+                write_stderr(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
+            # At exit, the interpreter would flush stdout and report the error again.
+            null_device = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_device, sys.stdout.fileno())
+            os.close(null_device)
+
+
+class SearchReporter:
+    """Shows a search: progress on stderr, the answer or all events on stdout, events in a log."""
+
+    def __init__(self, secrets: Secrets, *, as_json: bool) -> None:
+        """
+        Args:
+            secrets: Are masked in everything that is written.
+            as_json: Print every event instead of the answer.
+        """
+        self.search: Search | None = None
+        """Is stopped if nobody reads the events any more."""
+        self.stdout = Stdout()
+        self._progress = Progress()
+        self._secrets = secrets
+        self._masking = MaskingFilter(secrets)
+        self._as_json = as_json
+        self._log: LogFile | None = None
+
+    def open_log(self, path: Path) -> bool:
+        """Write all events to a file, too. Return whether that is possible; if not, say so."""
+        try:
+            self._log = LogFile(path)
+        except OSError as error:
+            self.report(f"{path} cannot be written: {error.strerror}.")
+            return False
+        return True
+
+    def send(self, record: Record) -> None:
+        """Show an event."""
+        masked = self._masking.mask_record(record)
+        self._progress.fold(masked)
+        if self._log is not None:
+            self._log.write(masked)
+        if self._as_json and not isinstance(masked, SearchChatStream):
+            self._print_json(masked)
+
+    def report(self, sentence: str) -> None:
+        """Print a sentence to stderr, after the program's name."""
+        write_stderr(f"mahtab-tui: {plain(self._secrets.mask(sentence))}")
+
+    def report_error(self, error: Exception) -> None:
+        """Print an error in the place of the progress line."""
+        self._progress.fold(Notice(self._secrets.mask(f"mahtab-tui: {error}")))
+
+    def print_answer(self, answer: SearchAnswer) -> int:
+        """Print the answer, unless the events did; return the exit code."""
+        if answer.state in ("error", "stopped"):
+            if not self.stdout.failed:
+                self.report(answer.text)
+            return FAILED_CODE
+
+        if not self._as_json:
+            self.stdout.write(plain(self._secrets.mask(answer.text)))
+        is_partial = answer.state == "partial"
+        if is_partial:
+            reason = answer.why.rstrip(".") or "the search ended early"
+            self.report(f"{reason}; this answer is partial.")
+        if self.stdout.failed:
+            return FAILED_CODE
+        return PARTIAL_CODE if is_partial else ANSWERED_CODE
+
+    def close(self) -> None:
+        """End the progress line and the log."""
+        self._progress.close()
+        if self._log is not None:
+            self._log.close()
+            if self._log.problem:
+                self.report(self._log.problem)
+
+    def _print_json(self, record: Record) -> None:
+        self.stdout.write(json_line(record))
+        if self.search is None or not self.stdout.failed:
+            return
+        # Nobody reads the output any more, so nobody needs the search.
+        if isinstance(record, SearchRecord):
+            self.search.stop(record.tree, "1")
+
+
+def search_once(
+    query: str,
+    source: str,
+    settings: Settings,
+    limits: SearchLimits,
+    *,
+    model: ModelSpec,
+    log: Path | None,
+    as_json: bool,
+    yes: bool,
+) -> int:
+    """Search, print the answer, and return the exit code.
+
+    Args:
+        query: What to find out.
+        source: A file, a folder, or "-" for piped input.
+        settings: Those of the models.
+        limits: What the search may use.
+        model: Answers the question.
+        log: Write the events to this file.
+        as_json: Print every event instead of the answer.
+        yes: Run large fan-outs, which are refused otherwise.
+    """
+    secrets = Secrets(settings.secrets)
+    reporter = SearchReporter(secrets, as_json=as_json)
+    try:
+        if log is not None and not reporter.open_log(log):
+            return WRONG_ARGUMENTS_CODE
+
+        reporter.search = Search(
+            reporter.send,
+            model_options=lambda: {"timeout": settings.model_timeout, **settings.model_access()},
+            secrets=secrets,
+        )
+        context = _read_stdin() if source == "-" else Path(source)
+        answer = reporter.search.run(
+            query,
+            context,
+            model=model,
+            sub_model=settings.sub_model,
+            limits=limits,
+            asking="run" if yes else "refuse",
+            by_code=needs_code(query, None, ()),
+        )
+    except KeyboardInterrupt:
+        return INTERRUPTED_CODE
+    except (ContextError, ModelError) as error:
+        reporter.report_error(error)
+        return WRONG_ARGUMENTS_CODE
+    except SandboxError as error:
+        reporter.report_error(error)
+        return FAILED_CODE
+    finally:
+        if reporter.search is not None:
+            reporter.search.close()
+        reporter.close()
+    return reporter.print_answer(answer)
+
+
+def _read_stdin() -> bytes:
+    """Return what is piped in. Raises `ContextError`."""
+    try:
+        return b"" if sys.stdin is None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise ContextError(f"stdin cannot be read: {error.strerror}.") from None

@@ -1,0 +1,201 @@
+"""The rows of one call: its turns, answer, evidence and sub-calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.search.tree_nodes import SearchNode, Turn
+from mahtab_tui.tui.rows.code import CodeRows
+from mahtab_tui.tui.rows.markdown import MarkdownRenderer
+from mahtab_tui.tui.rows.row import (
+    EDGE,
+    RIGHT,
+    Row,
+    fit_text,
+    paragraph,
+)
+from mahtab_tui.tui.search.call_lines import (
+    MARKS,
+    format_count,
+    one_line,
+    short_cost,
+    short_time,
+)
+from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.widgets.bars import short_number
+
+MAX_EVIDENCE_SPANS = 60
+TRACEBACK_HEADING = "Traceback (most recent call last):"
+_LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
+"""A line end within a paragraph; preserved, because code assembles most answers."""
+_FAILURES = {
+    "timed out": "was stopped: it ran too long",
+    "killed": "was killed; its variables are lost",
+    "died": "ended its Python; its variables are lost",
+}
+
+
+class CallRow(NamedTuple):
+    """A row, and where it leads."""
+
+    row: Row
+    span: TextSpan | None = None
+    child: SearchNode | None = None
+    """Its row is drawn when it becomes visible."""
+    is_answer_heading: bool = False
+
+    @property
+    def is_link(self) -> bool:
+        return self.span is not None or self.child is not None
+
+
+class CallRows:
+    """The rows of a call: its turns, answer, evidence and sub-calls."""
+
+    def __init__(self, node: SearchNode) -> None:
+        self.rows: list[CallRow] = []
+        self._node = node
+        self._turns: dict[int, tuple[int, list[CallRow]]] = {}
+        """The version of each turn that was drawn, and its rows."""
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self._width = max(8, width - EDGE - RIGHT)
+        self._palette = palette
+        self._markdown = MarkdownRenderer(palette)
+        self._turns.clear()
+        self.update()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        child = self.rows[index].child
+        if child is None:
+            return self.rows[index].row
+        mark = MARKS[child.state]
+        text = f" {one_line(child.query)}  {one_line(child.answer)}"
+        fitted = fit_text(text, self._width - 1)
+        mark_style = getattr(self._palette, mark.role)
+        return Row([(mark.sign, mark_style), (fitted, self._palette.text)])
+
+    def update(self) -> None:
+        node = self._node
+        rows: list[CallRow] = []
+        for turn in node.turns:
+            version, turn_rows = self._turns.get(turn.number, (-1, []))
+            if version != turn.version:
+                turn_rows = [CallRow(row) for row in self._turn(turn)]
+                self._turns[turn.number] = (turn.version, turn_rows)
+            rows += turn_rows
+        if not node.turns and not node.finished:
+            rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
+        if node.finished:
+            rows += self._answer(node)
+        if node.children:
+            count = format_count(len(node.children), "call")
+            rows.append(CallRow(Row([(count, self._palette.text + BOLD)])))
+            rows += [CallRow(Row(), child=child) for child in node.children]
+        self.rows = rows
+
+    def _turn(self, turn: Turn) -> Iterator[Row]:
+        palette = self._palette
+        node = self._node
+        width = self._width
+        is_plain_call = node.kind == "llm"
+        if not is_plain_call:
+            yield self._turn_heading(turn)
+        # The text of a finished plain call is its answer, which stands below.
+        if not is_plain_call or not node.finished:
+            yield from self._markdown.document(plain(_prose(turn)), width, palette.model)
+        if turn.code is not None:
+            code = CodeRows(width, palette, palette.model)
+            code.update(turn.code.strip("\n"))
+            yield from code
+        if turn.cut:
+            note = "Text after its code was dropped: it had not seen the output."
+            yield from paragraph([(note, palette.muted)], width, palette.model)
+        yield from self._output_rows(turn)
+        yield Row()
+
+    def _turn_heading(self, turn: Turn) -> Row:
+        palette = self._palette
+        label = self._node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
+        usage = []
+        if turn.used.tokens:
+            usage.append(f"{short_number(turn.used.tokens)} tok")
+        cost = short_cost(turn.used) if turn.used.calls else ""
+        if cost:
+            usage.append(cost)
+        if turn.duration is not None:
+            usage.append(short_time(turn.duration))
+        usage_span = ("  ".join(usage), palette.muted)
+        label_span = (label.capitalize(), palette.model + BOLD)
+        return Row([label_span], palette.model, right=[usage_span])
+
+    def _output_rows(self, turn: Turn) -> Iterator[Row]:
+        if turn.output is None:
+            return
+        palette = self._palette
+        text = turn.output
+        if text.strip():
+            printed = text
+            traceback = ""
+            if turn.status == "error":
+                printed, heading, frames = text.partition(TRACEBACK_HEADING)
+                traceback = heading + frames
+            output = OutputBuffer()
+            output.feed("stdout", printed)
+            output.feed("traceback", traceback)
+            rows = OutputRows(output, self._width, palette)
+            rows.update()
+            for index in range(len(rows)):
+                yield rows[index]
+        if turn.chars > len(text):
+            count = f"{turn.chars:,} characters were printed"
+            yield Row([(count, palette.muted)], palette.hairline)
+        failure = _FAILURES.get(turn.status)
+        if failure:
+            yield Row([(f"■ The code {failure}.", palette.bad)], palette.hairline)
+
+    def _answer(self, node: SearchNode) -> Iterator[CallRow]:
+        palette = self._palette
+        headings = {
+            "partial": ("Answer, as far as it got", palette.highlight),
+            "error": ("It failed", palette.bad),
+            "stopped": ("It was stopped", palette.muted),
+        }
+        heading, style = headings.get(node.state, ("Answer", palette.good))
+        yield CallRow(Row([(heading, style + BOLD)], style), is_answer_heading=True)
+        answer = _LINE_END.sub("  \n", plain(node.answer))
+        for row in self._markdown.document(answer, self._width, style):
+            yield CallRow(row)
+
+        if node.rests_on:
+            places = format_count(len(node.rests_on), "place")
+            yield CallRow(Row([(f"rests on {places} of the text", palette.muted)], style))
+        for start, end in node.rests_on[:MAX_EVIDENCE_SPANS]:
+            position = (f"{start:,}–{end:,}", palette.text)
+            size = (f"   {end - start:,} characters", palette.muted)
+            yield CallRow(
+                Row([("  → ", palette.highlight), position, size], style), span=(start, end)
+            )
+        yield CallRow(Row())
+
+
+def _prose(turn: Turn) -> str:
+    """Return what the model wrote before its code."""
+    if turn.code is None:
+        return turn.words
+    text, fence, _ = turn.words.partition("```")
+    if fence:
+        return text
+    code = turn.code.strip()
+    if code:
+        return turn.words.partition(code)[0]
+    return text

@@ -1,0 +1,146 @@
+"""The text that a call has searched, beside the call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.style import Style
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input, Static
+
+from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.rows.row import (
+    CURSOR_KEYS,
+    Span,
+)
+from mahtab_tui.tui.rows.text_window import (
+    LocalText,
+    LongTextView,
+    StyledPart,
+    TextRow,
+    TextSource,
+)
+from mahtab_tui.tui.theme import get_palette
+
+
+class TextRows(LongTextView, can_focus=True):
+    """The searched text, with the spans of a call and those that its answer rests on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CURSOR_KEYS,
+        ("n", "next(False)"),
+        ("N,shift+n", "next(True)"),
+    ]
+
+    def __init__(self, source: TextSource, spans: Sequence[TextSpan]) -> None:
+        super().__init__(source)
+        self.span: TextSpan | None = None
+        """The span that the user opened."""
+        if spans:
+            self.top = spans[0][0]
+        self._spans = spans
+        self._evidence: Sequence[TextSpan] = ()
+
+    def mark(self, evidence: Sequence[TextSpan]) -> None:
+        self._evidence = evidence
+        self.refresh_view()
+
+    @property
+    def rows_above(self) -> int:
+        return min(3, self.size.height // 4)
+
+    @property
+    def _gutter(self) -> int:
+        # The number of lines is not known, but lines have about 40 characters.
+        line_count = max(1, self.source.size // 40)
+        return len(f"{line_count:,}") + 4
+
+    @property
+    def text_width(self) -> int:
+        return max(10, self.size.width - self._gutter - 2)
+
+    def row_prefix(self, row: TextRow) -> list[Span]:
+        palette = get_palette(self.app)
+        number = f"{row.number:,}" if row.number is not None else ""
+        is_evidence = any(start < row.end and row.start < end for start, end in self._evidence)
+        if is_evidence:
+            bar = ("█", palette.highlight)
+        elif self._contains(row):
+            bar = ("▌", palette.person)
+        else:
+            bar = (" ", palette.person)
+        return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
+
+    def _contains(self, row: TextRow) -> bool:
+        return any(start <= row.start < end for start, end in self._spans)
+
+    def edge(self, y: int) -> Span:
+        palette = get_palette(self.app)
+        if y == self.top * max(1, self.size.height) // max(1, self.source.size):
+            return "◀", palette.text
+        return "▕", palette.hairline
+
+    def part_styles(self, row: TextRow) -> list[StyledPart]:
+        palette = get_palette(self.app)
+        # Later styles are drawn over earlier ones.
+        styles = [(row.start, row.end, palette.text if self._contains(row) else palette.muted)]
+        for start, end in self._evidence:
+            styles.append((start, end, palette.highlight))
+        if self.span is not None:
+            styles.append((*self.span, palette.panel))
+        return [*styles, *super().part_styles(row)]
+
+
+class TextPane(Vertical):
+    """The searched text with a search line, or why there is none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", key_display="/")]
+
+    def __init__(self, source: TextSource | None, spans: Sequence[TextSpan]) -> None:
+        """source: None if the text is no longer in memory."""
+        super().__init__(id="node-side")
+        self.has_text = source is not None and bool(spans)
+        self.rows = TextRows(source or LocalText(""), spans)
+        self._line = LineInput(placeholder="search the text", compact=True, id="find")
+        self._line.display = False
+        self._spans = spans
+
+    def compose(self) -> ComposeResult:
+        if self.has_text:
+            yield self.rows
+            yield self._line
+        else:
+            if self._spans:
+                reason = "The text is no longer kept."
+            else:
+                reason = "Code made this call's text: it is not part of the searched text."
+            yield Static(reason, classes="quiet-words", markup=False)
+
+    def show(self, span: TextSpan) -> None:
+        if self.has_text:
+            self.rows.span = span
+            self.rows.hit = None
+            self.rows.go_to(span[0])
+
+    def action_search(self) -> None:
+        if self.has_text:
+            self._line.display = True
+            self._line.focus()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.rows.focus()
+        self.rows.search(event.value)
+
+    def leave_search(self) -> bool:
+        if not self._line.has_focus:
+            return False
+        self._line.display = False
+        self.rows.focus()
+        return True
