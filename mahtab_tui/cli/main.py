@@ -241,7 +241,19 @@ def screen(
 
         # Without a screen, the files are only loaded.
         load += cell_files
-        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, assignments, json)
+        ask(
+            query,
+            model=model,
+            approval=approval,
+            python=python,
+            kernel=kernel,
+            load=load,
+            skills_dir=skills_dir,
+            code_dir=code_dir,
+            max_usd=max_usd,
+            assignments=assignments,
+            json=json,
+        )
         return
 
     if no_store and (resume or continue_):

@@ -80,7 +80,9 @@ def test_files_are_loaded_and_events_printed_as_json(
     assert [event["text"] for event in events if event["tag"] == "assistant-chat"] == ["Two."]
 
 
-def test_address_that_names_no_kernel_gives_one_sentence() -> None:
-    done = run_program("ask", "hi", "--model", "demo", "--set", "kernel=jupyter:")
+@pytest.mark.parametrize("option", [("--set", "kernel=jupyter:"), ("--kernel", "jupyter:")])
+@by_ask_and_query
+def test_address_that_names_no_kernel_gives_one_sentence(how: str, option: tuple[str, str]) -> None:
+    done = run_program(how, "hi", "--model", "demo", *option)
     assert done.returncode == 2
     assert done.stderr.startswith("mahtab-tui: Not a Jupyter kernel. Use jupyter:NAME")
