@@ -15,7 +15,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.kernel_choices import KernelChoice
-from mahtab_tui.tui.screens import listing
+from mahtab_tui.tui.screens import pickers
 from mahtab_tui.tui.screens.pickers import KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
@@ -41,7 +41,7 @@ OTHERS = (
 @pytest.fixture(autouse=True)
 def other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has the kernels of the list."""
-    monkeypatch.setattr(listing, "other_kernels", lambda info, recent: OTHERS)
+    monkeypatch.setattr(pickers, "other_kernels", lambda info, recent: OTHERS)
 
 
 async def open_kernels(pilot: Pilot[int], chosen: list[KernelChoice | None]) -> None:
