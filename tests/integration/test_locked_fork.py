@@ -569,6 +569,21 @@ def test_values_that_no_longer_share_objects_are_named(cells: Cells) -> None:
     assert clause in cells.run(views, "keep").output
 
 
+def test_copies_of_objects_in_other_variables_are_named(cells: Cells) -> None:
+    cells.run(
+        "import numpy\nclass Box: pass\nbox = Box(); box.items = [1]; inner = numpy.zeros(3)\n"
+        "outer = [[0], {'a': 1}, (set(),), bytearray(b'x'), numpy.zeros(2)]"
+    )
+    copies = (
+        "in_list = [outer[0]]; first = outer[0]; plain = {'key': outer[1]}; members = outer[2][0]"
+        "; raw = [outer[3]]; arrays = [outer[4]]; views = {'v': [inner[1:]]}; own = box.items"
+    )
+    new = "new = [[0], {'a': 1}, (set(),), bytearray(b'x'), numpy.zeros(2)[1:], outer[:0]]"
+    names = "`in_list`, `first`, `plain`, `members`, `raw`, `arrays`, `views`, `own`"
+    clause = f"{names} were kept as copies that share nothing with other variables"
+    assert cells.run(f"{new}\n{copies}", "keep").output == f"ran apart: {clause}\n"
+
+
 # An index of Python's memo of objects that needs 32 GB.
 _HUGE_MEMO = b"\x80\x02Nr\xff\xff\xff\x7f."
 

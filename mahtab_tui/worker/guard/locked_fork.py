@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import types
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,10 +34,10 @@ from .fork_messages import (
     replaces_callable,
     to_clause,
 )
-from .library_codecs import library_codec
 from .lost_state import StateRecorder, write_waiting_text
-from .plain_codecs import STANDARD_CODECS, NotTransferableError
+from .plain_codecs import NotTransferableError
 from .private_places import PrivateFileGuard, ReadablePaths, is_env_file, is_private_anywhere
+from .shared_objects import find_shared, note_earlier_objects
 from .side_effects import is_ignored_path, read_side_effect, to_text
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ _MAX_TARGET_CHARS = 200
 _LOWEST_FD = 500
 """The fork's own descriptors begin here, above those that code usually opens."""
 _IMMUTABLE_TYPES = (int, float, str, bytes, tuple, type(None))
-_MUTABLE_TYPES = (list, dict, set, bytearray)
 _MISSING = object()
 
 _SET_BY_PYTHON = frozenset(
@@ -97,48 +96,6 @@ class _EncodedValues(NamedTuple):
     """What the code wanted to keep and the kernel cannot have, as a clause; or empty."""
 
 
-class _SharingDumper(plain_pickle.Dumper):
-    """Dumps values each for itself, and notes which of them shares a mutable object with one dumped
-    before or with a variable of the kernel."""
-
-    def __init__(self, kernel_addresses: Container[int]) -> None:
-        super().__init__()
-        self._kernel_addresses = kernel_addresses
-        self._dumped: dict[int, tuple[int, Any]] = {}
-        """By the address of a mutable object: the number of the first value that contains it, and the
-        object, which so keeps its address."""
-        self._value_number = 0
-        self.shares = False
-        """Whether the value that was dumped last shares an object."""
-
-    def dump(self, value: object) -> bytes:
-        self._value_number += 1
-        self.shares = False
-        pickled = super().dump(value)
-        base = value
-        # A view of an array shares the memory of another array.
-        while name_of(type(value)) == "ndarray" and base is not None:
-            self._note(base)
-            base = getattr(base, "base", None)
-        return pickled
-
-    def count_object(self, value: object) -> None:
-        super().count_object(value)
-        cls = type(value)
-        if cls in _MUTABLE_TYPES:
-            self._note(value)
-        elif not issubclass(cls, _IMMUTABLE_TYPES):
-            codec = STANDARD_CODECS.get(cls) or library_codec(cls)
-            if codec is not None and codec.is_mutable:
-                self._note(value)
-
-    def _note(self, value: object) -> None:
-        address = address_of(value)
-        number, _ = self._dumped.setdefault(address, (self._value_number, value))
-        if number != self._value_number or address in self._kernel_addresses:
-            self.shares = True
-
-
 class LockedFork:
     """Runs in the forked process, which ends after it."""
 
@@ -149,7 +106,6 @@ class LockedFork:
     """The namespace before the cell."""
     _names_by_address: dict[int, str]
     """The names of the objects in it."""
-    _dumper: _SharingDumper
 
     def __init__(
         self,
@@ -236,7 +192,7 @@ class LockedFork:
             for name, value in reversed(self._before.items())
             if type(name) is str and name not in HIDDEN_NAMES
         }
-        self._dumper = _SharingDumper(self._names_by_address)
+        note_earlier_objects()
         # `_first_need` reads the cell's error here, not that of an earlier cell.
         sys.last_value = None
         guard = PrivateFileGuard(lambda path: self._record_need("look at", path))
@@ -339,26 +295,30 @@ class LockedFork:
         rows: list[list[Any]] = []
         blocks: list[bytes] = []
         lost_names: list[str] = []
-        copied_names: list[str] = []
+        copied_values: dict[str, Any] = {}
         needs = ""
+        dumper = plain_pickle.Dumper()
         for name, value in new_values.items():
             try:
-                encoded = self._encode(name, value, origins.get(name, ""))
+                encoded = self._encode(name, value, origins.get(name, ""), dumper)
             except plain_pickle.TransferTooLargeError as error:
                 return _EncodedValues([], [], [], [], str(error))
             if isinstance(encoded, bytes):
                 rows.append([name, "data", [start, len(encoded)]])
                 blocks.append(encoded)
                 start += len(encoded)
-                if self._dumper.shares:
-                    copied_names.append(name)
+                copied_values[name] = value
             elif isinstance(encoded, list):
                 rows.append([name, *encoded])
             elif status != "ok" or _is_helper(value, name in read_names):
                 lost_names.append(name)
             elif not needs:
                 needs = f"wanted to keep {name} ({encoded}), which is not plain data"
-        return _EncodedValues(rows, blocks, lost_names, copied_names, needs)
+        shared_names: list[str] = []
+        if rows and not needs:
+            earlier = list(self._before.values())
+            shared_names = find_shared(copied_values, self._names_by_address, earlier)
+        return _EncodedValues(rows, blocks, lost_names, shared_names, needs)
 
     def _new_modules(self, tree: ast.Module) -> list[str]:
         return [name for name in imported_modules(tree) if self._is_loadable(name)]
@@ -428,13 +388,16 @@ class LockedFork:
                 return f"wanted to read {_shorten(path)}"
         return ""
 
-    def _encode(self, name: str, value: object, origin: str) -> bytes | list[Any] | str:
+    def _encode(
+        self, name: str, value: object, origin: str, dumper: plain_pickle.Dumper
+    ) -> bytes | list[Any] | str:
         """Return how the kernel gets a new value.
 
         Args:
             name: The variable.
             value: Its value.
             origin: The module that the code imported the name from, or empty.
+            dumper: That of the cell.
 
         Returns:
             Plain data as bytes; or a form and its fields, by which the kernel finds the same object
@@ -470,7 +433,7 @@ class LockedFork:
                 return ["of", [origin, attribute]]
 
         try:
-            return self._dumper.dump(value)
+            return dumper.dump(value)
         except plain_pickle.TransferTooLargeError:
             raise
         except NotTransferableError as error:
