@@ -32,7 +32,7 @@ NOT_HOSTILE = {
     "mahtab_tui.agent.message_sizes.OUTPUT",
     "mahtab_tui.agent.message_pictures._ATTACHED",
     "mahtab_tui.agent.message_pictures._DRAWN",
-    "mahtab_tui.llm.scripted._OUTPUT",
+    "mahtab_tui.llm.demo._OUTPUT",
     "mahtab_tui.manual._COMMENT",
     "mahtab_tui.manual._PICTURE",
     "mahtab_tui.manual._PAGE_LINK",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, SERVICES, full_name, split_spec
@@ -33,6 +33,9 @@ _DIALECTS: Mapping[str, Dialect] = {
     "openrouter": "openrouter",
     "ollama": "ollama",
 }
+"""The protocols of providers' services; all others speak Chat Completions."""
+_DIALECTS_WITH_VERSION = ("anthropic", "ollama")
+"""Protocols whose paths begin with a version."""
 _TIMEOUT_S = 120.0
 """Seconds without a byte before an answer is abandoned, by default."""
 _OLLAMA_WINDOW_TOKENS = 16_384
@@ -57,15 +60,22 @@ class ModelAccess(TypedDict, total=False):
     api_keys: Mapping[str, str]
     """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
     claude_api_key: bool
+    """Whether the `claude` CLI may be billed to a key."""
     max_answer_chars: int
+    """Characters after which an answer is given up."""
 
 
 class ModelOptions(ModelAccess, total=False):
+    """What a model is made with."""
+
     timeout: float | None
+    """Seconds without a byte before an answer is abandoned."""
     on_notice: OnNotice | None
+    """Called with what the user should know."""
     folder: Callable[[], str] | None
     """Returns the folder in which the `claude` CLI runs, before each call."""
     max_tokens: int | None
+    """Most tokens of an answer."""
 
 
 def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
@@ -87,6 +97,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
         from mahtab_tui.llm.chat_service import ChatService
 
         return ChatService.from_service(service, options.get("on_notice"))
+
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -100,9 +111,13 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
             max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
             timeout=options.get("timeout") or _TIMEOUT_S,
         )
-    from mahtab_tui.llm.scripted import ChatDemo, ChatReplay
+    if provider == "demo":
+        from mahtab_tui.llm.demo import ChatDemo
 
-    return ChatDemo() if provider == "demo" else ChatReplay.from_file(Path(model))
+        return ChatDemo()
+    from mahtab_tui.llm.scripted import ChatReplay
+
+    return ChatReplay.from_file(Path(model))
 
 
 def find_service(
@@ -132,32 +147,47 @@ def find_service(
         return None
     if address is not None and not model:
         raise ModelError(f"Name a model as well, as in {provider}:NAME.")
-    base_url = address or (options.get("base_url") if provider == "openai" else None)
-    if api_key is not None or (address is not None and provider != "openai"):
-        key_name = "api_key"
-        key = api_key or ""
+
+    base_url = address
+    if base_url is None and provider == "openai":
+        base_url = options.get("base_url")
+    # Another address must not get the key of the provider's own service.
+    is_elsewhere = address is not None and provider != "openai"
+    if api_key is not None or is_elsewhere:
+        key = _Key("api_key", api_key or "")
     else:
-        key_name, key = _find_key(provider, spec, base_url, options.get("api_keys"))
-    root = (base_url or _find_address(provider)).rstrip("/")
-    dialect = _DIALECTS.get(provider, "compatible")
-    if provider == "openai" and base_url is not None:
-        dialect = "compatible"
-    service_address = root
-    if dialect in ("anthropic", "ollama"):  # their paths begin with a version
-        service_address = root.removesuffix("/v1")
+        key = _find_key(provider, spec, base_url, options.get("api_keys"))
+
+    priced_as = "local" if provider in SERVERS else provider
+    dialect = _choose_dialect(provider, base_url)
     return Service(
         dialect=dialect,
-        address=service_address,
+        address=_root_address(base_url or _find_address(provider), dialect),
         model=model or only_model(provider),
         provider=provider,
-        priced_as=base_url or ("local" if provider in SERVERS else provider),
+        priced_as=base_url or priced_as,
         timeout=options.get("timeout") or _TIMEOUT_S,
-        key=key_name,
-        secret=key,
+        key=key.variable,
+        secret=key.value,
         max_tokens=options.get("max_tokens"),
         num_ctx=_OLLAMA_WINDOW_TOKENS if provider == "ollama" else None,
         max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
     )
+
+
+def _choose_dialect(provider: str, base_url: str | None) -> Dialect:
+    """Return the protocol of a provider's service. base_url: another address, if there is one."""
+    if provider == "openai" and base_url is not None:
+        return "compatible"
+    return _DIALECTS.get(provider, "compatible")
+
+
+def _root_address(address: str, dialect: Dialect) -> str:
+    """Return an address without what the paths of a protocol begin with."""
+    root = address.rstrip("/")
+    if dialect in _DIALECTS_WITH_VERSION:
+        return root.removesuffix("/v1")
+    return root
 
 
 def pop_access(options: dict[str, Any]) -> dict[str, str]:
@@ -187,15 +217,34 @@ def _find_address(provider: str) -> str:
     return SERVICES[provider]
 
 
+class _Key(NamedTuple):
+    """A key for a service."""
+
+    variable: str
+    """The variable that holds it; empty if no key is needed."""
+    value: str
+    """Empty if there is none."""
+
+
 def _find_key(
     provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None
-) -> tuple[str, str]:
-    """Return the name of the variable that holds a key, and the key. Raises `ModelError`."""
+) -> _Key:
+    """Return the key for a model's service.
+
+    Args:
+        provider: Of the model.
+        spec: The model's full name, for a message.
+        base_url: Another address of the service, which gets a key of its own.
+        api_keys: Keys that are not in the environment.
+
+    Raises:
+        ModelError: There is no key, and the service needs one.
+    """
     if provider not in PROVIDERS:
-        return "", ""
+        return _Key("", "")
     name = _COMPATIBLE if provider == "openai" and base_url else provider
     variable = f"{name.upper()}_API_KEY"
-    key = os.environ.get(variable) or (api_keys or {}).get(name, "")
-    if not key and name in SERVICES:
+    value = os.environ.get(variable) or (api_keys or {}).get(name, "")
+    if not value and name in SERVICES:
         raise ModelError(f"{spec} needs a key: set {variable} in the environment or in .env.")
-    return variable, key
+    return _Key(variable, value)

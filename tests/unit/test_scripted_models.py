@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 import mahtab_tui
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.demo import WHO, ChatDemo, answer
 from mahtab_tui.llm.prompts import (
     CLOSING,
     COMPUTE,
@@ -24,7 +25,6 @@ from mahtab_tui.llm.prompts import (
     user_turn,
 )
 from mahtab_tui.llm.replay_file import read_replay
-from mahtab_tui.llm.scripted import WHO, ChatDemo, answer
 from mahtab_tui.search.prompts import plain_message, plain_system
 from mahtab_tui.worker.describing.description import describe_value
 
