@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import Input
 
 from mahtab_tui.bus import StoreError
@@ -22,11 +23,14 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
+from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.frames import FramesScreen
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen, write_new_file
+from mahtab_tui.tui.screens.skills import MarkdownPreview
 from mahtab_tui.tui.transcript.pane import TranscriptPane
+from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_screen
 from tests.tui.inspecting import lines, reads
@@ -34,6 +38,8 @@ from tests.tui.story import MakeApp, log, showing
 from tests.tui.transcript_app import cell, display_cell, shown
 
 SIZE = (80, 24)
+Point = tuple[int, int]
+"""Column and row in a widget."""
 Pager = Callable[[Callable[[], str | None]], PagerScreen]
 ShowPictures = Callable[..., PicturesScreen]
 
@@ -131,6 +137,52 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
     assert isinstance(pilot.app.screen, PagerScreen)
     await pilot.press("q")
     assert len(pilot.app.screen_stack) == 1
+
+
+async def drag(pilot: Pilot[None], widget: Widget, start: Point, end: Point) -> str | None:
+    """Return what is selected after the mouse was dragged."""
+    await pilot.mouse_down(widget, offset=start)
+    await pilot.hover(widget, offset=end)
+    await pilot.mouse_up(widget, offset=end)
+    return pilot.app.screen.get_selected_text()
+
+
+async def test_dragging_selects_text_of_a_long_text_without_its_line_numbers(
+    pager: Pager, pilot: Pilot[None]
+) -> None:
+    lines = [f"{number} {'word ' * 40}end" for number in range(100)]
+    await opened(pilot, pager(lambda: "\n".join(lines)))
+    view = pilot.app.screen.query_one(TextView)
+    text_start = seen(pilot).index("0 word")
+    # The second line begins in the fourth row.
+    assert "1 word" in seen(pilot).splitlines()[3]
+    selected = await drag(pilot, view, (text_start + 2, 3), (text_start + 4, 6))
+    assert selected == f"{lines[1][2:]}\n2 wor"
+    assert await drag(pilot, view, (0, 3), (text_start + 1, 3)) == "1 "
+
+    number, _, letter = (
+        view.render_line(3).crop(text_start + x, text_start + x + 1) for x in range(3)
+    )
+    backgrounds = {
+        segment.style.bgcolor for strip in (number, letter) for segment in strip if segment.style
+    }
+    assert len(backgrounds) == 2, "what is selected has a background of its own"
+
+
+async def test_dragging_selects_rows_of_markdown_and_code_that_waits() -> None:
+    app = OutputApp()
+    async with app.run_test(size=SIZE) as pilot:
+        preview = MarkdownPreview()
+        await app.mount(preview)
+        preview.show("Some *words* of a skill.\n\nAnd more.")
+        await pilot.pause()
+        assert await drag(pilot, preview, (8, 0), (6, 2)) == "words of a skill.\n\nAnd"
+        await preview.remove()
+        code = WaitingCode()
+        await app.mount(code)
+        code.show("one = 1\ntwo = 2")
+        await pilot.pause()
+        assert await drag(pilot, code, (0, 0), (2, 1)) == "one = 1\ntwo"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from textual.events import Resize
 from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -244,7 +245,7 @@ def to_strip(
 ) -> Strip:
     """Convert a row to a strip. y: identifies it in a selection."""
     body = base + row.fill if row.fill else base
-    origin = _origin(0, y)
+    origin = selection_origin(0, y)
     # One segment per cell, so that a click anywhere to the left of the text starts a selection at
     # its first character.
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
@@ -254,7 +255,7 @@ def to_strip(
     used_width = EDGE
     offset = 0
     for text, style in row.spans:
-        segments.append(Segment(text, body + style + _origin(offset, y)))
+        segments.append(Segment(text, body + style + selection_origin(offset, y)))
         offset += len(text)
         used_width += cell_len(text)
     if picture is not None:
@@ -274,20 +275,64 @@ def to_strip(
     return Strip(segments, width)
 
 
-def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
-    """Convert a row without a bar. margin: empty cells on the left."""
+def plain_strip(row: Row, margin: int, width: int, base: Style, y: int | None = None) -> Strip:
+    """Convert a row without a bar.
+
+    Args:
+        row: The row.
+        margin: The number of empty cells on the left.
+        width: The number of cells of the strip.
+        base: The style of all cells.
+        y: Identifies the row in a selection.
+    """
     body = base + row.fill if row.fill else base
-    segments = [Segment(" " * margin, body)]
+    segments = [Segment(" ", body + selection_origin(0, y)) for _ in range(margin)]
+    offset = 0
     for text, style in row.spans:
-        segments.append(Segment(text, body + style))
+        segments.append(Segment(text, body + style + selection_origin(offset, y)))
+        offset += len(text)
     return Strip(segments).adjust_cell_length(width, body)
 
 
-def _origin(offset: int, y: int | None) -> Style:
+def selection_origin(offset: int, y: int | None) -> Style:
     """Return a style from which Textual knows what a selection contains."""
     if y is None:
         return Style.null()
     return Style(meta={"offset": (offset, y)})
+
+
+def mark_selection(widget: Widget, spans: Sequence[Span], y: int) -> Sequence[Span]:
+    """Return the spans of a row with the background of what is selected. y: as for
+    `selection_origin`."""
+    selection = widget.text_selection
+    selected_span = selection.get_span(y) if selection is not None else None
+    if selected_span is None:
+        return spans
+    start, end = selected_span
+    if end == -1:  # up to the end of the row
+        end = sum(len(text) for text, _ in spans)
+    # The selection style's own text colour is transparent, so keep the text's.
+    background = widget.screen.get_component_rich_style("screen--selection").bgcolor
+    selected = Style(color=widget.visual_style.rich_style.color, bgcolor=background)
+    return style_range(spans, start, end, selected)
+
+
+def selected_rows_text(rows: Iterable[tuple[int, Row]], selection: Selection) -> str:
+    """Return a selected text, without blanks at the ends of lines; lines that were wrapped are
+    joined again. rows: each with its `y`, as for `selection_origin`."""
+    parts: list[str] = []
+    for y, row in rows:
+        span = selection.get_span(y)
+        if span is None:
+            continue
+        start, end = span
+        if row.soft:
+            start = max(start, row.indent)
+        elif parts:
+            parts.append("\n")
+        # -1 stands for the end of the row.
+        parts.append(row.text[start:] if end == -1 else row.text[start:end])
+    return "\n".join(line.rstrip() for line in "".join(parts).split("\n"))
 
 
 def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> list[Span]:
@@ -339,6 +384,9 @@ class RowSource(Rows, Protocol):
 class RowsView(ScrollView, can_focus=True):
     """A scrolling view over rows. With a cursor, add `CURSOR_KEYS`; with a title, override `head`
     and `head_row`."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
+    """In panes whose rows are chosen, dragging selects no text."""
 
     bars: ClassVar[bool] = False
     margin: ClassVar[int] = 1
@@ -421,9 +469,18 @@ class RowsView(ScrollView, can_focus=True):
         if index == self.marked_row:
             _, palette = self._laid_out
             row = row._replace(fill=palette.panel)
+        row = row._replace(spans=mark_selection(self, row.spans, index))
         if self.bars:
             return to_strip(row, index, width, base)
-        return plain_strip(row, self.margin, width, base)
+        return plain_strip(row, self.margin, width, base, index if self.allow_select else None)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, and the line break after it."""
+        first_row = selection.start.y if selection.start is not None else 0
+        last_row = selection.end.y if selection.end is not None else len(self._source) - 1
+        visible_rows = range(max(0, first_row), min(last_row + 1, len(self._source)))
+        rows = ((index, self._source[index]) for index in visible_rows)
+        return selected_rows_text(rows, selection), "\n"
 
     def refresh_changed(self) -> None:
         """Draw the visible rows that have changed."""

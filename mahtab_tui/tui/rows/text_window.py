@@ -11,13 +11,20 @@ from typing import Any, NamedTuple, Protocol
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click, MouseScrollDown, MouseScrollUp
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
 from mahtab_tui.bus.hidden_characters import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
+from mahtab_tui.tui.rows.row import (
+    Span,
+    hard_cuts,
+    mark_selection,
+    selection_origin,
+    style_range,
+)
 from mahtab_tui.tui.theme import REVERSE, get_palette
 from mahtab_tui.tui.workers import Fetcher
 
@@ -269,18 +276,44 @@ class LongTextView(Widget, can_focus=True):
             return Strip([*empty.crop_extend(0, width - 1, base), edge])
 
         row = self.lines[y]
-        prefix = [Segment(text, base + style) for text, style in self.row_prefix(row)]
-        spans = [(row.text, base + palette.text)]
+        # One segment per cell, so that a click anywhere to the left of the text starts a selection at
+        # its first character.
+        origin = selection_origin(0, row.start)
+        prefix: list[Segment] = []
+        for text, style in self.row_prefix(row):
+            prefix += [Segment(character, base + style + origin) for character in text]
+        spans: Sequence[Span] = [(row.text, base + palette.text)]
         for start, end, style in self.part_styles(row):
             if start < row.end and end > row.start:
                 spans = style_range(spans, start - row.start, end - row.start, style)
-        text = Strip([Segment(*span) for span in spans]).crop(0, width)
-        line = Strip([*prefix, *text]).crop_extend(0, width - 1, base)
+        spans = mark_selection(self, spans, row.start)
+        segments: list[Segment] = []
+        offset = 0
+        for text, style in spans:
+            segments.append(Segment(text, style + selection_origin(offset, row.start)))
+            offset += len(text)
+        text_strip = Strip(segments).crop(0, width)
+        line = Strip([*prefix, *text_strip]).crop_extend(0, width - 1, base)
         strip = Strip([*line, edge])
         line_style = self.line_style(row)
         if line_style is not None:
             return Strip(Segment.apply_style(strip, post_style=line_style), strip.cell_length)
         return strip
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, which begins and ends in what was visible."""
+        if not self.lines:
+            return None
+        start = self.lines[0].start
+        if selection.start is not None:
+            start = selection.start.y + selection.start.x
+        end = self.lines[-1].end
+        if selection.end is not None:
+            end = selection.end.y + selection.end.x
+        try:
+            return self.source.part(start, min(end, self.source.size)), "\n"
+        except PartMissing:  # of a long text that was scrolled meanwhile
+            return None
 
     def load_then(self, work: Callable[[], None]) -> None:
         """Call `work` once the parts of the text that it reads are loaded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from textual import work
 from textual.content import Content
@@ -45,6 +45,8 @@ class MarkdownRows(list[Row]):
 
 class MarkdownPreview(RowsView, can_focus=True):
     """Shows the beginning of a Markdown text."""
+
+    ALLOW_SELECT: ClassVar[bool] = True
 
     bars = True
 

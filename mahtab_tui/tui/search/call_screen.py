@@ -47,6 +47,8 @@ SIDE_BY_SIDE_MIN_WIDTH = 130
 class CallPane(RowsView, can_focus=True):
     """Shows a call. Tab goes to the next link."""
 
+    ALLOW_SELECT: ClassVar[bool] = True
+
     bars = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -124,6 +126,8 @@ class CallPane(RowsView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         index = self.row_at(event.y)
+        if self.text_selection is not None:  # by dragging, which ends with a click, too
+            return
         if index is not None and self._rows.rows[index].is_link:
             self.cursor = index
             self.open_link()

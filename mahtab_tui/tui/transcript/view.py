@@ -27,9 +27,9 @@ from mahtab_tui.tui.rows.row import (
     Row,
     RowsView,
     highlight_matches,
+    mark_selection,
     mark_strip,
     overlay_hint,
-    style_range,
     title_strip,
     to_strip,
 )
@@ -224,16 +224,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             row = highlight_matches(row, self.search.pattern, palette.highlight + REVERSE)
-        selection = self.text_selection
-        span = selection.get_span(number) if selection is not None else None
-        if span is not None:
-            start, end = span
-            if end == -1:
-                end = len(row.text)
-            # The selection style's own text colour is transparent, so keep the text's.
-            background = self.screen.get_component_rich_style("screen--selection").bgcolor
-            selected = Style(color=base.color, bgcolor=background)
-            row = row._replace(spans=style_range(row.spans, start, end, selected))
+        row = row._replace(spans=mark_selection(self, row.spans, number))
         strip = to_strip(row, number, width, base, self._picture_strip(row))
 
         entry = self.viewport.transcript.entries[position.entry]

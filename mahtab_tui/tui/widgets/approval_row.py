@@ -75,6 +75,8 @@ class WaitingCodeRows(list[Row]):
 class WaitingCode(RowsView):
     """Shows the code, and notes whether its end was visible."""
 
+    ALLOW_SELECT: ClassVar[bool] = True
+
     margin = 0
 
     class Scrolled(Message):
