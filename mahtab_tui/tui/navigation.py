@@ -175,14 +175,14 @@ class Navigation:
         from mahtab_tui.kernel.base import KernelError
         from mahtab_tui.tui.screens.session_info import UndoScreen
 
-        session = self._session
-        try:
-            first_cell = session.undo.last_step() if cell is None else cell
-            cells = session.undo.cells_from(first_cell)
-        except KernelError as error:
-            self._app.notify(str(error))
-            return
-        self._app.push_screen(UndoScreen(cells, session))
+        cells: Sequence[int] = ()
+        if cell is not None:
+            try:
+                cells = self._session.undo.cells_from(cell)
+            except KernelError as error:
+                self._app.notify(str(error))
+                return
+        self._app.push_screen(UndoScreen(cells, self._session))
 
     def choose_session(self, then: Callable[[str], object]) -> None:
         """List the sessions. then: gets the id of the one to switch to."""

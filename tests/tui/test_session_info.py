@@ -237,6 +237,41 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported(
         await until(pilot, lambda: app.screen is not screen)
 
 
+async def test_screen_stays_responsive_while_the_kernel_is_asked_what_ran_last(
+    app: MahtabApp, undoable: UndoableSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_answer = threading.Event()
+    answers: list[int] = []
+
+    def last_step() -> int:
+        may_answer.wait(60)
+        answers.append(3)
+        return 3
+
+    nothing = Restoration((), (), exact=True)
+    undoable(lambda: nothing, lambda: pytest.fail("undone"))
+    monkeypatch.setattr(app.session.undo, "last_step", last_step)
+    async with showing(app, (120, 35)) as pilot:
+        app.session.cells.last = 4
+        app.navigation.ask_to_undo(None)
+        screen = await wait_for_screen(pilot, UndoScreen)
+        await until(pilot, lambda: shown(app, "#question") == "Undo what ran last?")
+        await pilot.press("y")
+        assert not answers
+        may_answer.set()
+        await until(pilot, lambda: can_undo(screen))
+        assert shown(app, "#question") == "Undo 2 cells, from cell 3 to cell 4?"
+        await pilot.press("escape")
+        await wait_for_close(pilot, UndoScreen)
+
+
+async def test_without_a_cell_to_undo_the_question_closes_again(app: MahtabApp) -> None:
+    async with showing(app, (120, 35)) as pilot:
+        app.navigation.ask_to_undo(None)
+        await wait_for_notice(pilot, "kernel")
+        await wait_for_close(pilot, UndoScreen)
+
+
 def first_entry(pane: TranscriptPane, kind: type[Entry]) -> Entry:
     return next(entry for entry in pane.viewport.transcript.entries if isinstance(entry, kind))
 

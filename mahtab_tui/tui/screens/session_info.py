@@ -177,24 +177,47 @@ class InstructionsScreen(TextDialog):
         confirm(self.app, question, trust, yes="Trust", no="Hold back")
 
 
+def _undo_question(cells: Sequence[int]) -> str:
+    """cells: those to undo; empty while they are not known."""
+    if not cells:
+        return "Undo what ran last?"
+    if len(cells) == 1:
+        return f"Undo cell {cells[0]}?"
+    return f"Undo {len(cells):,} cells, from cell {cells[0]} to cell {cells[-1]}?"
+
+
 class UndoScreen(Confirm):
     """Shows what undoing cells would change, and asks whether to do it."""
 
     def __init__(self, cells: Sequence[int], session: Session) -> None:
-        """cells: the cells to undo, in order."""
-        question = f"Undo cell {cells[0]}?"
-        if len(cells) > 1:
-            question = f"Undo {len(cells):,} cells, from cell {cells[0]} to cell {cells[-1]}?"
+        """cells: the cells to undo, in order; empty for what ran last, which the kernel knows."""
         self._changes = Static("Comparing with the state before …", id="undo-changes", markup=False)
         details = VerticalScroll(self._changes, can_focus=False)
-        super().__init__(question, yes="Undo", no="Keep", details=details)
+        super().__init__(_undo_question(cells), yes="Undo", no="Keep", details=details)
         self._yes.disabled = True
-        self._first_cell = cells[0]
+        self._cells = cells
         self._session = session
         self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
-        preview = partial(self._session.kernel.preview_undo, self._first_cell)
+        if self._cells:
+            self._preview(self._cells)
+        else:
+            # On a thread, because a busy kernel answers late.
+            self._fetcher.ask("undo", self._find_cells, self._preview, self._nothing_to_undo)
+
+    def _find_cells(self) -> Sequence[int]:
+        undo = self._session.undo
+        return undo.cells_from(undo.last_step())
+
+    def _nothing_to_undo(self, sentence: str) -> None:
+        self.action_leave()
+        self.app.notify(sentence)
+
+    def _preview(self, cells: Sequence[int]) -> None:
+        self._cells = cells
+        self.query_one("#question", Static).update(_undo_question(cells))
+        preview = partial(self._session.kernel.preview_undo, cells[0])
         self._fetcher.ask("undo", preview, self._ready, self._failed)
 
     def _ready(self, restoration: Restoration) -> None:
@@ -213,7 +236,7 @@ class UndoScreen(Confirm):
         elif not self._yes.disabled:
             self._yes.disabled = True
             self._changes.update("Undoing …")
-            undo = partial(self._session.undo.undo, self._first_cell)
+            undo = partial(self._session.undo.undo, self._cells[0])
             self._fetcher.ask("undo", undo, lambda _: self.action_leave(), self._failed)
 
 
