@@ -257,6 +257,9 @@ class ImportOrder:
         self._screen_is_done.set()  # without a screen nobody waits for one
         self._screen_thread: int | None = None
         self._lock = threading.RLock()
+        self.freezes_modules = False
+        """Whether the garbage collector never goes through what exists after an import. Only for a
+        process of ours, because garbage of that time stays, too."""
 
     def screen_begins(self) -> None:
         """Let other threads wait until `screen_ends`."""
@@ -276,20 +279,22 @@ class ImportOrder:
     def turn(self) -> Iterator[None]:
         """Wait for the turn to import a large library."""
         self.wait_for_screen()
-        with self._lock, _gc_paused():
+        with self._lock, self._gc_paused():
             yield
 
-
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Pause the garbage collector: modules make hundreds of thousands of objects, which stay."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    @contextmanager
+    def _gc_paused(self) -> Iterator[None]:
+        """Pause the garbage collector: modules make hundreds of thousands of objects, which stay."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_enabled:
+                # Else the next collection would go through all of them, and all threads would wait.
+                if self.freezes_modules:
+                    gc.freeze()
+                gc.enable()
 
 
 IMPORTS = ImportOrder()

@@ -243,7 +243,12 @@ class MahtabApp(TerminalApp[int]):
             MissingModuleHints(self.session, self.panes).fold,
             *await self.panes.mount_prompt_rows(),
         ]
+        if self._collector is not None:
+            self.record_pump.folds.append(partial(self._plan_collection, self._collector))
         self.record_pump.start()
+
+    def _plan_collection(self, collector: Collector, records: Sequence[Record]) -> None:
+        collector.plan(self)
 
     def on_unmount(self) -> None:
         IMPORTS.screen_ends()
@@ -460,6 +465,9 @@ class MahtabApp(TerminalApp[int]):
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
+            if self._collector is not None:
+                self._collector.note_key()
+                self._collector.plan(self)
             if not self.panes.is_covered and self.focused is None:
                 self.panes.focus_code()
             await self._keys.enqueue(event)

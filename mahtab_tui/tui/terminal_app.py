@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import subprocess
+import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
@@ -44,10 +45,21 @@ if TYPE_CHECKING:
 
 _YOUNG_OBJECTS = 5_000
 """New objects before the youngest generation is collected."""
-_YOUNGER_COLLECTIONS = 10
-"""Collections of a generation before the next older one is collected."""
+_YOUNG_COLLECTIONS = 3
+"""Collections of the youngest generation before the next one is collected. It is small, because all
+threads wait meanwhile: about 10 ms."""
+FULL_COLLECTION_DUE = 30
+"""Collections of the middle generation after which all objects are gone through, which takes 100 ms
+and more, once nobody types."""
+_FULL_COLLECTION_LATE = 300
+"""Collections of the middle generation after which this happens at once."""
+IDLE_S = 2.0
+"""After this time without a key, nobody types."""
 HEAVY_COLLECTION_S = 0.03
 """After a full collection that takes longer, the remaining objects are frozen."""
+SWITCH_INTERVAL_S = 0.001
+"""After this time, a thread that computes lets another one run. A key needs about ten turns until it
+is drawn, and Python's own interval is five times as long."""
 FRAME_S = 1 / 30
 """Between two frames."""
 MAX_WORK_SHARE = 1 / 4
@@ -79,17 +91,41 @@ BRIEF_CHARS = 60
 
 
 class Collector:
-    """Collects nothing before the first picture, and goes through loaded libraries only once."""
+    """Collects nothing before the first picture, goes through loaded libraries only once, and through
+    all objects only while nobody types. Call it on the main thread only."""
 
     def __init__(self) -> None:
         self._collection_started = 0.0
+        self._last_key = 0.0
+        """Monotonic time in seconds."""
+        self._is_planned = False
+        """Whether a timer waits until nobody types."""
         gc.disable()
 
     def settle(self) -> None:
         gc.freeze()
-        gc.set_threshold(_YOUNG_OBJECTS, _YOUNGER_COLLECTIONS, _YOUNGER_COLLECTIONS)
+        gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _FULL_COLLECTION_LATE)
         gc.callbacks.append(self._freeze_after_long)
         gc.enable()
+        IMPORTS.freezes_modules = True
+
+    def note_key(self) -> None:
+        """Note that somebody types."""
+        self._last_key = monotonic()
+
+    def plan(self, app: App[Any]) -> None:
+        """Go through all objects soon, if that is due. Call it when something has happened."""
+        if not self._is_planned and gc.get_count()[2] >= FULL_COLLECTION_DUE:
+            self._is_planned = True
+            app.set_timer(IDLE_S, partial(self._collect, app))
+
+    def _collect(self, app: App[Any]) -> None:
+        remaining_s = self._last_key + IDLE_S - monotonic()
+        if remaining_s > 0:
+            app.set_timer(remaining_s, partial(self._collect, app))
+            return
+        self._is_planned = False
+        gc.collect()
 
     def _freeze_after_long(self, phase: str, info: Mapping[str, int]) -> None:
         is_full = info["generation"] == 2
@@ -97,6 +133,17 @@ class Collector:
             self._collection_started = thread_time()
         elif is_full and thread_time() - self._collection_started >= HEAVY_COLLECTION_S:
             gc.freeze()
+
+
+@contextlib.contextmanager
+def short_turns() -> Iterator[None]:
+    """Let threads take turns more often than usual."""
+    previous_interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(previous_interval_s)
 
 
 Fold = Callable[[Sequence["Record"]], None]
@@ -200,6 +247,10 @@ class TerminalApp(App[T]):
         self.next_session = ""
         self.leaves_kernel = False
         self._text_only = TextOnly()
+
+    def run(self, *args: Any, **options: Any) -> T | None:
+        with short_turns():
+            return super().run(*args, **options)
 
     def set_theme(self, name: str) -> None:
         self.theme = name if name in self.available_themes else MAHTAB.name

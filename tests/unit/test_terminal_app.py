@@ -26,9 +26,17 @@ from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
 from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.system import IMPORTS, ImportOrder
 from mahtab_tui.tui import terminal_app
 from mahtab_tui.tui.key_parser import MAX_PENDING_CHARS, MAX_SEQUENCE_CHARS, MAX_SILENCES, KeyParser
-from mahtab_tui.tui.terminal_app import FRAME_S, MAX_DELAY_S, Collector, RecordPump
+from mahtab_tui.tui.terminal_app import (
+    FRAME_S,
+    MAX_DELAY_S,
+    SWITCH_INTERVAL_S,
+    Collector,
+    RecordPump,
+    TerminalApp,
+)
 from mahtab_tui.tui.terminal_driver import report_thread_failures
 from mahtab_tui.tui.workers import Fetcher
 from tests.tui.editor_app import until
@@ -408,6 +416,7 @@ def own_collector() -> Iterator[None]:
     gc.unfreeze()
     gc.set_threshold(*old_threshold)
     gc.enable()
+    IMPORTS.freezes_modules = False
 
 
 @pytest.mark.usefixtures("own_collector")
@@ -426,6 +435,63 @@ def test_collection_starts_after_the_first_screen_and_freezes_survivors_of_long_
     monkeypatch.setattr(terminal_app, "HEAVY_COLLECTION_S", 0.0)
     gc.collect()
     assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), "they are not frozen"
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_all_objects_are_collected_only_when_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    full_collections: list[str] = []
+    timers: list[Callable[[], object]] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if info["generation"] == 2:
+            full_collections.append(phase)
+
+    app: App[None] = App()
+    monkeypatch.setattr(app, "set_timer", lambda seconds, callback: timers.append(callback))
+    monkeypatch.setattr(terminal_app, "FULL_COLLECTION_DUE", 1)
+    collector = Collector()
+    collector.settle()
+    gc.callbacks.append(note)
+    gc.collect(1)
+    for _ in range(2):
+        collector.plan(app)
+    assert len(timers) == 1
+
+    monkeypatch.setattr(terminal_app, "IDLE_S", 3_600.0)
+    collector.note_key()
+    timers.pop()()
+    assert (len(timers), full_collections) == (1, [])
+    monkeypatch.setattr(terminal_app, "IDLE_S", 0.0)
+    timers.pop()()
+    assert (timers, full_collections) == ([], ["start", "stop"])
+    collector.plan(app)
+    assert not timers
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_imported_modules_are_not_collected_in_a_process_of_ours() -> None:
+    order = ImportOrder()
+    with order.turn():
+        modules = [[number] for number in range(1_000)]
+    assert set(map(id, modules)) <= set(map(id, gc.get_objects()))
+    order.freezes_modules = True
+    with order.turn():
+        modules = [[number] for number in range(1_000)]
+    assert set(map(id, modules)).isdisjoint(map(id, gc.get_objects())), "they are not frozen"
+
+
+def test_threads_take_short_turns_only_while_the_screen_is_open() -> None:
+    interval_s = sys.getswitchinterval()
+    intervals_s: list[float] = []
+
+    class OneLook(TerminalApp[None]):
+        def on_mount(self) -> None:
+            intervals_s.append(sys.getswitchinterval())
+            self.exit()
+
+    OneLook().run(headless=True)
+    assert intervals_s == [pytest.approx(SWITCH_INTERVAL_S, rel=0.01)]
+    assert sys.getswitchinterval() == interval_s
 
 
 def run(work: Callable[[], object], name: str = "kernel reader") -> None:
