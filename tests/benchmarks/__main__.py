@@ -1,6 +1,6 @@
 """Prints figures with their goals and baselines: ``python -m tests.benchmarks [NAME ...]``.
 
-``answers``, ``steps``, ``long``, ``searches`` and ``first_search`` are programs of their own, with ``--help``.
+``answers``, ``steps``, ``long``, ``searches``, ``first_search`` and ``floods`` are programs of their own, with ``--help``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ PROGRAMS = {
     "long": "long.run",
     "searches": "searches",
     "first_search": "first_search",
+    "floods": "floods",
 }
 
 

@@ -18,7 +18,7 @@ BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
 OURS = [sys.executable, "-m", "mahtab_tui", "--model"]
 _SEARCHING = [sys.executable, "-m", "tests.benchmarks.searching_app"]
 # Each letter is typed once, so that its bytes in the output can be nothing but its echo.
-_LETTERS = [
+LETTERS = [
     chr(code) for code in (*range(0x0430, 0x0450), *range(0x0561, 0x0587), *range(0x10D0, 0x10F0))
 ]
 _LOADS = {
@@ -99,7 +99,7 @@ def key_echo(terminal: Terminal) -> list[float]:
     terminal.drawn = False  # drawing what it shows would be counted as the program's time
     start_offset = len(terminal.raw)
     took = []
-    for letter in _LETTERS:
+    for letter in LETTERS:
         key_bytes = letter.encode()
         sent_offset = len(terminal.raw)
         start = perf_counter()
