@@ -36,7 +36,7 @@ NOT_HOSTILE = {
     "mahtab_tui.manual._COMMENT",
     "mahtab_tui.manual._PICTURE",
     "mahtab_tui.manual._PAGE_LINK",
-    "mahtab_tui.manual._RULE",
+    "mahtab_tui.manual._TABLE_RULE",
 }
 """They read pages of the manual, or elements that the program itself writes, whose text is escaped,
 so that each beginning has its end."""

@@ -15,7 +15,7 @@ import typer
 from mahtab_tui.bus.records import KernelRecord, NotebookFile, NotebookWritten, Notice, Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail, fail_on
-from mahtab_tui.cli.sessions import attach, resume
+from mahtab_tui.cli.resuming import attach, resume
 from mahtab_tui.export.reading import LoadedNotebook, NotebookError, read_notebook
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel

@@ -1,20 +1,16 @@
-"""``mahtab-tui sessions``, ``export`` and ``watch``, and resuming a session."""
+"""``mahtab-tui sessions``, ``export`` and ``watch``."""
 
 from __future__ import annotations
 
-import sys
-import termios
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import (
     checked_settings,
@@ -28,37 +24,26 @@ from mahtab_tui.cli.options import (
 from mahtab_tui.export.entries import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import DetachedKernel, detached_kernels
-from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
-from mahtab_tui.kernel.remote.attaching import attach_remote, stop_remote
+from mahtab_tui.kernel.remote.attaching import stop_remote
 from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
-from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.session.background_kernels import (
-    add_recovered_output,
     describe_kernel,
     foreign_folder,
     local_detached_kernels,
     remote_detached_kernels,
 )
-from mahtab_tui.session.kernel import ReattachedKernel
 from mahtab_tui.session.running_sessions import SharingError, running_sessions
-from mahtab_tui.settings.model import Settings, SettingsError
+from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
     find_session,
-    forked_store,
-    reattach,
     remove_session,
-    resumed_store,
 )
 from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
 from mahtab_tui.store.session_list import SessionRow, list_sessions
-from mahtab_tui.store.session_lock import LockedElsewhere, LockHolder, locked_sessions
-from mahtab_tui.store.sqlite import SqliteStore
-
-if TYPE_CHECKING:
-    from mahtab_tui.kernel.remote.attaching import ConnectedKernel
+from mahtab_tui.store.session_lock import locked_sessions
 
 MAX_LISTED_SESSIONS = 50
 INDEX_TIMEOUT_S = 0.3
@@ -96,100 +81,6 @@ def _stop_local(kernel: DetachedKernel) -> None:
     except OSError as error:
         fail(f"{name} cannot be reached: {error.strerror or error}.", 1)
     echo(f"Stopped the kernel of session {kernel.session}.")
-
-
-def resume(
-    session: str | None, project: Path | None, *, variables: bool
-) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records. If another terminal has it,
-    ask whether to fork or to watch it. Raises `SessionNotFound`; ends the command if the user
-    declines.
-
-    Args:
-        session: The beginning of its ID; None is the last one.
-        project: Only sessions of this folder.
-        variables: Restore its variables, too.
-    """
-    row = find_session(session, project)
-    try:
-        return resumed_store(row, variables=variables)
-    except LockedElsewhere as error:
-        holder = error.holder
-
-    running = None
-    with suppress(SharingError):
-        for candidate in running_sessions():
-            if candidate.pid == holder.pid:
-                running = candidate
-    choice = _ask_fork_or_watch(row, holder, can_watch=running is not None)
-    if choice == "f":
-        return forked_store(row, variables=variables)
-    if choice == "w" and running is not None:
-        from mahtab_tui.tui.open import watch_session
-
-        raise typer.Exit(watch_session(running))
-    warn(f"The session {row.id} was not changed.")
-    raise typer.Exit(1)
-
-
-def attach(
-    store: SqliteStore, past: list[Record], settings: Settings
-) -> tuple[ReattachedKernel, list[Record]]:
-    """Attach to the session's waiting kernel, unless the settings name another address; return it
-    with the past records. Ends the command if its machine cannot be reached."""
-    if store.claim is None or not settings.keep_kernel:
-        return ReattachedKernel(), past
-
-    if settings.kernel is None:
-        local = attach_to(store.session)
-        if local is not None:
-            return ReattachedKernel(local=local), reattach(store, past, local.cell)
-
-    for note in noted_kernels(store.session):
-        if settings.kernel not in (None, note.station.address):
-            continue
-        remote = _attach_remote(note)
-        if remote is not None:
-            return ReattachedKernel(remote=remote), reattach(store, past, remote.cell)
-
-    # No kernel waits, but one may have left output before it ended.
-    with fail_on(StoreError, code=1):
-        return ReattachedKernel(), add_recovered_output(store, past, Secrets(settings.secrets))
-
-
-def _attach_remote(note: KernelNote) -> ConnectedKernel | None:
-    """Attach to a kernel on another machine; None if it has ended. Ends the command if the machine
-    cannot be reached."""
-    label = one_line(note.station.label)
-    echo(f"Connecting to {label}, where the session's kernel is running …", err=True)
-    try:
-        return attach_remote(note, prompt_answer)
-    except KernelGone:
-        note.forget()
-        return None
-    except KernelError as error:
-        warn(one_line(str(error)))
-        stop_command = f"mahtab-tui sessions stop {note.session}"
-        fail(f"Try again later, or give up that kernel: {stop_command}", 1)
-
-
-def _ask_fork_or_watch(row: SessionRow, holder: LockHolder, *, can_watch: bool) -> str:
-    """Ask what to do with a session that another terminal has open; return "f", "w", or an empty
-    text to quit."""
-    echo(
-        f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
-    )
-    if can_watch:
-        echo("  w  watch it: see what happens there, without changing anything")
-    echo("  f  fork it: continue with a copy, as a new session")
-    echo("To continue it here, close it there first.")
-    letters = "w or f" if can_watch else "f"
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed earlier must not answer this question
-    while True:
-        typer.echo(f"Choose {letters} and press Enter; Enter alone quits: ", nl=False)
-        typed = sys.stdin.readline().strip().lower()
-        if typed in ("", *letters.split(" or ")):
-            return typed
 
 
 sessions_app = typer.Typer(

@@ -6,13 +6,9 @@ import html
 import platform
 import re
 from collections.abc import Collection, Iterator
-from itertools import chain
 from typing import Any
-from urllib.parse import urlsplit
 
 import nbformat
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from mahtab_tui.bus.entries import (
     AnswerText,
@@ -25,7 +21,7 @@ from mahtab_tui.bus.entries import (
     describe_staleness,
 )
 from mahtab_tui.bus.plans import PLAN_HEADING
-from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import (
     ExportedEntries,
     OutputPart,
@@ -34,15 +30,9 @@ from mahtab_tui.export.entries import (
     shorten,
     to_title,
 )
+from mahtab_tui.export.markdown import code_block, escape_markdown, make_inert
 from mahtab_tui.export.reading import Node
 
-SAFE_SCHEMES = ("http", "https", "mailto")
-"""Schemes of links that lead to a page."""
-FOLLOWING_TEXT = "what follows"
-"""A paragraph that is put after a text: it becomes part of any block that the text leaves open."""
-MAX_PARSED_CHARS = 200_000
-"""With more characters, the parser would take many seconds."""
-MAX_MARKDOWN_DEPTH = 20
 MAX_ID_CHARS = 40
 
 AUTHOR_METADATA = "mahtab"
@@ -59,8 +49,6 @@ NEW_METADATA: Node = {
 }
 
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9-]+")
-_MARKUP = re.compile("[<[]|```|~~~")
-"""Text without it has no tag, picture, link or open code block."""
 _CHAIN_LINE = re.compile(
     "^(?:During handling of the above exception, another exception occurred"
     "|The above exception was the direct cause of the following exception):$",
@@ -69,60 +57,6 @@ _CHAIN_LINE = re.compile(
 """Stands between the tracebacks of two errors, of which the last is the one that was raised."""
 _ERROR_LINE = re.compile(r"(?:  \| )?([^\W\d](?:\w|\.|<locals>)*)(?:: (.*))?$")
 """The name of an error with the first line of its message; groups have a bar before it."""
-_HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_MARKDOWN_DEPTH})
-# The parser must not leave out links, because `_is_harmless` has to see them.
-_HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
-
-
-def escape_markdown(text: str) -> str:
-    """Return a text on one line whose characters have no meaning in Markdown."""
-    return re.sub(r"([\\`*_\[\]>#&~|!])", r"\\\1", one_line(text)).replace("<", "&lt;")
-
-
-def code_block(text: str, language: str = "") -> str:
-    """Return a text as a Markdown code block that nothing in the text can close."""
-    longest_run = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest_run + 1)
-    code = text.rstrip("\n")
-    return f"{fence}{language}\n{code}\n{fence}"
-
-
-def make_inert(text: str) -> str:
-    """Return Markdown as it is if it is harmless, otherwise as a code block. Harmless Markdown
-    contains neither tags nor pictures, links only to pages, and closes its blocks."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
-    if not _MARKUP.search(text):
-        return text
-    if len(text) > MAX_PARSED_CHARS or not _is_inert(text):
-        return code_block(text, "text")
-    return text
-
-
-def _is_inert(text: str) -> bool:
-    tokens = _HTML_PARSER.parse(f"{text}\n\n{FOLLOWING_TEXT}")
-    if len(tokens) < 2:
-        return False
-    # The last token ends the paragraph that follows, the one before is its content.
-    following = tokens[-2]
-    is_paragraph = following.type == "inline" and following.level == 1
-    if not is_paragraph or following.content != FOLLOWING_TEXT:
-        return False
-    inline_tokens = chain.from_iterable(token.children or () for token in tokens)
-    return all(map(_is_harmless, chain(tokens, inline_tokens)))
-
-
-def _is_harmless(token: Token) -> bool:
-    if token.type in ("html_block", "html_inline", "image"):
-        return False
-    # The parser stops at its depth, and would leave what is deeper unparsed.
-    if token.level >= MAX_MARKDOWN_DEPTH - 1:
-        return False
-    try:
-        address = urlsplit(str(token.attrGet("href") or "").strip())
-    except ValueError:
-        return False
-    is_relative = not address.scheme and not address.netloc
-    return is_relative or address.scheme.lower() in SAFE_SCHEMES
 
 
 def build_notebook(selected: ExportedEntries) -> Any:

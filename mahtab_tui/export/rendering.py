@@ -10,7 +10,8 @@ import nbformat
 from mahtab_tui.bus.entries import Note
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import ANNOTATIONS, ExportedEntries
-from mahtab_tui.export.notebook import build_notebook, code_block, make_inert
+from mahtab_tui.export.markdown import code_block, make_inert
+from mahtab_tui.export.notebook import build_notebook
 from mahtab_tui.export.page import render_page
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")

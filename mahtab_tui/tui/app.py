@@ -74,12 +74,10 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.editor.draft_file import DraftFile
     from mahtab_tui.tui.pictures.overlay import Overlay
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-    from mahtab_tui.tui.widgets.question_rows import (
-        FanOutRow,
-        InputRow,
-        QueueRow,
-        ReviewRow,
-    )
+    from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+    from mahtab_tui.tui.widgets.input_row import InputRow
+    from mahtab_tui.tui.widgets.queue_row import QueueRow
+    from mahtab_tui.tui.widgets.review_row import ReviewRow
 
 DRAFT_DELAY_S = 1.0
 """After the last change until the text in the editor is saved."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.main_screen import Panes
     from mahtab_tui.tui.navigation import Navigation
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.widgets.question_rows import LeaveRow
+    from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
 SECOND_STOP_S = 2.0
 """Within this time, a second stop offers to kill the kernel."""
@@ -102,7 +102,7 @@ class QuitFlow:
         if is_confirmed or not (unsaved_items or can_detach):
             self._exit()
         elif self.row is None:
-            from mahtab_tui.tui.widgets.question_rows import LeaveRow
+            from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
             self.row = LeaveRow(unsaved_items, can_detach, self._quit_key())
             self._app.screen.mount(self.row)

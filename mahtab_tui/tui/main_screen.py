@@ -133,7 +133,10 @@ class Panes(Screen[None]):
     async def mount_prompt_rows(self) -> list[Fold]:
         """Add the rows that ask something, hidden. Returns their functions that take records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-        from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
+        from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+        from mahtab_tui.tui.widgets.input_row import InputRow
+        from mahtab_tui.tui.widgets.queue_row import QueueRow
+        from mahtab_tui.tui.widgets.review_row import ReviewRow
 
         approval = ApprovalRow()
         upper_rows = (approval, ReviewRow())
@@ -240,7 +243,7 @@ class Panes(Screen[None]):
     @property
     def queued(self) -> int:
         """The number of inputs that wait."""
-        from mahtab_tui.tui.widgets.question_rows import QueueRow
+        from mahtab_tui.tui.widgets.queue_row import QueueRow
 
         return sum(len(row.items) for row in self.query(QueueRow))
 

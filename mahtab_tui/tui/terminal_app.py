@@ -74,7 +74,8 @@ _SESSION_MODULE_NAMES = """
 tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
 export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
 session.agent session.components kernel.launch tui.transcript.viewport tui.transcript.pane
-tui.widgets.approval_row tui.widgets.question_rows
+tui.widgets.approval_row tui.widgets.review_row tui.widgets.fan_out_row tui.widgets.input_row
+tui.widgets.queue_row
 """
 SESSION_MODULES = tuple(f"mahtab_tui.{name}" for name in _SESSION_MODULE_NAMES.split())
 TRANSCRIPT_MODULES = (

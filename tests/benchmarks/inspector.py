@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.inspector.array import decode_picture
+from mahtab_tui.tui.inspector.picture import decode_picture
 from mahtab_tui.tui.pictures.block_cache import draw_blocks
 from mahtab_tui.tui.pictures.picture import SizedPicture
 from tests.benchmarks.screen import bare_echo, echo_row, key_echo, our_terminal

@@ -29,7 +29,9 @@ from mahtab_tui.tui.messages import OpenMenu
 from mahtab_tui.tui.screens.dialog import ActionMenu, ask
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow, ReviewRow
+from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.review_row import ReviewRow
 from tests.records import made
 
 SIZE = (80, 24)

@@ -29,7 +29,7 @@ from mahtab_tui.tui.screens.pickers import CommandPalette
 from mahtab_tui.tui.transcript.activities import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.bars import KeyLine
-from mahtab_tui.tui.widgets.question_rows import InputRow
+from mahtab_tui.tui.widgets.input_row import InputRow
 from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
 from tests.tui.screens_app import ScreensApp
 from tests.tui.story import WAITING, MakeApp, drawn, log, notices, showing, story, wait_for_notice
@@ -168,7 +168,7 @@ def seen(pilot: Pilot[int]) -> str:
 async def test_arrows_walk_the_topics_and_each_shows_its_page(pilot: Pilot[int]) -> None:
     await pilot.press("f1")
     await until(pilot, lambda: "Run complete code" in seen(pilot))
-    assert topics(pilot) == TOPICS
+    assert topics(pilot) == [*TOPICS]
     for topic in ("start", "trouble"):
         await pilot.press("up")
         await until(pilot, lambda topic=topic: page(topic).title in seen(pilot))  # type: ignore[misc]
@@ -189,7 +189,7 @@ async def test_typing_filters_topics_and_their_lines(make_app: MakeApp) -> None:
         assert first_summary not in seen(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: first_summary in seen(pilot))
-        assert topics(pilot) == TOPICS
+        assert topics(pilot) == [*TOPICS]
         app.screen.query_one(Input).value = "no such word anywhere"
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
         await pilot.press("escape")

@@ -24,7 +24,7 @@ from mahtab_tui.tui.messages import RunInput
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import HeaderBar
-from mahtab_tui.tui.widgets.question_rows import LeaveRow
+from mahtab_tui.tui.widgets.leave_row import LeaveRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until, wait_for_screen

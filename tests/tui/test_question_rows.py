@@ -10,7 +10,8 @@ from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow
+from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.queue_row import QueueRow
 from tests import tags
 from tests.tui.editor_app import (
     SIZE,
@@ -120,7 +121,7 @@ async def test_text_of_a_cancelled_request_goes_to_the_editor_but_no_password(
 
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.CLOSE_DELAY_S", 1e6)
+    monkeypatch.setattr("mahtab_tui.tui.widgets.input_row.CLOSE_DELAY_S", 1e6)
 
 
 @pytest.mark.usefixtures("lingering")

@@ -26,8 +26,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
 from mahtab_tui.export.line_merge import find_replacements, preserve_lines
+from mahtab_tui.export.markdown import make_inert
 from mahtab_tui.export.merging import merge_content
-from mahtab_tui.export.notebook import make_inert, parse_error
+from mahtab_tui.export.notebook import parse_error
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.rendering import ENDINGS, render
 from mahtab_tui.export.writing import write

@@ -158,7 +158,8 @@ def interrupt_or_copy(context: CommandContext) -> None:
 
 def _only_waits(context: CommandContext) -> bool:
     """Return whether a question to the user waits, and nothing runs but the cell that asks it."""
-    from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow
+    from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+    from mahtab_tui.tui.widgets.input_row import InputRow
 
     row = context.panes.prompt_row
     if row is None:

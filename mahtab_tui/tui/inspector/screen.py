@@ -29,8 +29,9 @@ from mahtab_tui.tui.commands.declarations import INSPECTOR_COMMANDS, bindings
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector import Excerpt, Subject, View, Viewer
-from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_view
+from mahtab_tui.tui.inspector.array import ArrayView, make_plot_view
 from mahtab_tui.tui.inspector.export import EXPORT_SUFFIXES, export_code, suggest_file
+from mahtab_tui.tui.inspector.picture import PictureView
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView

@@ -31,7 +31,7 @@ from mahtab_tui.tui.commands.declarations import (
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector import Subject, Viewer
-from mahtab_tui.tui.inspector.array import PictureView
+from mahtab_tui.tui.inspector.picture import PictureView
 from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.screens.dialog import Prompt, ask

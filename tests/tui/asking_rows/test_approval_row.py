@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow, WaitingCode
+from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.prompt_row import Chips
-from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests import tags
 from tests.tui.editor_app import (
     EditorApp,

@@ -16,8 +16,9 @@ from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.changes import MAX_LISTED_CHANGES
 from mahtab_tui.tui.widgets import prompt_row
+from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.prompt_row import Chips
-from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow
+from mahtab_tui.tui.widgets.review_row import ReviewRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import (

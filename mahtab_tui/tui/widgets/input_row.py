@@ -1,0 +1,193 @@
+"""The row that answers `input()` of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Paste
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.widgets.prompt_row import FocusLoan
+
+CLOSE_DELAY_S = 0.25
+"""How long the row stays, so that code that asks again gets what was typed meanwhile."""
+MAX_PROMPT_CHARS = 60
+_UNFOCUSED_HINT = "empty the editor, or click here, to answer"
+
+
+class _AnswerLine(LineInput):
+    """The line in which an answer is typed."""
+
+    BINDINGS = [Binding("ctrl+d", "end_of_input", "End of input", show=False)]  # noqa: RUF012
+
+    class EndOfInput(Message):
+        """The user pressed Ctrl+D on an empty line."""
+
+    async def action_submit(self) -> None:
+        """Empty the line, because what is typed next answers the next request."""
+        self.post_message(Input.Submitted(self, self.value))
+        self.value = ""
+
+    def action_end_of_input(self) -> None:
+        if self.value:
+            self.action_delete_right()
+        else:
+            self.post_message(self.EndOfInput())
+
+
+class InputRow(Widget):
+    """Shown while code waits for a line. It takes the focus once the user types nowhere else."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "recall(1)", "Earlier answer", show=False),
+        Binding("down", "recall(-1)", "Later answer", show=False),
+    ]
+
+    @dataclass
+    class Answered(Message):
+        request: str
+        text: str | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._requests: dict[str, records.Input] = {}
+        self._typed_ahead: list[str] = []
+        self._answers: list[str] = []
+        """Earlier answers, which Up recalls. Passwords are not among them."""
+        self._steps_back = 0
+        """Which answer the line shows, counted from the newest, which is 1; 0 for none."""
+        self._loan = FocusLoan(self)
+        self._close_timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="input-prompt", markup=False)
+        yield _AnswerLine(id="input-line", compact=True, placeholder=_UNFOCUSED_HINT)
+
+    def on_descendant_focus(self) -> None:
+        self._line.placeholder = "Enter answers · Ctrl+D is the end of input"
+
+    def on_descendant_blur(self) -> None:
+        self._line.placeholder = _UNFOCUSED_HINT
+
+    def action_recall(self, step: int) -> None:
+        """Put an earlier answer (1) or a later one (-1) into the line; after the last one, nothing."""
+        steps_back = self._steps_back + step
+        line = self._line
+        if line.password or not 0 <= steps_back <= len(self._answers):
+            return
+        self._steps_back = steps_back
+        line.value = self._answers[-steps_back] if steps_back else ""
+        line.cursor_position = len(line.value)
+
+    def on_mount(self) -> None:
+        self.display = False
+        self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
+
+    def fold(self, new_records: Sequence[Record]) -> None:
+        for record in new_records:
+            if isinstance(record, records.KernelRecord):
+                if record.state == "idle" and not self._requests and self.display:
+                    # No running code could ask again.
+                    self._close()
+            elif isinstance(record, records.Input):
+                old_request = self._current
+                if record.state == "waiting":
+                    self._requests[record.request] = record
+                else:
+                    self._requests.pop(record.request, None)
+                if self._current is not old_request:
+                    self._open_or_close()
+
+    def focus(self, scroll_visible: bool = True) -> InputRow:
+        if self.display:
+            self._loan.borrow(self._line)
+        return self
+
+    @property
+    def _current(self) -> records.Input | None:
+        return next(iter(self._requests.values()), None)
+
+    def _open_or_close(self) -> None:
+        if self._current is None:
+            self._close()
+        else:
+            self._open(self._current)
+
+    @property
+    def _line(self) -> _AnswerLine:
+        return self.query_one(_AnswerLine)
+
+    def _open(self, record: records.Input) -> None:
+        if self._close_timer is not None:
+            self._close_timer.stop()
+        # Only the last line is the prompt; the lines before it are in the output.
+        _, _, last_line = plain(record.text).strip("\n").rpartition("\n")
+        prompt = last_line.strip() or "input"
+        shortened = prompt if len(prompt) <= MAX_PROMPT_CHARS else f"…{prompt[-MAX_PROMPT_CHARS:]}"
+        self.query_one("#input-prompt", Static).update(Content(shortened))
+        self._line.password = record.password
+        self.display = True
+        self._watch.resume()
+        self._take_focus_if_free()
+        if self._typed_ahead:
+            self._answer(self._typed_ahead.pop(0))
+
+    def _take_focus_if_free(self) -> None:
+        """Take the focus once; then the user decides."""
+        if self._loan.is_available:
+            self._loan.borrow(self._line)
+        if self._loan.has_focus:
+            self._watch.pause()
+
+    def _close(self) -> None:
+        """Give back the focus, and typed text that no code asked for."""
+        self._watch.pause()
+        if self._close_timer is not None:
+            self._close_timer.stop()
+        line = self._line
+        typed = "\n".join([*self._typed_ahead, line.value])
+        if typed and not line.password and self._loan.previous_focus is not None:
+            self._loan.previous_focus.post_message(Paste(typed))
+        line.value = ""
+        self._typed_ahead.clear()
+        self._loan.give_back()
+        self.display = False
+
+    def _answer(self, text: str | None) -> None:
+        request = self._current
+        if request is None:
+            if text is not None:
+                self._typed_ahead.append(text)
+            return
+        del self._requests[request.request]
+        self.post_message(self.Answered(request.request, text))
+        if self._current is not None:
+            self._open(self._current)
+        else:
+            self._close_timer = self.set_timer(CLOSE_DELAY_S, self._close)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value and not self._line.password:
+            self._answers.append(event.value)
+        self._steps_back = 0
+        self._answer(event.value)
+
+    @on(_AnswerLine.EndOfInput)
+    def _ended(self, message: _AnswerLine.EndOfInput) -> None:
+        message.stop()
+        self._answer(None)
