@@ -10,7 +10,7 @@ from typing import Any
 
 from ..values.objects import get_if_loaded, is_one_of
 from .columns import Deadline, InspectionError
-from .library_columns import NumberColumn
+from .number_column import NumberColumn
 
 HISTOGRAM_BINS = 40
 MAX_PLOTTED_VALUES = 20_000_000

@@ -23,19 +23,34 @@ from ..values.summaries import one_line, summary, type_name
 
 USER_CODE_TIMEOUT_S = 2.0
 """For an object's own code, run at the user's request."""
+_MAX_ERROR_CHARS = 500
 
 MAX_CELL_CHARS = 200
 _SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
+"""Types of values in a cell that are named, because their summary is only a size."""
 _SAFE_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
+"""Packages of time zones whose code may run."""
 
 SAMPLED_ROWS = 200
-"""For the number of decimals."""
+"""Rows by which the number of decimals is chosen."""
+_SAMPLED_OBJECTS = 100
+"""Objects by which a column of numbers is recognised."""
 HISTOGRAM_BARS = 8
 SAMPLED_VALUES = 20_000
+"""Values of which a histogram is made."""
 TOP_VALUES = 4
+"""Most common texts that are listed."""
 MAX_DISTINCT_VALUES = 100_000
 """Columns with more distinct values are not counted."""
 _MAX_VALUE_CHARS = 24
+
+# Numbers from these sizes on, or below, are written with an exponent.
+_MAX_EXACT_FLOAT = 1e15
+_MAX_STATISTIC = 1e9
+_MIN_PLAIN_FLOAT = 1e-3
+_MAX_DECIMALS = 4
+_MAX_AVERAGED = 1e300
+"""Larger numbers are left out of a mean, which would become infinite."""
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
@@ -53,6 +68,12 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 _SORTED_CHUNK_OBJECTS = 20_000
 """Objects to sort in one step, during which no other thread runs."""
 _DEADLINE_CHECK_INTERVAL = 4096
+"""Rows between two looks at the clock."""
+
+# Of values of different kinds, numbers are sorted before texts, and texts before others.
+_NUMBER_RANK = 0
+_TEXT_RANK = 1
+_OTHER_RANK = 2
 
 
 class InspectionError(Exception):
@@ -66,7 +87,19 @@ class AbandonedError(Exception):
 def run_limited(
     work: Callable[[], object], subject: str, seconds: float = USER_CODE_TIMEOUT_S
 ) -> Any:
-    """Raises `InspectionError`."""
+    """Run an object's code.
+
+    Args:
+        work: Runs it.
+        subject: What it is, as the beginning of a sentence.
+        seconds: Time limit.
+
+    Returns:
+        What `work` returns.
+
+    Raises:
+        InspectionError: It took too long, or raised an error.
+    """
     try:
         return run_with_timeout(seconds, work)
     except TimeLimitError:
@@ -80,7 +113,7 @@ def run_limited(
 def error_text(error: BaseException) -> str:
     """Return an error as the end of a sentence."""
     try:
-        text = one_line(str(error), 500)
+        text = one_line(str(error), _MAX_ERROR_CHARS)
     except BaseException:  # the message's code may fail too
         text = ""
     if text:
@@ -89,8 +122,15 @@ def error_text(error: BaseException) -> str:
 
 
 class Deadline:
+    """The time that an answer may take."""
+
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
-        """over: returns whether the user has moved on."""
+        """Start the clock.
+
+        Args:
+            seconds: Time limit.
+            over: Returns whether the user has moved on.
+        """
         self.seconds = seconds
         self._end = time.monotonic() + seconds
         self._is_abandoned = over
@@ -117,8 +157,8 @@ def cell_text(value: Any) -> str | None:
         return summary(value)
     if is_one_of(value, "pandas", "Timestamp"):
         # A time zone of the user's would run their code.
-        foreign = value.tzinfo is not None and not is_safe_zone(value.tzinfo)
-        if foreign:
+        has_foreign_zone = value.tzinfo is not None and not is_safe_zone(value.tzinfo)
+        if has_foreign_zone:
             return f"Timestamp {value.value} ns"
         return str(value)
     if is_one_of(value, "pandas", "Timedelta", "Period", "Interval"):
@@ -132,20 +172,25 @@ def cell_text(value: Any) -> str | None:
 
 
 def is_safe_zone(zone: object) -> bool:
+    """Return whether a time zone is of a known library, so that its code may run."""
     return class_module(type(zone)).partition(".")[0] in _SAFE_ZONES
 
 
 def choose_decimals(sample: Iterable[float | None]) -> int | None:
-    """Return None for exponential notation."""
+    """Return how many decimals the floats of a column have; None for exponential notation."""
     sizes = [abs(float(value)) for value in sample if value and math.isfinite(value)]
-    if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
+    if sizes and (max(sizes) >= _MAX_EXACT_FLOAT or max(sizes) < _MIN_PLAIN_FLOAT):
         return None
-    return max(
-        [1, *(min(4, len(repr(size).partition(".")[2])) for size in sizes if "e" not in repr(size))]
-    )
+    decimals = 1
+    for size_text in map(repr, sizes):
+        if "e" not in size_text:
+            decimals = max(decimals, len(size_text.partition(".")[2]))
+    return min(decimals, _MAX_DECIMALS)
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
+    """Format a float of a column, with the number of decimals from `choose_decimals`; None for
+    NaN."""
     if value != value:
         return None
     if decimals is None or (value and abs(value) < 0.5 * 10**-decimals):
@@ -157,31 +202,42 @@ def number_text(value: float) -> str:
     """Format a statistic, with separators and without digits that say little."""
     if value != value:
         return "—"
+    size = abs(value)
     if math.isfinite(value) and value == int(value):
-        if abs(value) < 1e15:
-            return f"{int(value):,}"
+        return f"{int(value):,}" if size < _MAX_EXACT_FLOAT else f"{value:.4e}"
+    if size >= _MAX_STATISTIC or size < _MIN_PLAIN_FLOAT:
         return f"{value:.4e}"
-    if abs(value) >= 1e9 or abs(value) < 1e-3:
-        return f"{value:.4e}"
-    if abs(value) < 1000:
+    if size < 1000:
         return f"{value:.4g}"
     return f"{value:,.1f}"
 
 
 class Statistics(NamedTuple):
-    """Texts, because dates have them too."""
+    """What a column contains. Texts, because dates have them too."""
 
     missing: int
+    """Number of missing values."""
     min: str = ""
     max: str = ""
     mean: str = ""
     bars: Sequence[int] = ()
+    """The histogram: numbers of values in `HISTOGRAM_BARS` ranges of the same width."""
     top: Sequence[str] = ()
+    """The most common texts."""
 
 
 def number_statistics(
     missing: int, low: Any, high: Any, mean: float, sample: Iterable[Any]
 ) -> Statistics:
+    """Return the statistics of a column of numbers.
+
+    Args:
+        missing: Number of missing values.
+        low: The smallest number.
+        high: The largest number.
+        mean: The mean.
+        sample: Some of the numbers.
+    """
     bars = histogram(sample, float(low), float(high))
     return Statistics(missing, _extreme_text(low), _extreme_text(high), number_text(mean), bars)
 
@@ -195,16 +251,20 @@ def _extreme_text(value: Any) -> str:
 
 
 def histogram(sample: Iterable[Any], low: float, high: float) -> Sequence[int]:
-    width = (high - low) / HISTOGRAM_BARS
-    if not 0 < width < float("inf"):
+    """Count the values in each part of the range from `low` to `high`; empty if there is no such
+    range."""
+    bar_width = (high - low) / HISTOGRAM_BARS
+    if not 0 < bar_width < float("inf"):
         return ()
     counts = [0] * HISTOGRAM_BARS
     for value in sample:
-        counts[min(HISTOGRAM_BARS - 1, int((float(value) - low) / width))] += 1
+        bar = int((float(value) - low) / bar_width)
+        counts[min(bar, HISTOGRAM_BARS - 1)] += 1
     return counts
 
 
 def sampled(values: Any) -> Any:
+    """Return some of the values, at the same distance from each other."""
     return values[:: max(1, len(values) // SAMPLED_VALUES)]
 
 
@@ -219,17 +279,19 @@ def format_top_values(counts: Collection[tuple[str, int]]) -> Sequence[str]:
 
 
 class Condition(NamedTuple):
-    """Missing values only match ``missing``."""
+    """What the values of the rows that are shown must be. Missing values only match ``missing``."""
 
     op: str
     """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
     operand: str = ""
 
     def compare(self, values: object, operand: object) -> Any:
+        """Compare a value, or all values of an array, with the operand as a value of their type."""
         return _COMPARISONS[self.op](values, operand)
 
     @property
     def ignores_case(self) -> bool:
+        """Whether ``contains`` ignores case: unless the operand has capital letters."""
         return not any(map(str.isupper, self.operand))
 
 
@@ -238,13 +300,15 @@ def parse_condition(text: str) -> Condition:
     word = text.strip().lower()
     if word in ("missing", "present"):
         return Condition(word)
-    matched = _CONDITION.fullmatch(text)
-    if matched is None:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
         return Condition("contains", text.strip())
-    return Condition({"=": "=="}.get(matched[1], matched[1]), matched[2].strip())
+    sign = match[1]
+    return Condition("==" if sign == "=" else sign, match[2].strip())
 
 
 def not_comparable(operand: str, kind: str) -> InspectionError:
+    """Return the error for a condition that the values of a type do not have."""
     return InspectionError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
@@ -254,83 +318,105 @@ Rows = Sequence[int]
 class Column:
     """A column of any objects, whose code does not run."""
 
+    type: str
+    """The name of the type, as the library has it."""
     right = False
+    """Whether the values stand at the right, as numbers do."""
 
     def __init__(self, values: Any, kind: str = "object") -> None:
-        """values: access must run no code of the items."""
+        """Recognise whether the values are numbers.
+
+        Args:
+            values: A sequence; access must run no code of the items.
+            kind: The name of their type.
+        """
         self._values = values
         self.type = kind
-        sample = [values[row] for row in range(min(100, len(values)))]
+        sample = [values[row] for row in range(min(_SAMPLED_OBJECTS, len(values)))]
         present_values = [value for value in sample if cell_text(value) is not None]
-        self.right = bool(present_values) and all(
-            type(value) in NUMBERS for value in present_values
-        )
+        are_numbers = all(type(value) in NUMBERS for value in present_values)
+        self.right = bool(present_values) and are_numbers
 
     def texts(self, rows: Rows) -> list[str | None]:
-        """Return None for missing values."""
+        """Return the texts of some values; None for missing ones."""
         return [cell_text(self._values[row]) for row in rows]
 
     def value(self, row: int) -> Any:
+        """Return a value itself."""
         return self._values[row]
 
     def numbers(self) -> Any:
-        """Return numbers for a plot as a numpy array, if there are any."""
+        """Return numbers for a plot as a numpy array; None if there are none."""
         return None
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        """Sort rows (None: all) stably, missing ones last. Raises `InspectionError` if the values
-        have no order."""
+        """Sort rows stably, those with missing values last.
+
+        Args:
+            descending: Whether the largest values come first.
+            among: The numbers of the rows; None for all.
+            deadline: Ends it.
+
+        Raises:
+            InspectionError: The values have no order.
+        """
         rows = range(len(self._values)) if among is None else among
-        chunks: list[list[tuple[Any, int]]] = []
-        missing: list[int] = []
+        sorted_chunks: list[list[tuple[tuple[int, Any], int]]] = []
+        missing_rows: list[int] = []
         for start in range(0, len(rows), _SORTED_CHUNK_OBJECTS):
             deadline.check()
             chunk = []
             for row in rows[start : start + _SORTED_CHUNK_OBJECTS]:
                 key = _sort_key(self._values[row])
                 if key is None:
-                    missing.append(row)
+                    missing_rows.append(row)
                 else:
+                    # Of equal values, the first row comes first in both directions.
                     chunk.append((key, -row if descending else row))
-            chunks.append(sorted(chunk, reverse=descending))
-        sort_items = []
-        for count, (_, row) in enumerate(heapq.merge(*chunks, reverse=descending)):
+            sorted_chunks.append(sorted(chunk, reverse=descending))
+
+        ordered_rows = []
+        for count, (_, row) in enumerate(heapq.merge(*sorted_chunks, reverse=descending)):
             if count % _DEADLINE_CHECK_INTERVAL == 0:
                 deadline.check()
-            sort_items.append(abs(row))
-        return sort_items + missing
+            ordered_rows.append(abs(row))
+        return ordered_rows + missing_rows
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        """Raises `InspectionError` if the condition does not apply."""
+        """Return the numbers of the rows whose values fulfil a condition. Raises `InspectionError` if
+        it does not apply."""
         fits = _make_predicate(condition)
-        return [row for row, value in self._each(deadline) if fits(value)]
+        return [row for row, value in self._numbered_values(deadline) if fits(value)]
 
     def statistics(self, deadline: Deadline) -> Statistics:
+        """Count missing values; describe the others if all are numbers, or all are texts."""
         missing = 0
-        numbers = []
-        only_numbers = only_texts = True
-        texts: dict[str, int] = {}
-        for _, value in self._each(deadline):
+        numbers: list[Any] = []
+        text_counts: dict[str, int] = {}
+        has_texts = False
+        has_others = False
+        for _, value in self._numbered_values(deadline):
             if type(value) in NUMBERS and value == value:
-                only_texts = False
-                if only_numbers:
-                    numbers.append(value)
+                numbers.append(value)
             elif type(value) is str:
-                only_numbers = False
-                if len(texts) <= MAX_DISTINCT_VALUES:
-                    texts[value] = texts.get(value, 0) + 1
+                has_texts = True
+                if len(text_counts) <= MAX_DISTINCT_VALUES:
+                    text_counts[value] = text_counts.get(value, 0) + 1
             elif cell_text(value) is None:
                 missing += 1
             else:
-                only_numbers = only_texts = False
-        if only_numbers and numbers:
-            low = min(numbers)
-            high = max(numbers)
-            mean = sum(float(value) for value in numbers if abs(value) < 1e300) / len(numbers)
-            return number_statistics(missing, low, high, mean, sampled(numbers))
-        return Statistics(missing, top=format_top_values(texts.items()) if only_texts else ())
+                has_others = True
 
-    def _each(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
+        if has_others or (numbers and has_texts):
+            return Statistics(missing)
+        if not numbers:
+            return Statistics(missing, top=format_top_values(text_counts.items()))
+        averaged = (float(value) for value in numbers if abs(value) < _MAX_AVERAGED)
+        mean = sum(averaged) / len(numbers)
+        return number_statistics(missing, min(numbers), max(numbers), mean, sampled(numbers))
+
+    def _numbered_values(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:
+        """Yield all values with the numbers of their rows."""
         for row in range(len(self._values)):
             if row % _DEADLINE_CHECK_INTERVAL == 0:
                 deadline.check()
@@ -338,26 +424,24 @@ class Column:
 
 
 def _sort_key(value: Any) -> tuple[int, object] | None:
-    """Order numbers before texts before others; None if missing."""
+    """Return by what a value is sorted; None if it is missing."""
     if type(value) in NUMBERS:
-        return (0, value) if value == value else None
+        return (_NUMBER_RANK, value) if value == value else None
     if type(value) is str:
-        return 1, value
+        return _TEXT_RANK, value
     text = cell_text(value)
-    return None if text is None else (2, text)
+    return None if text is None else (_OTHER_RANK, text)
 
 
 def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
+    """Return what says whether a value fulfils a condition."""
     op, operand = condition
     if op in ("missing", "present"):
         return lambda value: (cell_text(value) is None) == (op == "missing")
     if op == "contains":
         fold: Callable[[str], str] = str.lower if condition.ignores_case else str
         return lambda value: operand in fold(_full_text(value))
-    try:
-        number: float | None = int(operand) if operand.lstrip("+-").isdigit() else float(operand)
-    except ValueError:
-        number = BOOLEANS.get(operand.lower())
+    number = _parse_number(operand)
 
     def compares(value: object) -> bool:
         if type(value) in NUMBERS:
@@ -367,7 +451,16 @@ def _make_predicate(condition: Condition) -> Callable[[Any], bool]:
     return compares
 
 
+def _parse_number(text: str) -> float | None:
+    """Return the number, or the truth value, that a condition names; None if it names none."""
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        return BOOLEANS.get(text.lower())
+
+
 def _full_text(value: object) -> str:
+    """Return a text that is not cut, so that all of it is searched."""
     if type(value) is str:
         return value
     return cell_text(value) or ""

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from ..values.objects import as_library_type, has_own_indexes, is_index, is_one_of, is_own_type
 from .columns import Column, Deadline, InspectionError, cell_text, parse_condition
-from .library_columns import (
-    ArrowColumn,
-    NumberColumn,
-    PolarsColumn,
-    column_of,
-    has_foreign_zone,
-)
+from .library_columns import column_of, has_foreign_zone
+from .number_column import NumberColumn
+from .typed_columns import ArrowColumn, PolarsColumn
 
 MAX_COLUMNS = 5_000
+"""Keys of records that make a table."""
 SAMPLED_RECORDS = 200
+"""Records of a list that are looked at to see whether it is a table."""
+
+
+class TableCode(NamedTuple):
+    """Formats of code, with the fields `name` and `column` (of a column) and `row`."""
+
+    column: str = ""
+    """Follows the table's name, and means a column; empty if there is no such code."""
+    cell: str = "[{row}]"
+    """Follows the table's name, and means a value."""
+
+
+_PLAIN_CODE = TableCode()
 
 
 class Table:
@@ -29,11 +39,17 @@ class Table:
         names: Sequence[Any],
         series: Callable[[int], Any],
         column: Callable[[Any], Column],
-        code: str = "",
-        cell_code: str = "[{row}]",
+        code: TableCode = _PLAIN_CODE,
     ) -> None:
-        """series: returns a column's object in the library. column: reads that. code, cell_code:
-        formats of the code for a column and a value; empty if unknown."""
+        """Describe how to read a table.
+
+        Args:
+            value: The table.
+            names: Those of its columns.
+            series: Returns a column's object in the library.
+            column: Reads such an object. Raises `InspectionError` for unsupported types.
+            code: Of its columns and values.
+        """
         self.series = series
         self.rows: int = len(value)
         self.columns: int = len(names)
@@ -41,13 +57,13 @@ class Table:
         self._names = names
         self._column = column
         self._code = code
-        self._cell_code = cell_code
 
     def name(self, column: int) -> str:
+        """Return the name of a column as text."""
         return str(self._names[column])
 
     def column(self, column: int) -> Column:
-        """Raises `InspectionError` for unsupported types."""
+        """Return what reads a column. Raises `InspectionError` for unsupported types."""
         return self._column(self.series(column))
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
@@ -56,24 +72,29 @@ class Table:
 
     def expression(self, column: int) -> str:
         """Return code for a column, such as ``["price"]``; empty if unknown."""
-        return self._code.format(name=self._names[column], column=column)
+        return self._code.column.format(name=self._names[column], column=column)
 
     def cell_expression(self, row: int, column: int) -> str:
-        return self._cell_code.format(name=self._names[column], row=row, column=column)
+        """Return code for a value, such as ``["price"][3]``."""
+        return self._code.cell.format(name=self._names[column], row=row, column=column)
 
 
 class RecordTable(Table):
+    """A list of dicts with text as keys."""
+
     def __init__(self, value: Any, names: Sequence[str]) -> None:
         def series(column: int) -> list[Any]:
             return list(_RecordValues(value, names[column]))
 
-        super().__init__(value, names, series, Column, cell_code="[{row}][{name!r}]")
+        super().__init__(value, names, series, Column, TableCode(cell="[{row}][{name!r}]"))
 
     def column(self, column: int) -> Column:
         return Column(_RecordValues(self._value, self._names[column]), "")
 
 
 class _RecordValues(Sequence[Any]):
+    """The values that records have for a key; None for records without it."""
+
     def __init__(self, records: list[Any], key: str) -> None:
         self._records = records
         self._key = key
@@ -93,45 +114,46 @@ class _RecordValues(Sequence[Any]):
 
 
 def _record_table(value: object) -> RecordTable | None:
+    """Return a list of dicts as a table; None for other objects."""
     if type(value) is not list or not value:
         return None
     names: dict[str, None] = {}
     for record in value[:SAMPLED_RECORDS]:
         if type(record) is not dict or len(record) > MAX_COLUMNS:
             return None
-        for key in list(record):
-            if type(key) is not str:
-                return None
-            names[key] = None
+        keys = list(record)
+        if any(type(key) is not str for key in keys):
+            return None
+        names.update(dict.fromkeys(keys))
         if len(names) > MAX_COLUMNS:
             return None
-    if names:
-        return RecordTable(value, list(names))
-    return None
+    return RecordTable(value, list(names)) if names else None
 
 
 class PandasTable(Table):
+    """A table, a column or an index of pandas."""
+
     def __init__(self, value: Any) -> None:
         if value.ndim == 2:
-            codes = ".iloc[:, {column}]", ".iloc[{row}, {column}]"
-            iloc = value.iloc
-            super().__init__(value, value.columns, lambda at: iloc[:, at], column_of, *codes)
+            code = TableCode(".iloc[:, {column}]", ".iloc[{row}, {column}]")
+            super().__init__(value, value.columns, self._read_series, column_of, code)
         else:
-            cell = "[{row}]"
-            if hasattr(value, "iloc"):
-                cell = ".iloc[{row}]"
-            super().__init__(value, [value.name], lambda _: value, column_of, cell_code=cell)
+            # An index has no `iloc`.
+            code = TableCode(cell=".iloc[{row}]" if hasattr(value, "iloc") else "[{row}]")
+            super().__init__(value, [value.name], lambda _: value, column_of, code)
+
+    def _read_series(self, column: int) -> Any:
+        return self._value.iloc[:, column]
 
     def name(self, column: int) -> str:
         return key_text(self._names[column])
 
     def expression(self, column: int) -> str:
-        if not self._code:
+        if not self._code.column:
             return ""
-        texts = [name if type(name) is str else None for name in self._names]
-        name = texts[column]
-        is_unique = name is not None and texts.count(name) == 1
-        if is_unique:
+        texts = [name for name in self._names if type(name) is str]
+        name = self._names[column]
+        if type(name) is str and texts.count(name) == 1:
             return f"[{name!r}]"
         return super().expression(column)
 
@@ -139,8 +161,8 @@ class PandasTable(Table):
         index: Any = getattr(self._value, "index", None)
         if index is None:
             return None
-        has_levels = hasattr(index, "levels")
-        dtypes = index.dtypes if has_levels else [index.dtype]
+        # A MultiIndex has a type for each level.
+        dtypes = index.dtypes if hasattr(index, "levels") else [index.dtype]
         if not all(map(is_own_type, dtypes)) or any(map(has_foreign_zone, dtypes)):
             return None
         if isinstance(rows, range):
@@ -151,26 +173,27 @@ class PandasTable(Table):
 
 
 def key_text(value: object) -> str:
+    """Return the label of a row or a column as text."""
     if type(value) is tuple:
         return ", ".join(map(key_text, value))
-    if (text := cell_text(value)) is None:
-        return "—"
-    return text
+    text = cell_text(value)
+    return "—" if text is None else text
 
 
 def as_table(value: Any) -> Table | None:
-    if is_index(value) or (
-        is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
-    ):
+    """Return how an object is read as a table; None if it is none."""
+    if is_index(value):
+        return PandasTable(value)
+    if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
         return PandasTable(value)
     if is_one_of(value, "polars", "DataFrame"):
-        codes = "[{name!r}]", "[{row}, {column}]"
-        return Table(value, value.columns, value.to_series, _polars_column, *codes)
+        code = TableCode("[{name!r}]", "[{row}, {column}]")
+        return Table(value, value.columns, value.to_series, _polars_column, code)
     if is_one_of(value, "polars", "Series"):
         return Table(value, [value.name], lambda _: value, _polars_column)
     if is_one_of(value, "pyarrow", "Table"):
-        codes = ".column({column})", ".column({column})[{row}].as_py()"
-        return Table(value, value.column_names, value.column, ArrowColumn, *codes)
+        code = TableCode(".column({column})", ".column({column})[{row}].as_py()")
+        return Table(value, value.column_names, value.column, ArrowColumn, code)
     if is_one_of(value, "pyarrow", "ChunkedArray"):
         return Table(value, [""], lambda _: value, ArrowColumn)
     if is_one_of(value, "numpy", "ndarray") and value.ndim in (1, 2):
@@ -179,14 +202,15 @@ def as_table(value: Any) -> Table | None:
 
 
 def _array_table(value: Any) -> Table:
+    """Return how an array of one or two dimensions, or of records, is read."""
     names = value.dtype.names
     if names is not None:
-        codes = "[{name!r}]", "[{name!r}][{row}]"
-        return Table(value, names, lambda at: value[names[at]], _array_column, *codes)
+        code = TableCode("[{name!r}]", "[{name!r}][{row}]")
+        return Table(value, names, lambda column: value[names[column]], _array_column, code)
     if value.ndim == 2:
-        names = range(value.shape[1])
-        codes = ("[:, {column}]", "[{row}, {column}]")
-        return Table(value, names, lambda at: value[:, at], _array_column, *codes)
+        numbers = range(value.shape[1])
+        code = TableCode("[:, {column}]", "[{row}, {column}]")
+        return Table(value, numbers, lambda column: value[:, column], _array_column, code)
     return Table(value, [""], lambda _: value, _array_column)
 
 
@@ -207,28 +231,39 @@ def _polars_column(series: Any) -> Column:
 # Rows, sorted and filtered
 
 Sort = Optional[Sequence[Any]]
-"""A column, and whether the order is descending."""
+"""A column, and whether the order is descending; None for the table's own order."""
 Filters = Sequence[Sequence[Any]]
+"""Pairs of a column and a condition as the user wrote it."""
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
-    row_numbers: Sequence[int] | None = None
-    for column, text in filters:
-        fitting = table.column(column).matching(parse_condition(text), deadline)
-        if row_numbers is None:
-            row_numbers = fitting
+    """Return the numbers of the rows that fulfil all conditions, in order. Raises `InspectionError`
+    for conditions and orders that a column does not have."""
+    rows: Sequence[int] | None = None
+    for column, condition in filters:
+        fitting_rows = table.column(column).matching(parse_condition(condition), deadline)
+        if rows is None:
+            rows = fitting_rows
         else:
-            matches = bytearray(table.rows)  # a set of ten million rows would take a gigabyte
-            for row in row_numbers:
-                matches[row] = 1
-            deadline.check()
-            row_numbers = [row for row in map(int, fitting) if matches[row]]
+            rows = _intersect(rows, fitting_rows, table.rows, deadline)
         deadline.check()
     if not sort:
-        if row_numbers is None:
-            return range(table.rows)
-        return row_numbers
-    return table.column(sort[0]).order(sort[1], row_numbers, deadline)
+        return range(table.rows) if rows is None else rows
+    column, is_descending = sort
+    return table.column(column).order(is_descending, rows, deadline)
+
+
+def _intersect(
+    rows: Sequence[int], other_rows: Sequence[int], row_count: int, deadline: Deadline
+) -> list[int]:
+    """Return the numbers that are in both sequences, in the order of the second. row_count: of the
+    table."""
+    # A set of ten million rows would take a gigabyte.
+    is_in_rows = bytearray(row_count)
+    for row in rows:
+        is_in_rows[row] = 1
+    deadline.check()
+    return [row for row in map(int, other_rows) if is_in_rows[row]]
 
 
 def page(
@@ -239,7 +274,22 @@ def page(
     columns: Sequence[int],
     deadline: Deadline,
 ) -> dict[str, object]:
-    page_rows: Sequence[int] = range(table.rows)[start:stop] if rows is None else rows[start:stop]
+    """Return a part of a table.
+
+    Args:
+        table: The table.
+        rows: The numbers of its rows in order, as `arrange` returns them; None for all.
+        start: The first position to return.
+        stop: The position after the last one.
+        columns: The columns to return.
+        deadline: Ends it.
+
+    Returns:
+        The number of rows in order (`rows`) and in all (`of`), the number of columns, the numbers
+        and labels of the rows of this page, and the texts of each column.
+    """
+    ordered_rows = range(table.rows) if rows is None else rows
+    page_rows: Sequence[int] = ordered_rows[start:stop]
     if rows is not None:
         page_rows = list(map(int, page_rows))
     cells = []
@@ -250,7 +300,7 @@ def page(
         except InspectionError:
             cells.append(["?"] * len(page_rows))
     return {
-        "rows": table.rows if rows is None else len(rows),
+        "rows": len(ordered_rows),
         "of": table.rows,
         "columns": table.columns,
         "positions": list(page_rows),
@@ -259,31 +309,41 @@ def page(
     }
 
 
-def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
-    cells = []
+def headings(table: Table, columns: Sequence[int]) -> list[dict[str, object]]:
+    """Return names and types of columns, and whether their values stand at the right. Columns that do
+    not exist are left out."""
+    rows: list[dict[str, object]] = []
     for number in columns:
         if not 0 <= number < table.columns:
             continue
+        heading: dict[str, object] = {"name": table.name(number), "type": "?", "right": False}
         try:
             column = table.column(number)
-            about = {"type": column.type, "right": column.right}
+            heading.update(type=column.type, right=column.right)
         except InspectionError:
-            about = {"type": "?", "right": False}
-        cells.append({"name": table.name(number), **about})
-    return cells
+            pass  # the type is unknown
+        rows.append(heading)
+    return rows
 
 
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Raises ValueError with a sentence."""
+    """Return a table with some rows only, as an object of the same library.
+
+    Args:
+        value: The table.
+        sort: The number or name of a column; None for the table's own order.
+        descending: Whether the largest values come first.
+        filters: Conditions as in the inspector, by number or name of a column.
+
+    Raises:
+        ValueError: There is no such table, column or condition; the message is a sentence.
+    """
     table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
-    if sort is None:
-        order = None
-    else:
-        order = (_find_column(table, sort), descending)
+    order = None if sort is None else (_find_column(table, sort), descending)
     conditions = [(_find_column(table, column), str(text)) for column, text in filters.items()]
     try:
         rows = list(map(int, arrange(table, order, conditions, Deadline(float("inf")))))
@@ -299,6 +359,7 @@ def rows_of(
 
 
 def _find_column(table: Table, column: int | str) -> int:
+    """Return the number of a column. Raises `ValueError` if there is not exactly one."""
     if type(column) is int and 0 <= column < table.columns:
         return column
     positions = [number for number in range(table.columns) if table.name(number) == column]
