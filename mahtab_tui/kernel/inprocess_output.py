@@ -11,7 +11,7 @@ from typing import TextIO, cast
 
 from mahtab_tui.kernel.cells import Chunks
 from mahtab_tui.system import start_thread
-from mahtab_tui.worker.cells.environment import Replacement
+from mahtab_tui.worker.cells.console import Replacement
 
 
 class InProcessEnvironment:

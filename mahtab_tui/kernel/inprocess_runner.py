@@ -16,7 +16,7 @@ from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, Ho
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.cells.awaiting import EventLoop
-from mahtab_tui.worker.cells.environment import Console
+from mahtab_tui.worker.cells.console import Console
 from mahtab_tui.worker.cells.executor import Executor, Outcome, interrupted_outcome
 from mahtab_tui.worker.cells.jobs import JobQueue
 from mahtab_tui.worker.link.control import HostCalls

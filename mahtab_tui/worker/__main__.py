@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .cells.awaiting import EventLoop, warn_about_unawaited_coroutines
-from .cells.environment import CellEnvironment, Console
+from .cells.console import Console
+from .cells.environment import CellEnvironment
 from .cells.executor import Executor, Outcome, failed_outcome
 from .cells.jobs import JobQueue
 from .cells.tracebacks import format_safely

@@ -24,7 +24,7 @@ from .compiling import (
     compile_parts,
     executed_part,
 )
-from .environment import CellExit
+from .console import CellExit
 from .tracebacks import Traceback, TracebackRow, cell_filename, describe_safely, syntax_error
 from .tracker import NamespaceTracker, merge_changes
 

@@ -11,7 +11,7 @@ import sys
 from functools import partial
 from typing import Any, Callable
 
-from ..cells import environment
+from ..cells import debugger
 from ..cells.compiling import compile_callable
 from ..cells.tracebacks import describe_safely
 from ..values.displays import Display, capture_displays, show
@@ -265,7 +265,7 @@ def _debug(text: str, caller: MagicContext) -> None:
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None:
         raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")
-    environment.post_mortem(traceback)
+    debugger.post_mortem(traceback)
 
 
 def _pycat(rest: str, caller: MagicContext) -> None:
