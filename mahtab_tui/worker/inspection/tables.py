@@ -136,14 +136,16 @@ class PandasTable(Table):
     def __init__(self, value: Any) -> None:
         if value.ndim == 2:
             code = TableCode(".iloc[:, {column}]", ".iloc[{row}, {column}]")
-            super().__init__(value, value.columns, self._read_series, column_of, code)
+
+            # Not a method: a table that refers to itself would live until a garbage collection.
+            def series(column: int) -> Any:
+                return value.iloc[:, column]
+
+            super().__init__(value, value.columns, series, column_of, code)
         else:
             # An index has no `iloc`.
             code = TableCode(cell=".iloc[{row}]" if hasattr(value, "iloc") else "[{row}]")
             super().__init__(value, [value.name], lambda _: value, column_of, code)
-
-    def _read_series(self, column: int) -> Any:
-        return self._value.iloc[:, column]
 
     def name(self, column: int) -> str:
         return key_text(self._names[column])

@@ -15,12 +15,17 @@ from typing import Any, NamedTuple
 
 from ..sandbox.names import name_problem
 
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_BYTES = 8_192
+"""Bytes of a file by which it is recognised as text."""
 _MAX_FILES = 10_000
+"""Files of a folder."""
 _MAX_NOTICES = 10
-_MAX_NAME_CHARS = 1_000
+"""Files of a folder whose encoding is reported."""
+_MAX_PATH_CHARS = 1_000
+"""Characters up to which a string may be the name of a file."""
 _MAX_COLUMNS = 100
+"""Columns of a table whose names the model is told."""
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
     " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
@@ -28,15 +33,22 @@ _FOREIGN_OPTIONS = frozenset(
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
 """Options of other programs, so hardly the name of a context."""
-_SECRET_NAMES = frozenset(
+_SECRET_WORDS = frozenset(
     "key apikey token secret password passwd credential credentials auth authorization".split()
 )
+"""Parts of the names of keywords that are hardly names of texts."""
 _SECRET = re.compile(
     r"(?:(?:sk|pk|rk)[-_][\w-]{10,}|gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[A-Z0-9]{12,}"
     r"|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|Bearer\s+\S{10,})\s*"
 )
+"""Forms of keys of services."""
 _MAX_SECRET_CHARS = 500
-_KEYS = ("page_content", "text", "content")
+"""Longer values are texts."""
+_TEXT_KEYS = ("page_content", "text", "content")
+"""Under these, documents of libraries have their text."""
+
+_DocumentSpan = tuple[str, int, int]
+"""The name of a document, and its start and end in the text, in characters."""
 
 
 class ContextError(Exception):
@@ -44,37 +56,42 @@ class ContextError(Exception):
 
 
 class NamedContext(NamedTuple):
+    """One of several contexts."""
+
     name: str
     kind: str
+    """As in `ContextText`."""
     start: int
+    """Where it begins in the whole text, in characters."""
     end: int
-    parts: tuple[tuple[str, int, int], ...] = ()
+    parts: tuple[_DocumentSpan, ...] = ()
+    """Its documents, by their places in the whole text."""
     about: str = ""
 
 
 class ContextText(NamedTuple):
+    """What is searched, as one text."""
+
     text: str
     kind: str = "str"
-    parts: tuple[tuple[str, int, int], ...] = ()
+    """What the model's code gets: a `str`, or a `list` or `dict` of documents."""
+    parts: tuple[_DocumentSpan, ...] = ()
+    """The documents of a list or dict."""
     about: str = ""
+    """What it is, for the model; empty if there is nothing to say."""
     notices: tuple[str, ...] = ()
+    """Sentences for the user."""
     contexts: tuple[NamedContext, ...] = ()
+    """The contexts that it consists of, if they have names."""
 
 
-def read_context(source: object) -> ContextText:
+def read_context(source: Any) -> ContextText:
     """Read a context of any kind. Raises `ContextError`."""
-    notices: list[str] = []
     if isinstance(source, str):
-        text = str(source)
-        is_name = len(text) <= _MAX_NAME_CHARS and text.strip() and text.isprintable()
-        if is_name and os.path.exists(text):
-            notices.append(
-                f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r})."
-            )
-        return ContextText(text, notices=tuple(notices))
+        return _read_string(str(source))
     if isinstance(source, (bytes, bytearray, memoryview)):
-        text = _decode(bytes(source), "The bytes", notices)
-        return ContextText(text, notices=tuple(notices))
+        decoded = _decode(bytes(source), "The bytes")
+        return ContextText(decoded.text, notices=decoded.notices)
     if isinstance(source, os.PathLike):
         return _read_path(Path(source))
     if _is_table(source):
@@ -83,16 +100,27 @@ def read_context(source: object) -> ContextText:
     if hasattr(source, "to_frame") and _is_labelled(getattr(source, "index", None)):
         return _read_table(source.to_frame())
     if isinstance(source, Mapping):
-        return _join("dict", ((str(key), _document(value)) for key, value in source.items()))
+        return _join("dict", ((str(key), _document_text(value)) for key, value in source.items()))
     if hasattr(source, "read"):
         return read_context(source.read())
-    if (library_text := _known_text(source)) is not None:
+    library_text = _text_of_document(source)
+    if library_text is not None:
         return ContextText(library_text)
     if hasattr(source, "__iter__"):
-        return _join("list", ((str(number), _document(item)) for number, item in enumerate(source)))
+        documents = ((str(number), _document_text(item)) for number, item in enumerate(source))
+        return _join("list", documents)
     raise ContextError(
         f"A value of type {type(source).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
     )
+
+
+def _read_string(text: str) -> ContextText:
+    """Read a string, with a notice if it is the name of a file."""
+    may_be_path = len(text) <= _MAX_PATH_CHARS and text.strip() and text.isprintable()
+    if may_be_path and os.path.exists(text):
+        notice = f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r})."
+        return ContextText(text, notices=(notice,))
+    return ContextText(text)
 
 
 def read_contexts(
@@ -101,40 +129,59 @@ def read_contexts(
     keywords: Mapping[str, object],
     options: Iterable[str],
 ) -> ContextText:
-    """Read one context, or several by name. keywords: contexts passed like options. options:
-    known names, one of which may be misspelt. Raises `ContextError`."""
+    """Read one context, or several by name.
+
+    Args:
+        context: The only one, without a name; None if all have names.
+        contexts: Contexts by name.
+        keywords: Contexts passed like options.
+        options: The names of options, one of which may be misspelt.
+
+    Raises:
+        ContextError: They cannot be searched.
+    """
     for name, value in keywords.items():
         if problem := _rejection(name, value, options):
             raise ContextError(problem)
-    named = {**(contexts or {}), **keywords}
-    if not named:
+    named_contexts = {**(contexts or {}), **keywords}
+    if not named_contexts:
         if context is None:
             raise ContextError("There is nothing to search: give a text, or several by name.")
         return read_context(context)
     if context is not None:
         raise ContextError(
-            f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}."
+            f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named_contexts)}."
         )
-    read: dict[str, ContextText] = {}
-    for name, value in named.items():
+    return _read_named(named_contexts)
+
+
+def _read_named(named_contexts: Mapping[str, object]) -> ContextText:
+    """Read several contexts. Raises `ContextError`, whose message names the context."""
+    texts_by_name: dict[str, ContextText] = {}
+    for name, value in named_contexts.items():
         if problem := name_problem(name):
             raise ContextError(f"A context cannot be named {name!r}: {problem}.")
         try:
-            read[name] = read_context(value)
+            texts_by_name[name] = read_context(value)
         except ContextError as error:
             raise ContextError(f"The context {name!r}: {error}") from None
-    joined = _join("dict", ((name, context_text.text) for name, context_text in read.items()))
-    named_contexts = []
-    for (name, start, end), context_text in zip(joined.parts, read.values()):
-        parts = tuple((part, low + start, high + start) for part, low, high in context_text.parts)
-        named_contexts.append(
-            NamedContext(name, context_text.kind, start, end, parts, context_text.about)
+
+    joined = _join("dict", ((name, context.text) for name, context in texts_by_name.items()))
+    contexts: list[NamedContext] = []
+    notices: list[str] = []
+    for (name, start, end), context in zip(joined.parts, texts_by_name.values()):
+        # In the whole text, the documents of this context are further behind.
+        parts = tuple(
+            (part, start + part_start, start + part_end)
+            for part, part_start, part_end in context.parts
         )
-    notices = tuple(notice for context_text in read.values() for notice in context_text.notices)
-    return joined._replace(notices=notices, contexts=tuple(named_contexts))
+        contexts.append(NamedContext(name, context.kind, start, end, parts, context.about))
+        notices += context.notices
+    return joined._replace(notices=tuple(notices), contexts=tuple(contexts))
 
 
 def _rejection(name: str, value: object, options: Iterable[str]) -> str:
+    """Return why a keyword is not taken for a context, as sentences; empty if it is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
@@ -142,7 +189,7 @@ def _rejection(name: str, value: object, options: Iterable[str]) -> str:
         return f"There is no option {name!r}. {otherwise}"
     if isinstance(value, (str, bytes)) and len(value) <= _MAX_SECRET_CHARS:
         text = value.decode("latin-1") if isinstance(value, bytes) else value
-        if _SECRET_NAMES & set(name.lower().split("_")):
+        if _SECRET_WORDS & set(name.lower().split("_")):
             return f"{name} looks like a secret and is sent to no model. {otherwise}"
         if _SECRET.fullmatch(text.strip()):
             return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
@@ -151,33 +198,41 @@ def _rejection(name: str, value: object, options: Iterable[str]) -> str:
     return ""
 
 
-def _decode(data: bytes, source_name: str, notices: list[str]) -> str:
-    """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does."""
-    if data.startswith(_UTF_16):
-        return data.decode("utf-16", "replace")
+class _DecodedText(NamedTuple):
+    text: str
+    notices: tuple[str, ...] = ()
+    """Says how it was read, if it is not Unicode."""
+
+
+def _decode(data: bytes, source_name: str) -> _DecodedText:
+    """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does. source_name: the
+    subject of the notice."""
+    if data.startswith(_UTF_16_MARKS):
+        return _DecodedText(data.decode("utf-16", "replace"))
     with suppress(UnicodeDecodeError):
-        return data.decode("utf-8-sig")
+        return _DecodedText(data.decode("utf-8-sig"))
+
     text = data.decode("latin-1")
-    name = "Latin-1"
+    encoding = "Latin-1"
+    # These are letters and signs in Windows-1252, and nothing in Latin-1.
     if any(0x80 <= byte < 0xA0 for byte in set(data)):
         with suppress(UnicodeDecodeError):
             text = data.decode("cp1252")
-            name = "Windows-1252"
-    notices.append(f"{source_name} are not valid UTF-8, and were read as {name}.")
-    return text
+            encoding = "Windows-1252"
+    notice = f"{source_name} are not valid UTF-8, and were read as {encoding}."
+    return _DecodedText(text, (notice,))
 
 
 def _read_path(path: Path) -> ContextText:
-    notices: list[str] = []
     try:
         if path.is_dir():
             return _read_folder(path)
-        text = _decode(_read_file(path), f"The bytes of {path}", notices)
+        decoded = _decode(_read_file(path), f"The bytes of {path}")
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:  # an invalid file name
         raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
-    return ContextText(text, about=f"the file {path.name}", notices=tuple(notices))
+    return ContextText(decoded.text, about=f"the file {path.name}", notices=decoded.notices)
 
 
 def _read_file(path: Path) -> bytes:
@@ -192,36 +247,52 @@ def _read_file(path: Path) -> bytes:
 
 
 def _read_folder(path: Path) -> ContextText:
+    """Read all text files in a folder and its subfolders as a dict by their paths. Raises
+    `ContextError` and `OSError`."""
     os.scandir(path).close()  # of its own folder, an error is reported
-    omitted = count = 0
+    documents: list[tuple[str, str]] = []
     notices: list[str] = []
-    texts = []
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for file in (Path(folder, name) for name in sorted(names) if not name.startswith(".")):
-            count += 1
-            if count > _MAX_FILES:
-                raise ContextError(
-                    f"There are more than {_MAX_FILES:,} files in {path}. Pass a subfolder, or a list of texts."
-                )
-            try:
-                data = _read_file(file)
-            except (OSError, ContextError):
-                omitted += 1
-                continue
-            if b"\0" in data[:_SAMPLE_BYTES] and not data.startswith(_UTF_16):
-                omitted += 1
-            else:
-                text = _decode(data, f"The bytes of {file}", notices)
-                texts.append((str(file.relative_to(path)), text))
-    if not texts:
+    omitted_count = 0
+    for file_count, file in enumerate(_visible_files(path), 1):
+        if file_count > _MAX_FILES:
+            raise ContextError(
+                f"There are more than {_MAX_FILES:,} files in {path}. Pass a subfolder, or a list of texts."
+            )
+        data = _read_text_file(file)
+        if data is None:
+            omitted_count += 1
+            continue
+        decoded = _decode(data, f"The bytes of {file}")
+        documents.append((str(file.relative_to(path)), decoded.text))
+        notices += decoded.notices
+    if not documents:
         raise ContextError(f"There are no text files in {path}.")
-    notices[_MAX_NOTICES:] = []
-    if omitted:
+
+    del notices[_MAX_NOTICES:]
+    if omitted_count:
         notices.append(
-            f"Files in {path} that are not text, or cannot be read, were left out: {omitted:,}."
+            f"Files in {path} that are not text, or cannot be read, were left out: {omitted_count:,}."
         )
-    return _join("dict", iter(texts))._replace(notices=tuple(notices))
+    return _join("dict", documents)._replace(notices=tuple(notices))
+
+
+def _visible_files(path: Path) -> Iterator[Path]:
+    """Yield the files in a folder and its subfolders, in order, without hidden ones."""
+    for folder, subfolders, names in os.walk(path):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield Path(folder, name)
+
+
+def _read_text_file(file: Path) -> bytes | None:
+    """Return the bytes of a file; None if it cannot be read, or is not text."""
+    try:
+        data = _read_file(file)
+    except (OSError, ContextError):
+        return None
+    is_binary = b"\0" in data[:_SAMPLE_BYTES] and not data.startswith(_UTF_16_MARKS)
+    return None if is_binary else data
 
 
 def _is_table(value: object) -> bool:
@@ -236,6 +307,7 @@ def _is_labelled(index: Any) -> bool:
 
 
 def _read_table(frame: Any) -> ContextText:
+    """Read a table of pandas or polars as CSV."""
     columns = [str(column) for column in frame.columns]
     if not hasattr(frame, "to_csv"):
         text = str(frame.write_csv())
@@ -245,21 +317,24 @@ def _read_table(frame: Any) -> ContextText:
         columns[:0] = ["(the index)" if name is None else str(name) for name in names]
     else:
         text = str(frame.to_csv(index=False))
-    named = ", ".join(columns[:_MAX_COLUMNS])
+
+    column_list = ", ".join(columns[:_MAX_COLUMNS])
     if len(columns) > _MAX_COLUMNS:
-        named += f", and {len(columns) - _MAX_COLUMNS} more"
-    about = f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"
+        column_list += f", and {len(columns) - _MAX_COLUMNS} more"
+    about = f"CSV of a DataFrame of {len(frame):,} rows with the columns {column_list}"
     return ContextText(text, about=about)
 
 
-def _document(value: object) -> str:
+def _document_text(value: object) -> str:
+    """Return the text of an item of a list or dict."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _decode(bytes(value), "", [])
+        return _decode(bytes(value), "").text
     if _is_table(value):
         return _read_table(value).text
-    if (text := _known_text(value)) is not None:
+    text = _text_of_document(value)
+    if text is not None:
         return text
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
@@ -267,20 +342,19 @@ def _document(value: object) -> str:
         return str(value)
 
 
-def _known_text(value: object) -> str | None:
-    for key in _KEYS:
-        if isinstance(value, Mapping):
-            text = value.get(key)
-        else:
-            text = getattr(value, key, None)
+def _text_of_document(value: object) -> str | None:
+    """Return the text of a document of a library; None for other objects."""
+    for key in _TEXT_KEYS:
+        text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
         if isinstance(text, str):
             return text
     return None
 
 
-def _join(kind: str, documents: Iterator[tuple[str, str]]) -> ContextText:
+def _join(kind: str, documents: Iterable[tuple[str, str]]) -> ContextText:
+    """Join documents, given by name, with a line break between them."""
     texts: list[str] = []
-    parts = []
+    parts: list[_DocumentSpan] = []
     start = 0
     for name, text in documents:
         parts.append((name, start, start + len(text)))

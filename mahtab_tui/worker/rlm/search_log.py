@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .contexts import NamedContext
 
-_TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
+_TURN_FIELDS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
+"""The fields of a `CallTurn`, by the tags of events."""
 _MAX_SHORT_CHARS = 60
+"""Characters of a query or an answer in a line."""
+_COMPRESSION_LEVEL = 1
+"""Of zlib: logs are packed while a search waits."""
 
 
 class Span(tuple[int, int]):
@@ -34,7 +38,8 @@ class Span(tuple[int, int]):
         return self[1]
 
     def __repr__(self) -> str:
-        return f"Span({self[0]}, {self[1]}{f', {self.context!r}' if self.context else ''})"
+        context = f", {self.context!r}" if self.context else ""
+        return f"Span({self[0]}, {self[1]}{context})"
 
     def __reduce__(self) -> Any:
         return type(self), (self[0], self[1], self.context)
@@ -43,22 +48,25 @@ class Span(tuple[int, int]):
 def to_context_spans(
     spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
 ) -> tuple[Span, ...]:
-    """Convert spans of the whole text to spans of its contexts."""
-    named = list(contexts)
-    if not named:
+    """Convert spans of the whole text to spans of its contexts; one over several contexts becomes
+    several."""
+    named_contexts = list(contexts)
+    if not named_contexts:
         return tuple(Span(start, end) for start, end in spans)
     context_spans = []
     for start, end in spans:
-        for context in named:
-            low = max(start, context.start)
-            high = min(end, context.end)
-            if low < high:
-                context_spans.append(Span(low - context.start, high - context.start, context.name))
+        for context in named_contexts:
+            inner_start = max(start, context.start) - context.start
+            inner_end = min(end, context.end) - context.start
+            if inner_start < inner_end:
+                context_spans.append(Span(inner_start, inner_end, context.name))
     return tuple(context_spans)
 
 
 @dataclass
 class CallTurn:
+    """One run of code of a call, and what the model wrote before it."""
+
     words: str = ""
     code: str = ""
     output: str = ""
@@ -99,17 +107,18 @@ class SearchCall:
 
     def __iter__(self) -> Iterator[SearchCall]:
         """Iterate over this call and all below it, parents first."""
-        waiting = [self]
-        while waiting:
-            call = waiting.pop()
+        pending = [self]
+        while pending:
+            call = pending.pop()
             yield call
-            waiting += reversed(call.calls)
+            pending += reversed(call.calls)
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{'  ' * call.id.count('.')}{call.id} {call.state}: {_short(call.query)} -> {_short(call.answer)}"
-            for call in self
-        )
+        return "\n".join(call._tree_line() for call in self)
+
+    def _tree_line(self) -> str:
+        indent = "  " * self.id.count(".")
+        return f"{indent}{self.id} {self.state}: {_short(self.query)} -> {_short(self.answer)}"
 
     def __repr__(self) -> str:
         query = _short(self.query)
@@ -117,13 +126,14 @@ class SearchCall:
 
 
 def pack_events(events: Sequence[Mapping[str, object]]) -> bytes:
-    return zlib.compress(
-        b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1
-    )
+    """Return events as compressed JSON lines. Packed logs may be joined."""
+    lines = [json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events]
+    return zlib.compress(b"".join(lines), _COMPRESSION_LEVEL)
 
 
 def unpack_events(data: bytes) -> list[dict[str, Any]]:
-    lines = []
+    """Return the events of packed logs."""
+    lines: list[bytes] = []
     while data:
         decompressor = zlib.decompressobj()
         lines += decompressor.decompress(data).splitlines()
@@ -134,73 +144,120 @@ def unpack_events(data: bytes) -> list[dict[str, Any]]:
 def build_tree(
     events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
 ) -> SearchCall | None:
-    calls: dict[str, SearchCall] = {}
-    above: dict[str, str | None] = {}
-    root: SearchCall | None = None
+    """Return the first call of a search, with all others below it.
+
+    Args:
+        events: Those of the search.
+        contexts: The texts that were searched, if they have names.
+
+    Returns:
+        None if the search ended before its first call.
+    """
+    tree = _TreeBuilder(contexts)
     for event in events:
-        about = event["attrs"]
-        call = calls.get(about.get("node", ""))
-        if about.get("event") == "begin":
-            call = calls[about["node"]] = SearchCall(
-                about["node"], event["text"], about["kind"], about["model"], about["chars"]
-            )
-            parent = above[call.id] = about["parent"]
-            if parent is None:
-                root = call
-            elif parent in calls:
-                calls[parent].calls.append(call)
-        elif call is None:
-            continue
-        elif event["tag"] == "rlm-final":
+        tree.add(event)
+    return tree.root
+
+
+class _TreeBuilder:
+    """Folds the events of a search to its calls."""
+
+    def __init__(self, contexts: Sequence[NamedContext]) -> None:
+        self.root: SearchCall | None = None
+        self._contexts = contexts
+        self._calls: dict[str, SearchCall] = {}
+        self._parent_ids: dict[str, str | None] = {}
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Note what an event says of its call, or of the usage of the calls above it."""
+        attributes = event["attrs"]
+        if attributes.get("event") == "begin":
+            self._begin(event["text"], attributes)
+            return
+        call = self._calls.get(attributes.get("node", ""))
+        if call is None:
+            return
+        if event["tag"] == "rlm-final":
             call.answer = event["text"]
-            call.state = about["state"]
-            call.seconds = about["duration"]
-            call.spans = to_context_spans(about["spans"], contexts)
+            call.state = attributes["state"]
+            call.seconds = attributes["duration"]
+            call.spans = to_context_spans(attributes["spans"], self._contexts)
         elif event["tag"] == "usage":
-            name: str | None = call.id
-            while name is not None and name in calls:  # this call and those above it
-                calls[name].model_calls += 1
-                calls[name].tokens += about.get("input_tokens", 0) + about.get("output_tokens", 0)
-                calls[name].usd += about.get("cost") or 0.0
-                name = above[name]
-        elif event["tag"] in _TURN_PARTS:
-            number = about.get("turn") or 0
-            call.turns += [CallTurn() for _ in range(number - len(call.turns))]
-            turn = call.turns[number - 1]
-            setattr(turn, _TURN_PARTS[event["tag"]], event["text"])
-            turn.status = about.get("status", turn.status)
-    return root
+            self._add_usage(call, attributes)
+        elif event["tag"] in _TURN_FIELDS:
+            _add_to_turn(call, event)
+
+    def _begin(self, query: str, attributes: Mapping[str, Any]) -> None:
+        call = SearchCall(
+            attributes["node"],
+            query,
+            attributes["kind"],
+            attributes["model"],
+            attributes["chars"],
+        )
+        parent_id = attributes["parent"]
+        self._calls[call.id] = call
+        self._parent_ids[call.id] = parent_id
+        if parent_id is None:
+            self.root = call
+        elif parent_id in self._calls:
+            self._calls[parent_id].calls.append(call)
+
+    def _add_usage(self, call: SearchCall, attributes: Mapping[str, Any]) -> None:
+        """Count a model call for a call of the search and for those above it."""
+        tokens = attributes.get("input_tokens", 0) + attributes.get("output_tokens", 0)
+        call_id: str | None = call.id
+        while call_id is not None and call_id in self._calls:
+            counted_call = self._calls[call_id]
+            counted_call.model_calls += 1
+            counted_call.tokens += tokens
+            counted_call.usd += attributes.get("cost") or 0.0
+            call_id = self._parent_ids[call_id]
+
+
+def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
+    """Note the words, the code or the output of a turn."""
+    attributes = event["attrs"]
+    number = attributes.get("turn") or 0
+    while len(call.turns) < number:
+        call.turns.append(CallTurn())
+    turn = call.turns[number - 1]
+    setattr(turn, _TURN_FIELDS[event["tag"]], event["text"])
+    turn.status = attributes.get("status", turn.status)
 
 
 class TurnLines:
     """Describes the turns and the answers of a search, a line for each."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, str] = {}
+        self._last_texts: dict[str, str] = {}
+        """What the model of each call wrote last, or its code."""
 
     def describe(self, event: Mapping[str, Any]) -> str:
-        about = event["attrs"]
+        """Return the line that an event completes; empty if it completes none."""
+        attributes = event["attrs"]
         text = _short(event["text"].strip())
-        node = about.get("node", "")
+        node = attributes.get("node", "")
         tag = event["tag"]
-        if tag == "rlm-chat" or tag == "rlm-repl-in":
-            self._answers[node] = text
+        if tag in ("rlm-chat", "rlm-repl-in"):
+            self._last_texts[node] = text
         elif tag == "rlm-repl-out":
-            turn = f"{node} turn {about['turn']}"
-            code = self._answers.pop(node, "")
-            return f"{turn}: {code} -> {about['status']}: {text}".rstrip() + "\n"
+            code = self._last_texts.pop(node, "")
+            line = f"{node} turn {attributes['turn']}: {code} -> {attributes['status']}: {text}"
+            return line.rstrip() + "\n"
         elif tag == "rlm-final":
-            self._answers.pop(node, None)
-            return f"{node} {about['state']} after {about['duration']:,.1f} s: {text}\n"
-        elif about.get("event") == "turn" and node in self._answers:
-            return f"{node} turn {about['turn'] - 1}, no code: {self._answers.pop(node)}\n"
+            self._last_texts.pop(node, None)
+            return f"{node} {attributes['state']} after {attributes['duration']:,.1f} s: {text}\n"
+        elif attributes.get("event") == "turn" and node in self._last_texts:
+            words = self._last_texts.pop(node)
+            return f"{node} turn {attributes['turn'] - 1}, no code: {words}\n"
         return ""
 
 
 def _short(text: str) -> str:
-    line = "".join(
-        character if character.isprintable() else " " for character in text[: _MAX_SHORT_CHARS + 1]
-    )
+    """Return the beginning of a text in one line."""
+    beginning = text[: _MAX_SHORT_CHARS + 1]
+    line = "".join(character if character.isprintable() else " " for character in beginning)
     if len(line) <= _MAX_SHORT_CHARS:
         return line
     return line[:_MAX_SHORT_CHARS] + "…"
