@@ -24,9 +24,14 @@ from ..values.objects import (
 )
 
 MAX_CONTAINERS = 3_000
+"""Containers of one holder that are compared."""
 MAX_ITEMS = 5_000
 """Containers with more are not compared."""
 _MAX_DEPTH = 3
+"""Levels of containers in each other that are looked at."""
+
+Entry = tuple[Any, ...]
+"""A key and its value, or an item of a list or a set."""
 
 PRIVATE_REGISTRIES = frozenset(
     (
@@ -64,7 +69,10 @@ REGISTRIES_BY_MODULE = _by_module(PRIVATE_REGISTRIES)
 
 
 class ContentChange(NamedTuple):
+    """How a container differs, and how to restore it."""
+
     label: str
+    """Names the container."""
     apply: Callable[[], object] | None
     """Restores the earlier content; None if a part of it has ended."""
     revert: Callable[[], object]
@@ -74,25 +82,32 @@ class ContainerSnapshot:
     """The content of a list, dict or set. Keeps no object alive that may have to end."""
 
     def __init__(self, label: str, container: object) -> None:
+        """label: names the container. container: a list, a dict or a set."""
         self.label = label
         self._container = container
-        self._items = [tuple(map(_Item, entry)) for entry in _entries(container)]
+        self._entries = [tuple(map(_Item, entry)) for entry in _read_entries(container)]
 
     def find_change(self) -> ContentChange | None:
         """Return None if the content is the same."""
-        present = _entries(self._container)
-        if len(present) == len(self._items) and all(
-            item.is_same(value)
-            for items, entry in zip(self._items, present)
-            for item, value in zip(items, entry)
-        ):
+        present_entries = _read_entries(self._container)
+        if self._is_same(present_entries):
             return None
-        by_address = {address_of(value): value for entry in present for value in entry}
-        earlier = [tuple(item.find_value(by_address) for item in items) for items in self._items]
-        has_ended = any(value is MISSING for entry in earlier for value in entry)
-        write = partial(_write, self._container)
-        return ContentChange(
-            self.label, None if has_ended else partial(write, earlier), partial(write, present)
+        present_values = {address_of(value): value for entry in present_entries for value in entry}
+        earlier_entries = [
+            tuple(item.find_value(present_values) for item in entry) for entry in self._entries
+        ]
+        has_ended = any(value is MISSING for entry in earlier_entries for value in entry)
+        write = partial(_write_entries, self._container)
+        apply = None if has_ended else partial(write, earlier_entries)
+        return ContentChange(self.label, apply, revert=partial(write, present_entries))
+
+    def _is_same(self, present_entries: list[Entry]) -> bool:
+        if len(present_entries) != len(self._entries):
+            return False
+        return all(
+            item.is_same(value)
+            for entry, present_entry in zip(self._entries, present_entries)
+            for item, value in zip(entry, present_entry)
         )
 
 
@@ -108,24 +123,29 @@ class _Item:
                 self._reference = weakref.ref(value)
 
     def is_same(self, value: object) -> bool:
+        """Return whether a key or value is still this one; plain values are compared by value."""
         if self._plain is not MISSING:
+            if self._plain is value:
+                return True
             is_atom = address_of(type(value)) in ATOMS and type(value) is type(self._plain)
-            return self._plain is value or (is_atom and bool(self._plain == value))
+            return is_atom and bool(self._plain == value)
         if self._reference is not None:
             return self._reference() is value
         return address_of(value) == self._address
 
-    def find_value(self, by_address: Mapping[int, object]) -> object:
-        """Return the key or value; `MISSING` if it has ended. by_address: those that are there now."""
+    def find_value(self, present_values: Mapping[int, object]) -> object:
+        """Return the key or value; `MISSING` if it has ended. present_values: those that are there
+        now, by address."""
         if self._plain is not MISSING:
             return self._plain
         if self._reference is None:
-            return by_address.get(self._address, MISSING)
+            return present_values.get(self._address, MISSING)
         value = self._reference()
         return MISSING if value is None else value
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Return whether nothing happens when a value ends. depth: containers that it is in."""
     if type(value) in (tuple, frozenset, list) and depth < _MAX_DEPTH:
         return len(value) <= MAX_ITEMS and all(_is_plain(item, depth + 1) for item in value)
     if address_of(type(value)) in _PLAIN_TYPES or is_class(value):
@@ -133,17 +153,18 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return is_subclass(type(value), get_if_loaded("enum", "Enum"))
 
 
-def _entries(container: Any) -> list[tuple[Any, ...]]:
+def _read_entries(container: Any) -> list[Entry]:
+    """Return what is in a container; of a set, in a fixed order."""
     if is_subclass(type(container), dict):
         return list(dict.items(container))
     if type(container) is list:
         return [(item,) for item in list.__iter__(container)]
-    return sorted(
-        ((item,) for item in set.__iter__(container)), key=lambda entry: address_of(entry[0])
-    )
+    items = sorted(set.__iter__(container), key=address_of)
+    return [(item,) for item in items]
 
 
-def _write(container: Any, entries: list[tuple[Any, ...]]) -> None:
+def _write_entries(container: Any, entries: list[Entry]) -> None:
+    """Replace what is in a container."""
     if is_subclass(type(container), dict):
         dict.clear(container)
         dict.update(container, entries)
@@ -155,16 +176,16 @@ def _write(container: Any, entries: list[tuple[Any, ...]]) -> None:
 
 
 def _is_container(value: Any) -> bool:
+    """Return whether a value is a list, a dict or a set that is compared."""
     cls = type(value)
     if cls is dict or cls is list or cls is set:
         return len(value) <= MAX_ITEMS
-    # Other kinds of dicts have a state of their own, or are compared as variables.
+    if not is_subclass(cls, dict):
+        return False
+    # These have a state of their own, or are compared as variables.
     others = (OrderedDict, get_if_loaded("matplotlib", "RcParams"))
-    return (
-        is_subclass(cls, dict)
-        and not any(is_subclass(cls, other) for other in others)
-        and dict.__len__(value) <= MAX_ITEMS
-    )
+    is_other = any(is_subclass(cls, other) for other in others)
+    return not is_other and dict.__len__(value) <= MAX_ITEMS
 
 
 def may_contain(value: object) -> bool:
@@ -184,20 +205,22 @@ def take_content_snapshots(
         for container in _find_containers(value):
             if len(snapshots) >= MAX_CONTAINERS:
                 break
-            if address_of(container) not in snapshots:
-                snapshot = ContainerSnapshot(f"{label}.{name}", container)
-                snapshots[address_of(container)] = snapshot
+            address = address_of(container)
+            # Of several ways to a container, the first one names it.
+            if address not in snapshots:
+                snapshots[address] = ContainerSnapshot(f"{label}.{name}", container)
     return tuple(snapshots.values())
 
 
 def _find_containers(value: Any, depth: int = 0) -> Iterator[object]:
-    """Yield a container and those in it."""
+    """Yield a container and those in it. depth: containers that it is in."""
     is_container = _is_container(value)
     if is_container:
         yield value
     if depth >= _MAX_DEPTH or not (is_container or type(value) is tuple):
         return
-    for item in list(dict.values(value)) if is_subclass(type(value), dict) else list(value):
+    items = dict.values(value) if is_subclass(type(value), dict) else value
+    for item in list(items):
         yield from _find_containers(item, depth + 1)
 
 

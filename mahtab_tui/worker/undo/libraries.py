@@ -90,6 +90,16 @@ class ReleasedObject:
         return MISSING if referent is None else referent
 
 
+class AttributeChange(NamedTuple):
+    """An attribute of a library that code has replaced."""
+
+    name: str
+    old_value: object
+    """A `ReleasedObject` for one that is not kept alive; `MISSING` if there was none."""
+    new_value: object
+    """`MISSING` if there is none."""
+
+
 class LibrarySnapshot(NamedTuple):
     """The attributes of a library's module, class, function or object, which code can replace."""
 
@@ -112,23 +122,19 @@ class LibrarySnapshot(NamedTuple):
         write = partial(write_registered, self.holder)
         return Action(partial(write, old_classes), partial(write, current_classes))
 
-    def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, object, object]]:
-        """Yield the replaced attributes with their values then and now. mentioned: names in the
-        code that ran; of others only public ones count."""
+    def iter_changes(self, mentioned: Collection[str]) -> Iterator[AttributeChange]:
+        """Yield the replaced attributes. mentioned: names in the code that ran; of others only public
+        ones count."""
         attributes = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *attributes)):
             old_value = self.values.get(name, MISSING)
             new_value = attributes.get(name, MISSING)
-            if type(old_value) is ReleasedObject:
-                is_same = address_of(new_value) == old_value.address and not old_value.ended
-            else:
-                is_same = new_value is old_value
-            if is_same or is_module(old_value) or is_module(new_value):
+            if _is_same(old_value, new_value) or is_module(old_value) or is_module(new_value):
                 continue
             if type(name) is not str or f"{self.label}.{name}" in _KERNEL_ATTRIBUTES:
                 continue
             if name in mentioned or self.is_public(name):
-                yield name, old_value, new_value
+                yield AttributeChange(name, old_value, new_value)
 
     def is_public(self, name: str) -> bool:
         """Return whether an attribute counts, although no code mentions it."""
@@ -153,6 +159,14 @@ class LibrarySnapshot(NamedTuple):
             own_dict(self.holder).pop(name, None)
         else:
             own_dict(self.holder)[name] = value
+
+
+def _is_same(old_value: object, new_value: object) -> bool:
+    """Return whether an attribute still refers to the same object. old_value: the object, or a
+    `ReleasedObject` for it."""
+    if type(old_value) is ReleasedObject:
+        return address_of(new_value) == old_value.address and not old_value.ended
+    return new_value is old_value
 
 
 def take_library_snapshots(

@@ -14,9 +14,17 @@ from ..values.objects import as_library_type, get_if_loaded, is_subclass
 from .memory import MemorySpan, plain_array, tensor_memory
 from .parts import ClassName, ObjectPart, Read, Values, for_each_class, writes_fields
 
-_MANAGER = ("axes", "blocks")
+# Attributes of pandas' objects
+_MANAGER_FIELDS = ("axes", "blocks")
 _MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
-_BLOCK = ("values", "refs", "_mgr_locs")
+_BLOCK_FIELDS = ("values", "refs", "_mgr_locs")
+
+_FOREIGN_TENSOR_VALUES = 2
+"""Values that are read of a tensor outside the kernel's own memory."""
+_PICKLE_PROTOCOL = 4
+
+
+# Arrays
 
 
 def _read_identity(array: object) -> Values:
@@ -27,6 +35,8 @@ def _read_identity(array: object) -> Values:
 
 
 def _read_array(array: object) -> Values:
+    """Return the layout of an array, whether it is writeable, and its objects. Raises `ValueError`
+    for one that a fork does not keep."""
     numpy_array = get_if_loaded("numpy", "ndarray")
     base = numpy_array.base.__get__(array)
     plain = plain_array(array)
@@ -50,6 +60,7 @@ def is_mapped(base: object) -> bool:
 
 
 def _count_objects(array: object) -> int:
+    """Return how many objects are read of an array; its plain data are compared as memory."""
     plain = plain_array(array)
     if plain.dtype.hasobject:
         return int(plain.size)
@@ -57,72 +68,92 @@ def _count_objects(array: object) -> int:
 
 
 def _write_array(array: object, values: Values) -> None:
-    numpy = sys.modules["numpy"]
-    layout, writeable, *items = values
+    layout, is_writeable, *items = values
     shape, strides = marshal.loads(layout)
     plain = plain_array(array)
     if (plain.shape, plain.strides) != (shape, strides):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # newer versions of NumPy deprecate this
-            # With these any shape fits. NumPy checks strides against the memory of the base, or,
-            # without one, of the array as it is now.
-            is_view = is_subclass(type(numpy.ndarray.base.__get__(array)), numpy.ndarray)
-            sizes = accumulate((*plain.shape[:0:-1],), mul, initial=plain.itemsize)
-            if is_view:
-                neutral = (0,) * plain.ndim
-            else:
-                neutral = tuple(sizes)[: plain.ndim][::-1]
-            numpy.ndarray.strides.__set__(array, neutral)
-            numpy.ndarray.shape.__set__(array, shape)
-            numpy.ndarray.strides.__set__(array, strides)
+        _write_layout(array, shape, strides)
     if items:
         _set_writeable(array, True)
         plain = plain_array(array)
-        for index, item in zip(numpy.ndindex(plain.shape), items):
+        for index, item in zip(sys.modules["numpy"].ndindex(plain.shape), items):
             plain[index] = item
-    _set_writeable(array, writeable)
+    _set_writeable(array, is_writeable)
 
 
-def _set_writeable(array: object, writeable: bool) -> None:
-    """Make the base writeable meanwhile if it is locked."""
+def _write_layout(array: object, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Give an array another shape and other strides, over the same memory."""
+    numpy_array = get_if_loaded("numpy", "ndarray")
+    plain = plain_array(array)
+    # With the first strides, any shape fits. NumPy checks strides against the memory of the base,
+    # or, without one, of the array as it is now.
+    is_view = is_subclass(type(numpy_array.base.__get__(array)), numpy_array)
+    neutral_strides = (0,) * plain.ndim if is_view else _contiguous_strides(plain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer versions of NumPy deprecate this
+        numpy_array.strides.__set__(array, neutral_strides)
+        numpy_array.shape.__set__(array, shape)
+        numpy_array.strides.__set__(array, strides)
+
+
+def _contiguous_strides(array: Any) -> tuple[int, ...]:
+    """Return the strides of an array of this shape whose items lie one after the other."""
+    inner_lengths = array.shape[:0:-1]
+    strides = list(accumulate(inner_lengths, mul, initial=array.itemsize))
+    return tuple(reversed(strides[: array.ndim]))
+
+
+def _set_writeable(array: object, is_writeable: bool) -> None:
+    """Make an array writeable or not. A base that is not writeable becomes so meanwhile."""
     numpy_array = get_if_loaded("numpy", "ndarray")
     flags = numpy_array.flags.__get__(array)
-    base = numpy_array.base.__get__(array)
-    if flags.writeable == writeable:
+    if flags.writeable == is_writeable:
         return
-    locked = (
-        writeable
-        and is_subclass(type(base), numpy_array)
-        and not numpy_array.flags.__get__(base).writeable
-    )
-    if locked:
+    base = numpy_array.base.__get__(array)
+    is_view = is_subclass(type(base), numpy_array)
+    unlocks_base = is_writeable and is_view and not numpy_array.flags.__get__(base).writeable
+    if unlocks_base:
         _set_writeable(base, True)
-    flags.writeable = writeable
-    if locked:
+    flags.writeable = is_writeable
+    if unlocks_base:
         _set_writeable(base, False)
 
 
+# Tables
+
+
 def _reads_fields(*names: str) -> Read:
+    """Return a reader of these attributes."""
     return lambda value: [getattr(value, name) for name in names]
 
 
 def _read_block(value: object) -> Values:
-    return [getattr(value, name, None) for name in _BLOCK]  # some versions of pandas lack `refs`
+    return [
+        getattr(value, name, None) for name in _BLOCK_FIELDS
+    ]  # some versions of pandas lack `refs`
 
 
 def _write_manager(manager: Any, values: Values) -> None:
-    manager.axes, manager.blocks = values
+    axes, blocks = values
+    manager.axes = axes
+    manager.blocks = blocks
     for name in _MANAGER_CACHES:
         if hasattr(manager, name):
             setattr(manager, name, None)
-    manager._known_consolidated = manager._is_consolidated = False
+    manager._known_consolidated = False
+    manager._is_consolidated = False
 
 
 def _write_backed(value: object, values: Values) -> None:
     get_if_loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
+# Tensors
+
+
 def _read_tensor(tensor: Any) -> Values:
+    """Return how a tensor refers to its memory; of a tensor that is elsewhere, only what changes when
+    it is written."""
     plain = as_library_type(tensor)
     memory = tensor_memory(tensor)
     if memory is None:
@@ -132,7 +163,7 @@ def _read_tensor(tensor: Any) -> Values:
 
 
 def _check_tensor(values: Values) -> Values:
-    if len(values) == 2:
+    if len(values) == _FOREIGN_TENSOR_VALUES:
         raise ValueError("tensors outside the kernel's own memory cannot be restored")
     return values
 
@@ -142,10 +173,13 @@ def _write_tensor(tensor: Any, values: Values) -> None:
     torch = sys.modules["torch"]
     shape, stride, offset = marshal.loads(layout)
     dtype = getattr(torch, dtype_name.partition(".")[2])
-    if tensor_memory(tensor) != MemorySpan(start, end) or tensor.dtype != dtype:
-        base = torch.empty((end - start) // dtype.itemsize, dtype=dtype)
-        tensor.data = base.as_strided(shape, stride, offset)
-    elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
+    has_same_memory = tensor_memory(tensor) == MemorySpan(start, end) and tensor.dtype == dtype
+    present_layout = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset())
+    if not has_same_memory:
+        # The numbers are copied to it later.
+        memory = torch.empty((end - start) // dtype.itemsize, dtype=dtype)
+        tensor.data = memory.as_strided(shape, stride, offset)
+    elif present_layout != (shape, stride, offset):
         tensor.data = tensor.data.as_strided(shape, stride, offset)
     if tensor.requires_grad != requires_grad:
         tensor.requires_grad_(requires_grad)
@@ -153,57 +187,52 @@ def _write_tensor(tensor: Any, values: Values) -> None:
         tensor.grad = grad
 
 
+# Random generators
+
+
 def dump_plain(value: object) -> bytes:
-    return pickle.dumps(value, 4)
+    """Return a state of plain values as bytes, which are quick to compare."""
+    return pickle.dumps(value, _PICKLE_PROTOCOL)
 
 
-def load_plain(data: bytes) -> object:
+def load_plain(data: bytes) -> Any:
+    """Return what `dump_plain` was given."""
     return pickle.loads(data)
 
 
+def _load_only_value(values: Values) -> object:
+    [data] = values
+    return load_plain(data)
+
+
 def _read_generator(value: Any) -> Values:
-    bits = getattr(value, "bit_generator", value)
-    return [dump_plain(bits.state if hasattr(bits, "state") else value.get_state(legacy=False))]
+    bit_generator = getattr(value, "bit_generator", value)
+    if hasattr(bit_generator, "state"):
+        return [dump_plain(bit_generator.state)]
+    return [dump_plain(value.get_state(legacy=False))]
 
 
-def _write_generator(value: Any, state: Any) -> None:
-    bits = getattr(value, "bit_generator", value)
-    if hasattr(bits, "state"):
-        bits.state = state
+def _write_generator(value: Any, state: object) -> None:
+    bit_generator = getattr(value, "bit_generator", value)
+    if hasattr(bit_generator, "state"):
+        bit_generator.state = state
     else:
         value.set_state(state)
 
 
-BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
-    ("numpy", "ndarray"): (
-        ObjectPart(_read_identity),
-        ObjectPart(_read_array, _write_array, size=_count_objects, has_memory=True),
-    ),
-    ("torch", "Tensor"): (ObjectPart(_read_tensor, _write_tensor, _check_tensor, has_memory=True),),
-    **for_each_class(
-        "numpy.random",
-        "Generator RandomState BitGenerator",
-        (ObjectPart(_read_generator, _write_generator, lambda values: load_plain(values[0])),),
-    ),
-    ("random", "Random"): (
-        ObjectPart(
-            lambda value: [dump_plain(get_if_loaded("random", "Random").getstate(value))],
-            lambda value, state: get_if_loaded("random", "Random").setstate(value, state),
-            lambda values: load_plain(values[0]),
-        ),
-    ),
-    ("sklearn.tree._tree", "Tree"): (ObjectPart(lambda tree: [dump_plain(tree.__getstate__())]),),
-    ("pandas.core.internals.managers", "SingleBlockManager"): (
-        ObjectPart(_reads_fields(*_MANAGER), writes_fields(*_MANAGER)),
-    ),
-    ("pandas.core.internals.managers", "BlockManager"): (
-        ObjectPart(_reads_fields(*_MANAGER), _write_manager),
-    ),
-    ("pandas._libs.internals", "Block"): (ObjectPart(_read_block, writes_fields(*_BLOCK)),),
-    ("pandas._libs.arrays", "NDArrayBacked"): (
-        ObjectPart(_reads_fields("_ndarray", "_dtype"), _write_backed),
-    ),
-}
+def _read_python_generator(value: object) -> Values:
+    return [dump_plain(get_if_loaded("random", "Random").getstate(value))]
+
+
+def _write_python_generator(value: object, state: object) -> None:
+    get_if_loaded("random", "Random").setstate(value, state)
+
+
+def _read_tree(tree: Any) -> Values:
+    return [dump_plain(tree.__getstate__())]
+
+
+# Objects that never change
 
 
 def _read_match(value: Any) -> Values:
@@ -229,6 +258,34 @@ def _read_text(value: object) -> Values:
 def _read_reconstruction_arguments(value: object) -> Values:
     return list(value.__reduce_ex__(4)[1])
 
+
+BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
+    ("numpy", "ndarray"): (
+        ObjectPart(_read_identity),
+        ObjectPart(_read_array, _write_array, size=_count_objects, has_memory=True),
+    ),
+    ("torch", "Tensor"): (ObjectPart(_read_tensor, _write_tensor, _check_tensor, has_memory=True),),
+    **for_each_class(
+        "numpy.random",
+        "Generator RandomState BitGenerator",
+        (ObjectPart(_read_generator, _write_generator, _load_only_value),),
+    ),
+    ("random", "Random"): (
+        ObjectPart(_read_python_generator, _write_python_generator, _load_only_value),
+    ),
+    ("sklearn.tree._tree", "Tree"): (ObjectPart(_read_tree),),
+    ("pandas.core.internals.managers", "SingleBlockManager"): (
+        ObjectPart(_reads_fields(*_MANAGER_FIELDS), writes_fields(*_MANAGER_FIELDS)),
+    ),
+    ("pandas.core.internals.managers", "BlockManager"): (
+        ObjectPart(_reads_fields(*_MANAGER_FIELDS), _write_manager),
+    ),
+    ("pandas._libs.internals", "Block"): (ObjectPart(_read_block, writes_fields(*_BLOCK_FIELDS)),),
+    ("pandas._libs.arrays", "NDArrayBacked"): (
+        ObjectPart(_reads_fields("_ndarray", "_dtype"), _write_backed),
+    ),
+}
+"""The parts of objects, by module and name of a base of their class. The first row counts."""
 
 IMMUTABLE: dict[ClassName, Read | None] = {
     **for_each_class("pathlib", "PosixPath PurePosixPath PureWindowsPath", _read_text),
@@ -262,4 +319,6 @@ IMMUTABLE: dict[ClassName, Read | None] = {
 }
 """Readers of objects that never change; None where their holders show their changes."""
 SCALAR = ObjectPart(_read_scalar)
+"""Of numpy's scalars."""
 DTYPE = ObjectPart(_read_text)
+"""Of numpy's types."""

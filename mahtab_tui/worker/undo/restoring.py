@@ -20,7 +20,7 @@ from .connections import is_connection
 from .earlier_state import NUMBERS_PER_OBJECT, Row, States, format_label, unpack_numbers, walk_state
 from .graph import Graph
 from .kinds import Kinds
-from .libraries import LibrarySnapshot, ReleasedObject
+from .libraries import AttributeChange, LibrarySnapshot, ReleasedObject
 from .memory import CheckpointMemory, MemorySpan
 from .plan import RECREATE_TIMEOUT_S, MemoryCopy, Plan
 from .reduction import load_state
@@ -293,23 +293,29 @@ def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> 
             first_snapshots.setdefault(address_of(library.holder), library)
     settings = frozenset(plan.inside)
     for library in first_snapshots.values():
-        if (action := library.registry_action()) is not None:
+        registry_action = library.registry_action()
+        if registry_action is not None:
             plan.inside.append(f"{library.label}.register")
-            plan.actions.append(action)
+            plan.actions.append(registry_action)
         _add_contents(plan, library)
-        for name, old_value, new_value in library.iter_changes(mentioned):
-            label = f"{library.label}.{name}"
-            value = old_value
-            if type(old_value) is ReleasedObject:
-                value = old_value.value(None)
-            if label in settings:
-                continue
-            if value is MISSING and old_value is not MISSING:
-                plan.not_restored.append(Unrestored(label, _ENDED))
-                continue
-            plan.inside.append(label)
-            put = partial(library.set_attribute, name)
-            plan.actions.append(Action(partial(put, value), partial(put, new_value)))
+        for change in library.iter_changes(mentioned):
+            # Some settings of libraries are attributes, too.
+            if f"{library.label}.{change.name}" not in settings:
+                _add_attribute(plan, library, change)
+
+
+def _add_attribute(plan: Plan, library: LibrarySnapshot, change: AttributeChange) -> None:
+    """Add how to put back an attribute of a library, or that this is impossible."""
+    label = f"{library.label}.{change.name}"
+    old_value = change.old_value
+    if type(old_value) is ReleasedObject:
+        old_value = old_value.value(None)
+        if old_value is MISSING:
+            plan.not_restored.append(Unrestored(label, _ENDED))
+            return
+    plan.inside.append(label)
+    put = partial(library.set_attribute, change.name)
+    plan.actions.append(Action(partial(put, old_value), partial(put, change.new_value)))
 
 
 def _add_contents(plan: Plan, library: LibrarySnapshot) -> None:
