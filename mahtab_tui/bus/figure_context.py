@@ -32,9 +32,9 @@ _PREPOSITION = (
 )
 _NEW_CLAUSE = re.compile(
     # "no outliers the mean is", but not "no value of the table is".
-    rf"(?<!\w)(?!{_PREPOSITION}\s)[\w’'-]+\s(?:the|its|their|these|those)\s(?:[\w’'-]+\s){{1,4}}{_VERB}\b"
+    rf"(?<![\w’'-])(?!{_PREPOSITION}\s)[\w’'-]+\s(?:the|its|their|these|those)\s(?:[\w’'-]+\s){{1,4}}{_VERB}\b"
     # "no outliers it is", but not "no row where it is".
-    rf"|(?<!\w)(?!(?:where|when|which|if|that)\s)[\w’'-]+\s(?:it|they|there)\s{_VERB}\b"
+    rf"|(?<![\w’'-])(?!(?:where|when|which|if|that)\s)[\w’'-]+\s(?:it|they|there)\s{_VERB}\b"
     # "no doubt that the", "nothing is missing and there".
     r"|\b(?:that|and|but|so|because|since|while)\s(?:the|its|their|these|those|it|they|there|we|i)\b",
     re.IGNORECASE,
