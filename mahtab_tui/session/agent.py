@@ -195,6 +195,7 @@ class SessionAgent:
     def start(self) -> None:
         """Start to take questions from the inbox."""
         self._thread.start()
+        start_thread("stale-outputs", self.stale_outputs.catch_up)
 
     def warm_up(self) -> None:
         """Load on a thread what an answer needs, unless another thread does so."""

@@ -32,6 +32,7 @@ from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.undo_control import UndoControl
 from mahtab_tui.session.variable_history import VariableHistory
+from mahtab_tui.system import Lazy
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -122,7 +123,7 @@ class Components:
         self.searches = Searches(runtime, self.inbox, self.spending, self.models.options)
 
         # Cells and questions.
-        self.namespace_store = NamespaceStore(log, runtime.kernel, last_changes(past))
+        self.namespace_store = NamespaceStore(log, runtime.kernel, Lazy(lambda: last_changes(past)))
         self.cells = Cells(runtime, self.namespace_store, self.private, self.inbox)
         self.undo = UndoControl(
             runtime, self.cells, self.namespace_store, lambda: self.agent.in_turn

@@ -14,7 +14,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import KeepResult, NotSaved, SavedFile, SavedNamespace
-from mahtab_tui.system import start_thread
+from mahtab_tui.system import Lazy, start_thread
 
 QUIET_S = 1.0
 """Seconds without another cell before the namespace is saved."""
@@ -35,10 +35,11 @@ class NamespaceStore:
     """Saves the variables of a kernel in files, and restores them in the next kernel."""
 
     def __init__(
-        self, log: logging.Logger, kernel: Kernel, last_records: Mapping[str, Namespace]
+        self, log: logging.Logger, kernel: Kernel, last_records: Lazy[dict[str, Namespace]]
     ) -> None:
-        """last_records: the last cell's record for each name that an earlier screen saved."""
-        self._last_records = dict(last_records)
+        """last_records: the last cell's record for each name that an earlier screen saved. They are
+        made when a thread needs them, because a session may have set very many names."""
+        self._last_records = last_records
         self._log = log
         self._kernel = kernel
         self._lock = threading.Condition()
@@ -234,10 +235,11 @@ class NamespaceStore:
 
     def _log_restored(self, changes: Sequence[Change]) -> None:
         """Log restored names with the cells that set them, as far as they are known."""
+        last_records = self._last_records.get()
         unknown_changes: list[Change] = []
         changes_by_cell: dict[tuple[int, str | None, int | None], list[Change]] = {}
         for change in changes:
-            record = self._last_records.get(change.name)
+            record = last_records.get(change.name)
             if record is None or not record.cell:
                 unknown_changes.append(change)
             else:
@@ -289,11 +291,12 @@ class NamespaceStore:
 
     def follow_changes(self, record: Namespace) -> None:
         """Remember which record set a name. record: the changes by a cell."""
+        last_records = self._last_records.get()
         with self._lock:
             for change in record.changes:
                 self._missing.pop(change.name, None)
                 if change.change != "perhaps":
-                    self._last_records[change.name] = record
+                    last_records[change.name] = record
 
     def schedule_write(self) -> None:
         """Save the namespace once no cell has run for a moment."""

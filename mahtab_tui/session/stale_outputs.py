@@ -48,10 +48,26 @@ class StaleOutputs(RecordHandler):
         """Those that have not run again."""
         self._told_cells: set[int] = set()
         """Stale cells of which the model knows."""
-        for record in past:
-            self.fold(record)
+        self._past: Iterable[Record] = past
+        """Records that are not followed yet."""
+
+    def catch_up(self) -> None:
+        """Follow the cells of the resumed session, which takes a while if they have made very many
+        variables. Any thread may call it; the other methods do, too."""
+        self.acquire()
+        try:
+            past = self._past
+            self._past = ()
+            for record in past:
+                self._follow(record)
+        finally:
+            self.release()
 
     def fold(self, record: Record) -> None:
+        self.catch_up()
+        self._follow(record)
+
+    def _follow(self, record: Record) -> None:
         match record:
             case ReplIn(cell=int(cell), text=code):
                 if record.turn is not None:
@@ -84,6 +100,7 @@ class StaleOutputs(RecordHandler):
         """
         self.acquire()
         try:
+            self.catch_up()
             cells_by_inputs: dict[tuple[StaleInput, ...], list[int]] = {}
             for cell in self._told_next(hidden):
                 inputs = self._inputs_changed_elsewhere(cell)
@@ -146,6 +163,7 @@ class StaleOutputs(RecordHandler):
         thread may call it."""
         self.acquire()
         try:
+            self.catch_up()
             return [
                 StaleCell(
                     cell,
@@ -162,6 +180,7 @@ class StaleOutputs(RecordHandler):
         ``rests on In 4 (stale)``. Any thread may call it."""
         self.acquire()
         try:
+            self.catch_up()
             origins = self._staleness.cells_resting_on(self._stale_cells)
             variables = self._staleness.variables_from(origins)
             return {

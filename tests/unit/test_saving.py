@@ -18,6 +18,7 @@ from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import KeepResult, SavedNamespace
 from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.system import Lazy
 from mahtab_tui.worker.rlm import search_log
 from mahtab_tui.worker.saving import pickling, variable_groups
 from tests.integration.kernels import running
@@ -201,7 +202,7 @@ def kernel() -> SavingKernel:
 
 @pytest.fixture
 def saving(kernel: SavingKernel) -> NamespaceStore:
-    store = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel), {})
+    store = NamespaceStore(logging.getLogger("saving"), cast(Kernel, kernel), Lazy.of({}))
     store.start_restore()
     return store
 

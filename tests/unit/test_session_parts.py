@@ -5,8 +5,11 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -40,6 +43,31 @@ from mahtab_tui.tui.open import _index_sessions
 from tests.unit.sqlite_sessions import HOLD
 
 # Leftovers of programs that were killed are removed; files in use are not.
+
+
+class WatchedChanges(tuple[Change, ...]):
+    """Changes that note when somebody goes through them."""
+
+    __slots__ = ()
+    readers: ClassVar[list[str]] = []
+
+    def __iter__(self) -> Iterator[Change]:
+        self.readers.append(threading.current_thread().name)
+        return super().__iter__()
+
+
+def test_building_a_resumed_session_goes_through_no_changes() -> None:
+    changes = WatchedChanges([Change("x", "added", None, None)])
+    past = [UserReplIn("x = 1", cell=1), Namespace(changes=changes, cell=1)]
+    session = Session(
+        load_settings(model="demo"), InProcessKernel({}), HeadlessFrontend(), name="x", past=past
+    )
+    WatchedChanges.readers.clear()
+    session.build()
+    assert WatchedChanges.readers == []
+    session.agent.stale_outputs.catch_up()
+    assert WatchedChanges.readers
+    session.close()
 
 
 def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:

@@ -516,6 +516,18 @@ def test_hidden_cell_is_described_once_it_is_shown_again() -> None:
     assert stale_outputs.tell("") == ""
 
 
+def test_resumed_cells_are_followed_when_needed_and_before_new_ones() -> None:
+    past = [*ran(1, "x = 1", {"x": "added"}), *ran(2, "print(x)")]
+    remaining_past = iter(past)
+    stale_outputs = StaleOutputs(remaining_past)
+    new_records = ran(3, "x = 5", {"x": "rebound"})
+    assert next(remaining_past) is past[0], "all of them are followed at once"
+    stale_outputs = StaleOutputs(past)
+    for record in new_records:
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == "In 2 uses `x` from In 1, changed by In 3"
+
+
 def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:
     stale_outputs = StaleOutputs(
         [
