@@ -64,14 +64,11 @@ from mahtab_tui.tui.terminal_app import (
 )
 from mahtab_tui.tui.terminal_driver import StdioRedirect
 from mahtab_tui.tui.ui_state import UiState
-from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from mahtab_tui.bus.records import Record
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.tui.editor.draft_file import DraftFile
+    from mahtab_tui.tui.editor.draft_file import DraftSaver
     from mahtab_tui.tui.pictures.overlay import Overlay
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
     from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
@@ -79,8 +76,6 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.queue_row import QueueRow
     from mahtab_tui.tui.widgets.review_row import ReviewRow
 
-DRAFT_DELAY_S = 1.0
-"""After the last change until the text in the editor is saved."""
 LONG_CELL_S = 10.0
 """The bell rings when a longer cell ends while the window has no focus."""
 EXIT_NAMES = ("exit", "quit")
@@ -132,8 +127,8 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
-        self._draft_file: DraftFile | None = None
-        self._draft_timer: Timer | None = None
+        self._drafts: DraftSaver | None = None
+        """Set once earlier text is back in the editor; until then, nothing of it is saved."""
         self._is_drawn = False
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
@@ -143,7 +138,6 @@ class MahtabApp(TerminalApp[int]):
     def get_default_screen(self) -> Panes:
         input_help = SessionInputHelp(self.session)
         self.panes = Panes(self.session, self.history, self.ui_state, input_help)
-        self._drafts = Fetcher(self.panes, at_once=1)
         self.command_context = CommandContext(
             self,
             self.session,
@@ -191,46 +185,20 @@ class MahtabApp(TerminalApp[int]):
 
     def _restore_draft(self) -> None:
         """Bring back the text that was in the editor when an earlier screen was killed."""
-        from mahtab_tui.tui.editor.draft_file import DraftFile
+        from mahtab_tui.tui.editor.draft_file import DraftSaver
 
-        self._draft_file = DraftFile(self.session)
-        if not self.session.past or not self.editor.is_empty:
-            return
-        draft = self._draft_file.read()
-        if draft:
-            self.editor.put(draft.mode, draft.text)
+        self._drafts = DraftSaver(self.session, self.editor, self.panes)
+        self._drafts.restore()
 
     @on(TextArea.Changed, "#code")
     def _save_draft_soon(self) -> None:
-        if self._draft_file is None:
-            return
-        # The text is read only after a pause, because it may be long.
-        if self._draft_timer is not None:
-            self._draft_timer.stop()
-        if self.editor.is_empty:
-            # What was submitted must not come back as a draft if the screen is killed now.
-            self._save_draft()
-        else:
-            self._draft_timer = self.set_timer(DRAFT_DELAY_S, self._save_draft)
-
-    def _save_draft(self) -> None:
-        from mahtab_tui.tui.editor.draft_file import SavedDraft
-
-        if self._draft_file is None:
-            return
-        draft = SavedDraft(mode=self.editor.mode, text=self.editor.text)
-        write = partial(self._draft_file.write, draft)
-        self._drafts.ask("draft", write, lambda _: None)
+        if self._drafts is not None:
+            self._drafts.save_soon()
 
     def forget_draft(self) -> None:
         """Remove the saved draft, because the user leaves."""
-        if self._draft_file is not None:
-            from mahtab_tui.tui.editor.draft_file import SavedDraft
-
-            if self._draft_timer is not None:
-                self._draft_timer.stop()
-            self._drafts.forget("draft")
-            self._draft_file.write(SavedDraft(mode="python", text=""))
+        if self._drafts is not None:
+            self._drafts.forget()
 
     async def _fold_records(self) -> None:
         from mahtab_tui.tui.module_hints import MissingModuleHints
@@ -275,14 +243,16 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
+        """Do what the user has entered: leave, a command, a cell of the notebook, a replacement of an
+        earlier input, or else a new input."""
+        from mahtab_tui.bus.entry_names import unrun_cell_position
+
         mode = message.mode
         text = message.text
         replaces = message.replaces
         if not replaces and self._asks_to_leave(text):
             self.command_context.quit_flow.leave()
             return
-
-        from mahtab_tui.bus.entry_names import unrun_cell_position
 
         notebook_cell = unrun_cell_position(replaces)
         slash = parse_slash(text)
@@ -297,17 +267,23 @@ class MahtabApp(TerminalApp[int]):
         elif replaces and notebook_cell is None:
             self._replace_input(replaces, mode, text)
         else:
-            if text.startswith(SHELL_PREFIX):
-                mode = "python"
-            self.session.submit(mode, text, joins=mode == "ask")
-            self._show_newest_entry()
+            self._submit_new(mode, text)
         self._report_history()
 
+    def _submit_new(self, mode: Mode, text: str) -> None:
+        """Run code, or ask a question; a shell command is code in both modes."""
+        if text.startswith(SHELL_PREFIX):
+            mode = "python"
+        self.session.submit(mode, text, joins=mode == "ask")
+        self._show_newest_entry()
+
     def _show_newest_entry(self) -> None:
+        """Scroll to the end of the transcript, also where the side panes cover it."""
         self.panes.close_drawer()
         self.panes.transcript.action_scroll_end()
 
     def _replace_input(self, entry: str, mode: Mode, text: str) -> None:
+        """Replace an earlier input; while that is impossible, put it back. entry: its key."""
         if self.session.replace(entry, mode, text):
             self._show_newest_entry()
             return
@@ -324,6 +300,7 @@ class MahtabApp(TerminalApp[int]):
         self.session.inbox.release()
 
     def _run_slash(self, name: str, argument: str) -> None:
+        """Run the command that was typed, or say why that is impossible."""
         command = BY_SLASH.get(name)
         entered = f"/{name} {argument}".rstrip()
         if command is None:
@@ -473,6 +450,7 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
+        """Move the focus to where a key belongs. Return whether the key needs no delivery."""
         key = event.key if isinstance(event, Key) else ""
         character = character_with_alt(key)
         if character and self._is_behind_escape(key):
@@ -492,6 +470,7 @@ class MahtabApp(TerminalApp[int]):
         return not (isinstance(self.focused, Input) and self.focused.value)
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
+        """Return whether a key types text, although no text field has the focus."""
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
@@ -518,6 +497,7 @@ class MahtabApp(TerminalApp[int]):
         return self.session.mask(text)
 
     def _report_history(self) -> None:
+        """Say once if inputs cannot be saved."""
         if self.history.problem:
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""
@@ -529,6 +509,7 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = False
 
     def _ring_bell(self, new_records: Sequence[Record]) -> None:
+        """Ring when a long cell ends, or something waits for the user, who looks elsewhere."""
         from mahtab_tui.bus import records
 
         if self._window_focused:

@@ -305,12 +305,12 @@ async def test_draft_is_removed_as_soon_as_the_editor_is_empty(
     make_app: MakeApp, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Session, "saved_id", property(lambda session: "7"))
-    monkeypatch.setattr("mahtab_tui.tui.app.DRAFT_DELAY_S", 0.01)
+    monkeypatch.setattr("mahtab_tui.tui.editor.draft_file.DRAFT_DELAY_S", 0.01)
     app = make_app()
     drafts = home / ".mahtab" / "drafts"
     async with showing(app) as pilot:
         await pilot.press("x")
         await until(pilot, lambda: bool(list(drafts.glob("*"))))
-        monkeypatch.setattr("mahtab_tui.tui.app.DRAFT_DELAY_S", 1_000.0)
+        monkeypatch.setattr("mahtab_tui.tui.editor.draft_file.DRAFT_DELAY_S", 1_000.0)
         await pilot.press("backspace")
         await until(pilot, lambda: not list(drafts.glob("*")))
