@@ -145,28 +145,38 @@ def resume_backend(
         store, name, past = resume(session, project, variables=settings.keep_namespace)
     if notebook is None and past:
         notebook = reopen_notebook(past)
-    waiting_kernel, past = attach(store, past, settings)
+    attached = attach(store, past, settings)
+    past = attached.past
 
-    problem = ""
+    choice = _KernelChoice(settings)
     if its_kernel:
-        settings, problem = _use_last_kernel(settings, past)
-    backend = _make_backend(settings, store, waiting_kernel)
-    return ResumedSession(backend, name, past, notebook, settings.kernel or "", problem)
+        choice = _choose_last_kernel(settings, past)
+    backend = _make_backend(choice.settings, store, attached.kernel)
+    kernel_address = choice.settings.kernel or ""
+    return ResumedSession(backend, name, past, notebook, kernel_address, choice.problem)
 
 
-def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
+class _KernelChoice(NamedTuple):
+    """The settings with the kernel that a resumed session uses."""
+
+    settings: Settings
+    problem: str = ""
+    """Why it is not the session's own kernel, as a sentence; empty if it is."""
+
+
+def _choose_last_kernel(settings: Settings, past: list[Record]) -> _KernelChoice:
     """Return the settings with the kernel that the session last used; if it is gone, the settings
-    unchanged and a sentence about that."""
+    unchanged."""
     last_kernel: KernelRecord | None = None
     for record in reversed(past):
         if isinstance(record, KernelRecord) and record.pid and record.executable:
             last_kernel = record
             break
     if last_kernel is None:
-        return settings, ""
+        return _KernelChoice(settings)
     # Sessions from a version that did not save addresses have only the host's name.
     if last_kernel.host and not last_kernel.address:
-        return settings, ""
+        return _KernelChoice(settings)
 
     update: dict[str, str | None] = {"kernel": None, "python": last_kernel.executable}
     if last_kernel.address:
@@ -185,8 +195,8 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         else:
             problem = f"interpreter, {last_kernel.executable}, is gone"
         text = f"This session's {problem}; it continues with another one. /kernel lists others."
-        return settings, one_line(text)
-    return changed_settings, ""
+        return _KernelChoice(settings, one_line(text))
+    return _KernelChoice(changed_settings)
 
 
 def _make_backend(

@@ -97,8 +97,9 @@ def match_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]
     waiting = [_Passages(0, len(old), 0, len(new))]
     while waiting:
         passages = waiting.pop()
-        equal_ends, passages = _split_equal_ends(old, new, passages)
-        matches += equal_ends
+        split = _split_equal_ends(old, new, passages)
+        matches += split.equal_ends
+        passages = split.middle
         anchors = _longest_increasing(_unique_pairs(old, new, passages))
         if not anchors:
             matches += _match_repeated(old, new, passages)
@@ -113,10 +114,19 @@ def match_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]
     return sorted(matches)
 
 
+class _SplitPassages(NamedTuple):
+    """Two passages without their equal ends."""
+
+    equal_ends: list[tuple[int, int]]
+    """The indices of the equal lines at the start and the end, in pairs."""
+    middle: _Passages
+    """The lines between them."""
+
+
 def _split_equal_ends(
     old: Sequence[str], new: Sequence[str], passages: _Passages
-) -> tuple[list[tuple[int, int]], _Passages]:
-    """Return the pairs of equal lines at the start and the end of two passages, and the rest."""
+) -> _SplitPassages:
+    """Split off the equal lines at the start and the end of two passages."""
     old_start, old_end, new_start, new_end = passages
     pairs: list[tuple[int, int]] = []
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
@@ -127,7 +137,8 @@ def _split_equal_ends(
         old_end -= 1
         new_end -= 1
         pairs.append((old_end, new_end))
-    return pairs, _Passages(old_start, old_end, new_start, new_end)
+    middle = _Passages(old_start, old_end, new_start, new_end)
+    return _SplitPassages(pairs, middle)
 
 
 def _unique_pairs(

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge import code
-from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches, matches, source_files
+from mahtab_tui.knowledge import code_search_process
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches
+from mahtab_tui.knowledge.code_search_process import SearchRequest, find_matches
+from mahtab_tui.knowledge.project_files import source_files
 from mahtab_tui.knowledge.ripgrep import find_candidates, required_literal
 from tests.waiting import alive, wait_for
 
@@ -137,15 +139,22 @@ def test_ripgrep_changes_no_result(
     first_files: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(code, "FILES_BEFORE_RIPGREP", first_files)
+    monkeypatch.setattr(code_search_process, "FILES_BEFORE_RIPGREP", first_files)
     (tree / "utf32.txt").write_bytes("thirty two, l\u00f6ad\n".encode("utf-32"))
-    request = {"folder": str(tree), "file_pattern": "*", "context_lines": 1, "limit": 1_000}
-    request |= {"ignore_case": ignore_case, "encoding": None}
     for pattern in PATTERNS:
+        request = SearchRequest(
+            folder=str(tree),
+            pattern=pattern,
+            file_pattern="*",
+            context_lines=1,
+            ignore_case=ignore_case,
+            limit=1_000,
+            encoding=None,
+        )
         monkeypatch.setenv("PATH", str(ripgrep))
-        quick = list(matches({**request, "pattern": pattern}))
+        quick = list(find_matches(request))
         monkeypatch.setenv("PATH", "/nowhere")
-        assert quick == list(matches({**request, "pattern": pattern})), pattern
+        assert quick == list(find_matches(request)), pattern
 
 
 def test_only_files_that_may_match_are_read(searcher: CodeSearcher, ripgrep: Path) -> None:
@@ -200,7 +209,7 @@ def test_ripgrep_ends_with_the_search(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", f"{tmp_path}/programs:{os.environ['PATH']}")
     tree = tmp_path / "tree"
     tree.mkdir()
-    for number in range(code.FILES_BEFORE_RIPGREP):
+    for number in range(code_search_process.FILES_BEFORE_RIPGREP):
         (tree / f"{number}.txt").touch()
 
     pid_file = tmp_path / "pid"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.records import KernelRecord, Record
-from mahtab_tui.cli.session_setup import _use_last_kernel
+from mahtab_tui.cli.session_setup import _choose_last_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import (
     SessionNotFound,
@@ -175,7 +175,7 @@ def test_interrupted_answer_is_reported_as_cut_off(
 def test_session_continues_with_its_kernel(
     last_kernel: dict[str, Any], kernel: str | None, python: str | None, problem: str
 ) -> None:
-    settings, notices = _use_last_kernel(
+    settings, notices = _choose_last_kernel(
         load_settings(),
         [
             KernelRecord("", state="idle", pid=5, **last_kernel),
