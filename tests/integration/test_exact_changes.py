@@ -35,6 +35,16 @@ CASES = {
     "a record of other values with the same hash": (RECORDS, "records[0]['n'] = -2", "~records"),
     "reading records": (RECORDS, "len(records), records[-1], sum(x['n'] for x in records)", ""),
     "records whose keys move": (RECORDS, "records[7]['n'] = records[7].pop('n')", "~records"),
+    "a list beside a larger object": (
+        "class C: pass\nmany = [C() for _ in range(5000)]\nitems = [[{1}]]",
+        "len(many), len(items)",
+        "?many",
+    ),
+    "a list beside a larger object that the cell makes": (
+        "class C: pass\nitems = [{1}]",
+        "many = [C() for _ in range(5000)]\nlen(many), len(items)",
+        "",
+    ),
     "many numbers that are only read": ("many = list(range(200_000))", "max(many)", ""),
     "one of many numbers": ("many = list(range(200_000))", "many[-1] = 3.0", "~many"),
     "objects of a class": (

@@ -21,7 +21,9 @@ from .step import Step
 WALK_TIMEOUT_S = 0.1
 """Seconds of computing; the limits below usually end a walk earlier."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
-"""For what the cell mentions."""
+"""For each name that the cell mentions."""
+_MAX_MENTIONED_WORK = 3 * MENTIONED_LIMITS.work
+"""Objects of all names that the cell mentions; each name after that has the limits of the others."""
 OTHER_LIMITS = Limits(work=300, size=1_000)
 """For other names and the user's modules, which can also reach objects."""
 MAX_COMPARED_BYTES = 64 * 2**20
@@ -112,7 +114,12 @@ class MutationDetector:
 
     def compare(self) -> Mutations:
         """Return what has changed since."""
-        values = self._mutable_values()
+        # What the cell has bound is new and need not be compared. It may be as large as a figure.
+        values = {
+            name: value
+            for name, value in self._mutable_values().items()
+            if self._addresses.get(name) == address_of(value)
+        }
         walk = self._walk(values)
         objects = self._compare_states(walk)
         self._compare_memory(walk.graph, objects)
@@ -167,21 +174,20 @@ class MutationDetector:
         """Return the names that lead to changed objects, and to those that may have changed.
 
         Args:
-            values: The objects of the namespace now, by name.
+            values: The objects whose names are bound as before, by name.
             graph: Of these objects.
             objects: What the comparison says.
         """
         addresses = {name: address_of(value) for name, value in values.items()}
-        same_names = {name for name in values if self._addresses.get(name) == addresses[name]}
         leading_to_changed = graph.ancestors(objects.changed)
-        changed_names = {name for name in same_names if addresses[name] in leading_to_changed}
+        changed_names = {name for name in values if addresses[name] in leading_to_changed}
 
         leading_to_unknown = graph.ancestors(objects.unknown)
         compared_addresses = graph.nodes.keys() & self._states.keys()
         unknown_names = {
             name
             for name in self.mentioned
-            if name in same_names
+            if name in values
             and (addresses[name] in leading_to_unknown or addresses[name] not in compared_addresses)
         }
         unknown_names -= changed_names
@@ -220,10 +226,17 @@ class MutationDetector:
         graph = Graph(self._kinds, clock=time.thread_time)
         deadline = time.thread_time() + WALK_TIMEOUT_S
         mentioned_values = [values[name] for name in self.mentioned if name in values]
+        is_complete = True
         shared_values = [value for _, value in self._kinds.shared_objects]
         # So many new objects would start a full collection.
         with _without_garbage_collection():
-            is_complete = graph.add(mentioned_values, deadline, MENTIONED_LIMITS)
+            # Each by itself, because one large object, such as a figure, would leave nothing for
+            # the others.
+            for value in mentioned_values:
+                remaining_work = _MAX_MENTIONED_WORK - len(graph.nodes)
+                work = min(MENTIONED_LIMITS.work, max(remaining_work, OTHER_LIMITS.work))
+                limits = MENTIONED_LIMITS._replace(work=work)
+                is_complete &= graph.add([value], deadline, limits)
             graph.add([*shared_values, *values.values()], deadline, OTHER_LIMITS)
         return _Walk(graph, is_complete)
 
