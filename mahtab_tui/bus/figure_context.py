@@ -86,6 +86,11 @@ _GENERAL = re.compile(
     re.IGNORECASE,
 )
 """In a sentence about what holds in general, and not for this data."""
+_CONJECTURE = re.compile(
+    r"\b(?:may|might|could)\b(?!\s\d)|\b(?:perhaps|presumably|possibly|my\sguess|i\sguess)\b",
+    re.IGNORECASE,
+)
+"""In a sentence about what is assumed, and not read from the data."""
 _POWER_OF_TEN = re.compile(r"10[0,]*\s?%?|100\s?per\s?cent")
 _UNIT_BASE_BEFORE = re.compile(r"\b(?:per|every|each)\s\W{0,2}$", re.IGNORECASE)
 _UNIT_BASE_AFTER = re.compile(r"\s\w{1,20}\s(?:more|less|fewer|extra)\b", re.IGNORECASE)
@@ -119,7 +124,7 @@ class FigureContext:
         after = self._after(token)
         if _is_denied(before) or self._is_offered(token):
             return False
-        sentence = before + token.text + _SENTENCE_END.split(after)[0]
+        sentence = self._sentence_text(token)
         if _GENERAL.search(sentence):
             return False
 
@@ -129,6 +134,10 @@ class FigureContext:
             return False
         is_base = _UNIT_BASE_BEFORE.search(before) or _UNIT_BASE_AFTER.match(after)
         return not is_base or _POWER_OF_TEN.fullmatch(token.text) is None
+
+    def is_conjecture(self, token: FigureToken) -> bool:
+        """Return whether the answer only assumes a figure, as in "it may be 34.2"."""
+        return _CONJECTURE.search(self._sentence_text(token)) is not None
 
     def is_yearly(self, token: FigureToken) -> bool:
         """Return whether a figure is a rate for each year or month."""
@@ -175,8 +184,10 @@ class FigureContext:
             start = adverbial.end()
         return self._answer[max(start, token.start - _CONTEXT_CHARS) : token.start]
 
-    def _before(self, token: FigureToken) -> str:
-        return self._answer[max(0, token.start - _CONTEXT_CHARS) : token.start]
+    def _sentence_text(self, token: FigureToken) -> str:
+        """Return a figure's sentence; of a long one, what is near the figure."""
+        ending = _SENTENCE_END.split(self._after(token))[0]
+        return self._clause_before(token) + token.text + ending
 
     def _after(self, token: FigureToken) -> str:
         return self._answer[token.end : token.end + _CONTEXT_CHARS]

@@ -318,8 +318,8 @@ class _FigureLookup:
     def _near_miss(self, token: FigureToken) -> str:
         """Return the printed figure from which this one differs by a slip, such as a wrong digit;
         empty if there is none."""
-        # Years are near each other, and a hedged figure need not be exact.
-        if YEAR.fullmatch(token.text) or token.hedge:
+        # Years are near each other, and a hedged or assumed figure need not be exact.
+        if YEAR.fullmatch(token.text) or token.hedge or self._context.is_conjecture(token):
             return ""
         for text in wrong_digits(token.text):
             match = ONLY_NUMBER.fullmatch(text)
