@@ -66,6 +66,8 @@ _PICTURE_ERRORS = ("image", "vision", "multimodal")
 _TOOL_ERRORS = ("tool", "function call")
 """Words of the error of a service that rejects pictures and tools."""
 
+_Activity = Literal["thinking", "reflecting", "max-turns", "stalled"]
+"""What a model does, as in `bus.records.Agent`."""
 Update = dict[str, Any]
 """The values of the state that a node changes."""
 
@@ -114,16 +116,19 @@ class Nodes:
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model for the next answer of the turn."""
         messages = state["messages"]
+        added_words = list(state["added_words"])
         # The first step already has all that the user has said.
         if state["step"] >= 0:
             for words in self._session.take_added_words(state["turn"]):
                 messages = _append_text(messages, prompts.ADDED_WORDS.format(words=words))
+                added_words.append(words)
 
         options = self.model.tool_options(forbidden=state["tool_count"] >= MAX_CALLS)
         # At the usual temperature, a small model would write the same block once more.
         if state["repeated"] and "temperature" in type(self.llm).model_fields:
             options["temperature"] = _RETRY_TEMPERATURE
-        return self._get_answer(state, messages, writer, options)
+        update = self._get_answer(state, messages, writer, options)
+        return update | {"added_words": added_words}
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""
@@ -177,10 +182,13 @@ class Nodes:
         """Get a last answer, whose code does not run."""
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
-        prompt = prompts.closing(state["original_prompt"], failed=failed)
+        question = "\n".join([state["original_prompt"], *state["added_words"]])
+        prompt = prompts.closing(question, failed=failed)
         reason = self._closing_reason(state)
         if reason:
-            self._report(writer, state, "max-turns", state["step"])
+            is_out_of_steps = self._is_out_of_steps(state)
+            activity: _Activity = "max-turns" if is_out_of_steps else "stalled"
+            self._report(writer, state, activity, state["step"])
             prompt = f"{reason} {prompt}"
 
         messages = _append_text(state["messages"], prompt)
@@ -441,7 +449,7 @@ class Nodes:
         self,
         writer: StreamWriter,
         state: AgentState,
-        activity: Literal["thinking", "reflecting", "max-turns"],
+        activity: _Activity,
         step: int,
     ) -> None:
         """Log what the model does. step: the number of the answer within the turn, from 0."""

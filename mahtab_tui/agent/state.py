@@ -36,6 +36,8 @@ class AgentState(TypedDict):
     """The conversation up to now, without the system prompt."""
     system_prompt: str
     original_prompt: str
+    added_words: list[str]
+    """What the user sent while the model worked."""
     turn: int
     about_data: bool
     """Whether the question is about a variable."""
@@ -85,6 +87,7 @@ def create_initial_state(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
         original_prompt=prompt,
+        added_words=[],
         turn=turn,
         about_data=about_data,
         step=-1,

@@ -429,9 +429,10 @@ def test_repeated_failed_code_is_asked_for_differently(desk: Desk) -> None:
 def test_steps_that_bring_nothing_new_end_the_question(
     desk: Desk, replies: list[dict[str, Any]]
 ) -> None:
-    last_reply = words("That is all.", match="brought nothing new, so no more code runs")
+    last_reply = words("That is all.", match=r"brought nothing new\. [NA]")
     state = desk.run(*replies, last_reply, reflection="never", max_turns=40)
     assert state["current_response"] == "That is all."
+    assert "stalled" in [record.attrs["state"] for record in desk.of(tags.AGENT)]
 
 
 def test_every_block_failing_in_another_way_ends_the_question(desk: Desk) -> None:
@@ -480,6 +481,18 @@ def test_words_sent_meanwhile_reach_the_model_at_its_next_step(desk: Desk) -> No
     state = desk.run(code("print('first')"), last_reply, reflection="never")
     assert state["current_response"] == "Left out."
     assert desk.of(tags.USER_CHAT)[-1].text == "also leave out 2012"
+
+
+def test_words_sent_meanwhile_belong_to_what_is_asked_at_the_end(desk: Desk) -> None:
+    desk.when(
+        tags.ASSISTANT_REPL_OUT,
+        lambda record: desk.host._inbox.put("ask", "also leave out 2012", joins=True),
+        text="first",
+    )
+    last_reply = words("Done.", match=r"still open: .*\nalso leave out 2012$")
+    replies = [code(f"print('first' if {number} == 0 else '')") for number in range(3)]
+    state = desk.run(*replies, last_reply, reflection="never", max_turns=3)
+    assert state["current_response"] == "Done."
 
 
 def test_a_question_for_after_the_answer_stays_in_the_queue(desk: Desk) -> None:

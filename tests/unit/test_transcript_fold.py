@@ -235,7 +235,7 @@ def test_entries_cut_off_by_the_end_of_the_program_are_marked() -> None:
     assert cell_of(transcript).status == "cut off"
 
 
-@pytest.mark.parametrize("state", ["thinking", "reflecting", "max-turns"])
+@pytest.mark.parametrize("state", ["thinking", "reflecting", "max-turns", "stalled"])
 def test_spinner_turns_until_the_answer_arrives(state: str) -> None:
     begin = record(tags.AGENT, turn=1, step=0, state=state, party="claude")
     transcript = folded(begin)
@@ -244,6 +244,17 @@ def test_spinner_turns_until_the_answer_arrives(state: str) -> None:
     for end in (answer("x"), record(tags.AGENT, turn=1, step=0, state="done", party="claude")):
         transcript = folded(begin, end)
         assert transcript.activity is None
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [("max-turns", "its steps are used up"), ("stalled", "its last steps brought nothing new")],
+)
+def test_transcript_says_why_no_more_code_runs(state: str, reason: str) -> None:
+    transcript = folded(record(tags.AGENT, turn=1, step=3, state=state, party="claude"))
+    assert outline(transcript) == [
+        ("note", f"Claude runs no more code for this question: {reason}.")
+    ]
 
 
 def test_model_is_writing_after_its_first_word_and_its_seconds_continue() -> None:

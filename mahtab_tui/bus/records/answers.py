@@ -139,7 +139,7 @@ class Agent(ModelRecord, tag="agent"):
     """The model's current activity."""
 
     state: Word = ""
-    """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns" and
+    """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns", "stalled" and
     "failed"."""
 
 

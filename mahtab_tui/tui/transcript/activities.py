@@ -14,6 +14,7 @@ _ACTIVITIES = {
     "reflecting": ("is checking the result", "checking"),
     "summarising": ("is summarising the conversation", "summarising"),
     "max-turns": ("is summing up", "summing up"),
+    "stalled": ("is summing up", "summing up"),
 }
 _WAITING_BRIEF = "waiting for you"
 

@@ -24,6 +24,11 @@ LONG_OUTPUT_CHARS = 100_000
 """From this size on, an output is long."""
 KEPT_END_LINES = 20
 """Lines at each end that are kept of a long output when there are too many."""
+_NO_MORE_CODE_REASONS = {
+    "max-turns": "its steps are used up",
+    "stalled": "its last steps brought nothing new",
+}
+"""By the state in a record."""
 MAX_NOTEBOOK_TEXT_CHARS = 20_000
 _BACKTICKS = re.compile("`+")
 
@@ -366,10 +371,11 @@ class Transcript(Conversation):
         super()._fold_tool(record.changed(state="cut off") if is_cut_off else record)
 
     def _fold_agent(self, record: records.Agent) -> None:
-        if record.state == "max-turns":
+        if record.state in _NO_MORE_CODE_REASONS:
             author = (record.party or "model").capitalize()
-            text = f"{author} runs no more code for this question."
-            self.append(Note(level="warning", text=text))
+            text = f"{author} runs no more code for this question"
+            reason = _NO_MORE_CODE_REASONS[record.state]
+            self.append(Note(level="warning", text=f"{text}: {reason}."))
         elif record.state == "stopped":
             self._note_stop(record)
         elif record.state == "done":
