@@ -348,7 +348,8 @@ class SessionAgent:
         """Answer the questions in the inbox, one by one, until it is closed."""
         while (item := self._inbox.next_item("ask")) is not None:
             try:
-                self.ask(item.text, attach=True)
+                answer = self.ask(item.text, attach=True)
+                self.info.offer_plan(answer)
             except ModelError as error:
                 # The agent could not be created, and nothing has reported that yet.
                 if self._agent is None:

@@ -25,6 +25,7 @@ _PERMISSION_NOTICES: dict[ApprovalMode, str] = {
     "what it does to files, programs and over the network cannot.",
 }
 _PLANNING_NOTICE = "The model now only reads and answers with a plan. /plan run has it carried out, /plan ends planning."
+_PLAN_NOTICE = "/plan run has this plan carried out. /plan ends planning."
 _APPROVAL_STATES = {
     "run": "run",
     "all": "run",
@@ -80,6 +81,15 @@ class SessionInfo:
         self.report()
         if planning:
             emit(self._log, Notice(_PLANNING_NOTICE))
+
+    def offer_plan(self, answer: str) -> None:
+        """Say how a plan is carried out, below the answer that proposes it."""
+        if not self.planning:
+            return
+        from mahtab_tui.bus.plans import find_steps
+
+        if find_steps(answer):
+            emit(self._log, Notice(_PLAN_NOTICE))
 
     def warn_about_permissions(self) -> None:
         """Tell the user, once per approval mode, what it allows."""
