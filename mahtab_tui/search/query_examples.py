@@ -1,4 +1,7 @@
-"""Examples of code that answers a query, made of the query's words and the form of the text."""
+"""Examples of code that answers a query, made of the query's words and the form of the text.
+
+A small model copies the example, so it computes what the query asks for, or only looks.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,24 @@ from mahtab_tui.sandbox.base import SearchedText, TextKind
 from mahtab_tui.search.query_lines import (
     MAX_SEARCHED_CHARS,
     QueryLines,
+    find_joint_words,
     find_query_lines,
     is_always_whole,
+)
+from mahtab_tui.search.query_terms import (
+    COUNT,
+    DATE,
+    EARLIEST,
+    LATEST,
+    SUM,
+    WHICH,
+    Aggregate,
+    Comparison,
+    choose_aggregate,
+    choose_key,
+    find_comparison,
+    find_date,
+    named_key,
 )
 from mahtab_tui.search.tagged_text import join_paragraphs, tagged
 from mahtab_tui.search.text_rows import Rows
@@ -39,54 +58,22 @@ Example, for lines with {what}:
 ```"""
 _MAX_PRINTED_LINES = 40
 """Lines that the example of printing may print."""
+_LOOK_AT_FORM = """\
+Compute the answer from all lines. First look at their form. Example, for lines with {what}:
+```python
+{code}
+```"""
+
 _LOOK = """\
 Line {number} has all words of the query. If it states the answer, call FINAL with it, in one block; otherwise print what the answer needs:
 ```python
 FINAL("answer")
 ```"""
 
-_DIFFERENT = "(?:different|distinct|unique)"
-"""A pattern for words that ask for different values."""
-
-_PAIR = re.compile(r"\b([A-Za-z_]\w*)=(\w+)")
+_NUMBER_PATTERN = r"-?\d+(?:\.\d+)?"
+"""Of numbers in a text, as in the code of an example."""
+_PAIR = re.compile(r"\b([A-Za-z_]\w*)(=|: ?)(-?\w+)")
 """A name and a value, as in logs."""
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
-_MONTH = re.compile(r"\d{4}-\d\d")
-"""The beginning of a date."""
-
-
-class _Aggregate(NamedTuple):
-    """A way to compute an answer from many lines."""
-
-    pattern: re.Pattern[str]
-    """Words of a query that asks for it."""
-    name: str
-    """What it is of `{key}`, for the model."""
-    code: str
-    """An expression over `values`."""
-    is_of_numbers: bool = True
-
-
-def _aggregate(words: str, name: str, code: str, *, is_of_numbers: bool = True) -> _Aggregate:
-    pattern = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    return _Aggregate(pattern, name, code, is_of_numbers)
-
-
-_COUNT = _aggregate("how many|how often|number of|count", "the number of lines", "len(values)")
-_AGGREGATES = (
-    _aggregate(
-        rf"(?:how many|number of|count)(?: \w+)? {_DIFFERENT}",
-        "the number of different values of {key}",
-        "len(set(values))",
-        is_of_numbers=False,
-    ),
-    _aggregate("average|mean", "the average of {key}", "sum(values) / len(values)"),
-    _aggregate("maximum|largest|highest|longest", "the largest {key}", "max(values)"),
-    _aggregate("minimum|smallest|lowest|shortest", "the smallest {key}", "min(values)"),
-    _aggregate("sum|total|altogether", "the sum of {key}", "sum(values)"),
-    _COUNT,
-)
-"""The first whose words a query has is shown as the example."""
 
 
 class QueryStart(NamedTuple):
@@ -111,12 +98,13 @@ def start_query(query: str, text: SearchedText, rows: Rows | None) -> QueryStart
     """
     question = query.partition(FORM)[0]
     is_csv = rows is not None and rows.form == "CSV"
-    query_lines = find_query_lines(question, text.text, header=is_csv)
+    ignored_words = _words_of_form(question, rows)
+    query_lines = find_query_lines(question, text.text, header=is_csv, ignored=ignored_words)
 
     computing = ""
     if needs_code(question, str, ()):
         if rows:
-            computing = _example_of_rows(question, query_lines, rows)
+            computing = _example_of_rows(question, text, query_lines, rows)
         else:
             computing = _example_of_lines(question, text, query_lines)
     if not query_lines.excerpts:
@@ -153,12 +141,18 @@ def _complete_line(query_lines: QueryLines) -> int:
     return number
 
 
-def _filter_words(query_lines: QueryLines) -> list[str]:
-    """Return the words by which an example chooses lines: all if some lines have all, or else the
-    rarest."""
-    if query_lines.lines or not query_lines.words:
-        return list(query_lines.words)
-    return [min(query_lines.words, key=query_lines.words.__getitem__)]
+def _words_of_form(query: str, rows: Rows | None) -> frozenset[str]:
+    """Return the words of a query, in lower case, that name columns or limits: a text has them by
+    chance, and not where the answer is."""
+    words: set[str] = set()
+    if comparison := find_comparison(query):
+        words.add(comparison.number)
+    if rows and (date := DATE.search(query)):
+        words.update(date[0].lower().split())
+    for name in rows.columns if rows else ():
+        singular = name.lower().removesuffix("s")
+        words |= {name.lower(), singular, f"{singular}s"}
+    return frozenset(words)
 
 
 def _example_of_printing(query_lines: QueryLines) -> str:
@@ -178,105 +172,203 @@ def _example_of_printing(query_lines: QueryLines) -> str:
     return _PRINT.format(what=what, code=code)
 
 
-def _choose_aggregate(query: str) -> _Aggregate | None:
-    """Return the first way to compute whose words a query has."""
-    for aggregate in _AGGREGATES:
-        if aggregate.pattern.search(query):
-            return aggregate
-    return None
-
-
-def _choose_key(query: str, keys: Sequence[str]) -> str:
-    """Return the name that the query uses, also in the plural, or else the first; empty if there is
-    none."""
-    words = {word.lower() for word in re.findall(r"\w+", query)}
-    words |= {word.removesuffix("s") for word in words}
-    for key in keys:
-        if key.lower() in words or key.lower().removesuffix("s") in words:
-            return key
-    return keys[0] if keys else ""
+# Lines
 
 
 def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -> str:
-    """Show how to compute what the query asks for; without its form in the text, how to print."""
-    aggregate = _choose_aggregate(query)
-    sample = "\n".join(line for _, line in query_lines.excerpts) or text.text[:SAMPLE_CHARS]
-    pairs = _PAIR.findall(sample)
-    is_of_numbers = aggregate is not None and aggregate.is_of_numbers
-    keys = [key for key, value in pairs if value[0].isdigit() or not is_of_numbers]
-    key = _choose_key(query, keys)
-    if aggregate is not _COUNT and (aggregate is None or not key):
-        return _example_of_printing(query_lines) if query_lines.words else ""
+    """Show how to compute what the query asks for; without its form in the text, how to look at the
+    lines."""
+    searched_text = text.text[:MAX_SEARCHED_CHARS]
+    comparison = find_comparison(query)
+    words = find_joint_words(list(query_lines.words), searched_text)
+    sample = "\n".join([*(line for _, line in query_lines.excerpts), text.text[:SAMPLE_CHARS]])
+    numbers = _NumberForm.find(query, sample)
+    aggregate = choose_aggregate(query, numbers.name if numbers else "")
+    lines_code = _lines_code(text, words)
+    if comparison and numbers:
+        limit = f"float(value) {comparison.operator} {comparison.number}"
+        found = f're.findall(r"{numbers.pattern}", line)'
+        lines_code += f"\nlines = [line for line in lines for value in {found} if {limit}]"
 
-    words = _filter_words(query_lines)
-    code = f"import re\nlines = {_lines_code(words, text)}"
-    if aggregate is _COUNT:
-        return _computing_example(_COUNT.name, words, f"{code}\nFINAL(len(lines))")
-    values = _values_code(key, text.text, is_of_numbers=is_of_numbers)
-    code += f"\nvalues = {values}\nFINAL({aggregate.code})"
-    return _computing_example(aggregate.name.format(key=key), words, code)
+    if aggregate and aggregate.is_extreme and WHICH.match(query):
+        return _look_at_lines(query_lines, words, lines_code)
+    is_count = aggregate is COUNT and (not comparison or numbers)
+    condition = comparison if numbers else None
+    if is_count:
+        return _computing_example(
+            COUNT.name, words, condition, numbers, f"{lines_code}\nFINAL(len(lines))"
+        )
+    if aggregate is not None and aggregate.is_of_numbers and aggregate is not COUNT and numbers:
+        values = _number_values(numbers, searched_text)
+        code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
+        return _computing_example(
+            aggregate.name.format(key=numbers.name), words, condition, numbers, code
+        )
+    separators = {key: separator for key, separator, _ in _PAIR.findall(sample)}
+    if aggregate and not aggregate.is_of_numbers and separators and (not comparison or numbers):
+        key = choose_key(query, list(separators))
+        found = rf're.findall(r"\b{key}{separators[key]}(\w+)", line)'
+        values = f"[value for line in lines for value in {found}]"
+        code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
+        return _computing_example(aggregate.name.format(key=key), words, condition, numbers, code)
+    return _look_at_lines(query_lines, words, lines_code)
 
 
-def _lines_code(words: Sequence[str], text: SearchedText) -> str:
-    """Return the expression for the lines that have all of these words."""
-    lines = f"{_JOINED[text.kind]}.splitlines()"
+def _look_at_lines(query_lines: QueryLines, words: Sequence[str], lines_code: str) -> str:
+    """Show how to look at the lines from which an answer is computed in another way."""
+    if not words:
+        return ""
+    if min(query_lines.words.values()) <= _MAX_PRINTED_LINES and len(words) < len(
+        query_lines.words
+    ):
+        return _example_of_printing(query_lines)
+    code = f"{lines_code}\nprint(len(lines), lines[:{_MAX_PRINTED_LINES}])"
+    return _LOOK_AT_FORM.format(what=" and ".join(words), code=code)
+
+
+def _lines_code(text: SearchedText, words: Sequence[str]) -> str:
+    """Return the code that chooses the lines with all of these words."""
     tests: list[str] = []
     for word in words:
-        # A word that is never part of another one needs no expression.
         if is_always_whole(word, text.text):
             tests.append(f"{word!r} in line")
         else:
             tests.append(f're.search(r"\\b{re.escape(word)}\\b", line)')
-    if not tests:
-        return lines
-    return f"[line for line in {lines} if {' and '.join(tests)}]"
+    lines = f"{_JOINED[text.kind]}.splitlines()"
+    if tests:
+        lines = f"[line for line in {lines} if {' and '.join(tests)}]"
+    return f"import re\nlines = {lines}"
 
 
-def _values_code(key: str, text: str, *, is_of_numbers: bool) -> str:
-    """Return the code that reads the values of a key from lines; some lines may have none."""
-    value = "value"
-    pattern = r"\w+"
-    if is_of_numbers and re.search(rf"\b{key}=-?\d+\.\d", text):
-        value = "float(value)"
-        pattern = r"-?\d+(?:\.\d+)?"
-    elif is_of_numbers:
+class _NumberForm(NamedTuple):
+    """How a text writes the numbers that a query is about."""
+
+    name: str
+    """For the model."""
+    pattern: str
+    """A regular expression whose group is the number."""
+
+    @classmethod
+    def find(cls, query: str, sample: str) -> _NumberForm | None:
+        """Return the form in sample lines: a number after its name, or before its unit."""
+        pairs = [
+            (key, separator)
+            for key, separator, value in _PAIR.findall(sample)
+            if re.fullmatch(r"-?\d+", value)
+        ]
+        keys = [key for key, _ in pairs]
+        key = named_key(query, keys)
+        if not key:
+            key = choose_key(query, [key for key, separator in pairs if separator == "="])
+        if not key:
+            for unit in re.findall(r"[^\W\d_]+", query):
+                pattern = rf"(?<![\d:.-])({_NUMBER_PATTERN}) ?{unit}\b"
+                if re.search(pattern, sample):
+                    return cls(unit, pattern)
+            return None
+        separator = dict(pairs)[key]
+        return cls(key, rf"\b{key}{separator}({_NUMBER_PATTERN})")
+
+
+def _number_values(numbers: _NumberForm, text: str) -> str:
+    """Return the expression for the numbers of the chosen lines; some lines may have none."""
+    pattern = numbers.pattern
+    value = "float(value)"
+    decimal_pattern = pattern.replace(_NUMBER_PATTERN, r"-?\d+\.\d+")
+    if not re.search(decimal_pattern, text):
         value = "int(value)"
-        pattern = r"-?\d+"
-    return rf'[{value} for line in lines for value in re.findall(r"\b{key}=({pattern})", line)]'
+        pattern = pattern.replace(_NUMBER_PATTERN, r"-?\d+")
+    return f'[{value} for line in lines for value in re.findall(r"{pattern}", line)]'
 
 
-def _computing_example(result: str, words: Sequence[str], code: str) -> str:
+def _computing_example(
+    result: str,
+    words: Sequence[str],
+    comparison: Comparison | None,
+    numbers: _NumberForm | None,
+    code: str,
+) -> str:
     """Return the example of computing a result from the lines with these words."""
     what = result
     if words:
         with_words = f"with {' and '.join(words)}"
-        what += f" {with_words}" if result == _COUNT.name else f" in lines {with_words}"
+        what += f" {with_words}" if result == COUNT.name else f" in lines {with_words}"
+    if comparison and numbers:
+        what += f" and {numbers.name} {comparison.operator} {comparison.number}"
     return _COMPUTE.format(what=what, code=code)
 
 
-def _example_of_rows(query: str, query_lines: QueryLines, rows: Rows) -> str:
-    """Show how to compute what the query asks for from the rows of a table."""
-    words = _filter_words(query_lines)
-    module = "csv" if rows.form == "CSV" else "json"
-    condition = ""
-    if words:
-        condition = " if " + " and ".join(f"{word!r} in row.values()" for word in words)
-    code = f"import {module}\nrows = [row for row in {rows.code}{condition}]"
+# Rows
 
-    aggregate = _choose_aggregate(query) or _COUNT
-    keys = list(rows.columns)
-    if aggregate.is_of_numbers:
-        keys = [name for name, value in rows.columns.items() if _NUMBER.fullmatch(value)]
-    key = _choose_key(query, keys)
-    if aggregate is _COUNT or not key:
-        return _computing_example(_COUNT.name, words, f"{code}\nFINAL(len(rows))")
+
+def _example_of_rows(query: str, text: SearchedText, query_lines: QueryLines, rows: Rows) -> str:
+    """Show how to compute what the query asks for from the rows of a table."""
+    searched_text = text.text[:MAX_SEARCHED_CHARS]
+    cells = [word for word in query_lines.words if rows.has_cell(word, searched_text)]
+    words = find_joint_words(cells, searched_text)
+    condition = " and ".join(f"{word!r} in row.values()" for word in words)
+    module = "csv" if rows.form == "CSV" else "json"
+    if condition:
+        condition = f" if {condition}"
+    code = f"import {module}\nrows = [row for row in {rows.code}{condition}]"
+    columns = rows.columns
+    number_keys = [name for name, value in columns.items() if re.fullmatch(_NUMBER_PATTERN, value)]
+    number_key = choose_key(query, number_keys)
+    numbers = _NumberForm(number_key, "") if number_key else None
+    comparison = find_comparison(query) if numbers else None
+    if comparison:
+        limit = f'float(row["{number_key}"]) {comparison.operator} {comparison.number}'
+        code += f"\nrows = [row for row in rows if {_has_value(number_key)} and {limit}]"
+
+    date = find_date(query)
+    dates = [name for name, value in columns.items() if re.match(r"\d{4}-\d\d", value)]
+    if date and dates:
+        code += f'\nrows = [row for row in rows if row["{dates[0]}"].startswith({date!r})]'
+
+    aggregate = choose_aggregate(query, numbers.name if numbers else "") or COUNT
+    which = WHICH.match(query)
+    group_key = named_key(which[1] or "", list(columns)) if which else ""
+    if aggregate.is_extreme and number_key and group_key:
+        what = f"the {group_key} with {aggregate.name.format(key=number_key)}"
+        code += f"\nrows = [row for row in rows if {_has_value(number_key)}]"
+        code += _group_code(
+            group_key, number_key, aggregate, is_sum=bool(SUM.pattern.search(query))
+        )
+        return _computing_example(what, words, comparison, numbers, code)
+
+    key = number_key
+    if aggregate in (EARLIEST, LATEST):
+        key = choose_key(query, dates)
+    elif not aggregate.is_of_numbers:
+        key = choose_key(query, list(columns))
+    if aggregate is COUNT or not key:
+        return _computing_example(
+            COUNT.name, words, comparison, numbers, f"{code}\nFINAL(len(rows))"
+        )
 
     result = aggregate.name.format(key=key)
-    date_condition = ""
-    dates = [name for name, value in rows.columns.items() if _MONTH.match(value)]
-    if dates and not words:
-        result += " in December 2025"
-        date_condition = f' if row["{dates[0]}"].startswith("2025-12")'
+    if date and dates:
+        result += f" in {date}"
     value = f'float(row["{key}"])' if aggregate.is_of_numbers else f'row["{key}"]'
-    code += f"\nvalues = [{value} for row in rows{date_condition}]\nFINAL({aggregate.code})"
-    return _computing_example(result, words, code)
+    code += f"\nvalues = [{value} for row in rows if {_has_value(key)}]"
+    return _computing_example(
+        result, words, comparison, numbers, f"{code}\nFINAL({aggregate.code})"
+    )
+
+
+def _group_code(group_key: str, number_key: str, aggregate: Aggregate, *, is_sum: bool) -> str:
+    """Return the code for the group that has an extreme, of its rows or of its sum."""
+    function = aggregate.code.partition("(")[0]
+    value = f'float(row["{number_key}"])'
+    if not is_sum:
+        return f'\nFINAL({function}(rows, key=lambda row: {value})["{group_key}"])'
+    return (
+        "\nsums = {}"
+        "\nfor row in rows:"
+        f'\n    sums[row["{group_key}"]] = sums.get(row["{group_key}"], 0) + {value}'
+        f"\nFINAL({function}(sums, key=sums.get))"
+    )
+
+
+def _has_value(key: str) -> str:
+    return f'row.get("{key}") not in (None, "")'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
@@ -63,18 +63,22 @@ class QueryLines(NamedTuple):
     """Whether a line has all words of the query."""
 
 
-def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLines:
+def find_query_lines(
+    query: str, text: str, *, header: bool = False, ignored: Set[str] = frozenset()
+) -> QueryLines:
     """Find the lines of a text that have words of a query.
 
     Args:
         query: the query.
         text: the text; of a long one, only the beginning is searched.
         header: whether the first line is the header of a table, which is left out.
+        ignored: words of the query, in lower case, that are not searched.
     """
     text = text[:MAX_SEARCHED_CHARS]
     search_start = text.find("\n") + 1 if header else 0
     line_count = text.count("\n", search_start) + 1
-    query_words = list(islice(_words(query[:_MAX_QUERY_CHARS]), _MAX_TRIED_WORDS))
+    words = (word for word in _words(query[:_MAX_QUERY_CHARS]) if word.lower() not in ignored)
+    query_words = list(islice(words, _MAX_TRIED_WORDS))
     starts_by_word = _find_words(query_words, text, search_start, line_count)
     if not starts_by_word:
         return QueryLines({}, 0, ())
@@ -101,6 +105,25 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
         tuple(excerpts),
         complete=bool(complete_starts) and len(starts_by_word) == len(query_words),
     )
+
+
+def find_joint_words(words: Sequence[str], text: str) -> list[str]:
+    """Return as many of these words as some lines of a text have together; of several sets of
+    words, that of most lines. A single line is passed over, because it may have them by chance."""
+    text = text[:MAX_SEARCHED_CHARS]
+    words_by_start: defaultdict[int, set[str]] = defaultdict(set)
+    for word in words:
+        for start in _starts(word, text, 0):
+            words_by_start[start].add(word)
+    if not words_by_start:
+        return []
+    exact_counts = Counter(map(frozenset, words_by_start.values()))
+    counts = {
+        words: sum(count for others, count in exact_counts.items() if words <= others)
+        for words in exact_counts
+    }
+    best = max(counts, key=lambda words: (counts[words] > 1, len(words), counts[words]))
+    return [word for word in words if word in best]
 
 
 def _find_words(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 _SEPARATORS = (",", ";", "\t", "|")
@@ -12,6 +13,8 @@ _ROW_HEAD_CHARS = 10_000
 """Characters of a text in which rows are looked for."""
 _ROW_HEAD_LINES = 4
 """Lines that must be rows."""
+_SAMPLE_LINES = 20
+"""Lines from which the first values of the columns are read."""
 
 
 class Rows(NamedTuple):
@@ -20,14 +23,26 @@ class Rows(NamedTuple):
     form: str
     """"CSV" or "JSON lines"."""
     columns: dict[str, str]
-    """The first row: values by the names of columns."""
+    """The first value of each column that is not empty, by the name of the column."""
     code: str
     """An expression that reads all rows."""
+    separator: str = ""
+    """Between the cells of a row of CSV."""
+
+    def has_cell(self, word: str, text: str) -> bool:
+        """Return whether a word is the whole text of a cell."""
+        edge = re.escape(self.separator) if self.separator else '"'
+        cell = rf"(?:^|{edge}){re.escape(word)}(?:{edge}|$)"
+        return re.search(cell, text, re.MULTILINE) is not None
 
 
 def read_rows(text: str) -> Rows | None:
     """Return the form of a text whose first lines are rows; None for others."""
-    head = text[:_ROW_HEAD_CHARS].splitlines()[:_ROW_HEAD_LINES]
+    head = text[:_ROW_HEAD_CHARS].splitlines()
+    if len(text) > _ROW_HEAD_CHARS:
+        # The last line may be cut.
+        head.pop()
+    head = head[:_SAMPLE_LINES]
     if len(head) < _ROW_HEAD_LINES:
         return None
     for separator in _SEPARATORS:
@@ -42,24 +57,37 @@ def _read_csv(head: Sequence[str], separator: str) -> Rows | None:
     columns = head[0].split(separator)
     if len(columns) < 2 or not all(name.isidentifier() for name in columns):
         return None
-    if any(line.count(separator) != len(columns) - 1 for line in head):
+    if any(line.count(separator) != len(columns) - 1 for line in head[:_ROW_HEAD_LINES]):
         return None
 
     delimiter = "" if separator == "," else f", delimiter={separator!r}"
     code = f"csv.DictReader(context.splitlines(){delimiter})"
-    first_row = dict(zip(columns, head[1].split(separator), strict=True))
-    return Rows("CSV", first_row, code)
+    sample = [dict(zip(columns, line.split(separator), strict=False)) for line in head[1:]]
+    return Rows("CSV", _first_values(sample), code, separator)
 
 
 def _read_json_lines(head: Sequence[str]) -> Rows | None:
     """Return the form of a text with an object in each line. head: its first lines."""
-    if not all(line.startswith("{") for line in head):
+    sample: list[dict[str, str]] = []
+    for line in head:
+        if not line.startswith("{"):
+            break
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            break
+        sample.append({str(name): str(value) for name, value in values.items()})
+    columns = _first_values(sample)
+    if len(sample) < _ROW_HEAD_LINES or not columns:
         return None
-    try:
-        first_row = json.loads(head[0])
-    except (ValueError, RecursionError):
-        return None
-    if not first_row:
-        return None
-    values = {str(name): str(value) for name, value in first_row.items()}
-    return Rows("JSON lines", values, "map(json.loads, context.splitlines())")
+    return Rows("JSON lines", columns, "map(json.loads, context.splitlines())")
+
+
+def _first_values(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the first value of each column that is not empty, in the order of the columns."""
+    values: dict[str, str] = {}
+    for row in rows:
+        for name, value in row.items():
+            if not values.get(name):
+                values[name] = value
+    return values

@@ -31,7 +31,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from tests.benchmarks.answers.baseline import complete
+from tests.benchmarks.answers.items import DEVELOP, JUDGE
 from tests.benchmarks.answers.run import find_model
+from tests.benchmarks.search_kinds import kind_tasks
 from tests.benchmarks.search_peers import __file__ as PEERS
 from tests.services import LocalServer
 
@@ -39,9 +41,11 @@ _MOST_WRITTEN = 1_000
 """Tokens of one answer, because a model at temperature 0 may repeat itself without end."""
 _FIRST_PART = 4_000
 """Characters of the text that the direct call reads."""
-_TO_JUDGE_BY = "clinic"
-"""Beginning of the names of tasks whose answers are not printed, so that nobody fits a prompt to
+_TO_JUDGE_BY = ("clinic", "museum", "garage", "brewery")
+"""Beginnings of the names of tasks whose answers are not printed, so that nobody fits a prompt to
 them."""
+_OF_KINDS = ("harbour", "library", "market", "depot", *_TO_JUDGE_BY)
+"""Beginnings of the names of tasks of the kinds that small models get wrong."""
 _SHORT = 0.025
 """Share of the lines of a short text."""
 
@@ -406,7 +410,10 @@ def tasks(*, short: bool = False) -> list[Task]:
         candidates = (*_log_tasks(_SHORT), *_order_tasks(_SHORT), *_judged_tasks())
         return [task for task in candidates if task.answer]  # 0 is right by chance
     tuned = [*_log_tasks(1), *_order_tasks(1), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
-    return [*tuned, *_other_tasks(), *_harbour_tasks(), *_clinic_tasks()]
+    of_kinds = [
+        _task(*kind_task) for half in (False, True) for kind_task in kind_tasks(to_judge_by=half)
+    ]
+    return [*tuned, *_other_tasks(), *_harbour_tasks(), *_clinic_tasks(), *of_kinds]
 
 
 def is_right(task: Task, answer: Any) -> bool:
@@ -586,6 +593,13 @@ def main(arguments: list[str]) -> None:
     add("--program", action="append", help="only this one; may be repeated")
     add("--only", action="append", default=[], help="only tasks that begin so")
     add("--short", action="store_true", help="texts of 4,000 characters")
+    add("--half", choices=[DEVELOP, JUDGE], help="only searches to develop with, or to judge by")
+    add(
+        "--kinds",
+        action="store_true",
+        help="only searches of the kinds that small models get wrong",
+    )
+    add("--json", type=Path, help="a file to add a line to for each search: program, task, right")
     add("--transcript", type=Path, help="a file to write all messages to")
     chosen = parser.parse_args(arguments)
     model = find_model(chosen.url, chosen.model)
@@ -601,16 +615,27 @@ def main(arguments: list[str]) -> None:
             _measure(name, search, chosen, model)
 
 
+def _choose_tasks(chosen: argparse.Namespace) -> list[Task]:
+    names = tuple(chosen.only) or ("",)
+    if chosen.kinds:
+        names = tuple(name for name in _OF_KINDS if not chosen.only or name.startswith(names))
+    chosen_tasks = [task for task in tasks(short=chosen.short) if task.name.startswith(names)]
+    if chosen.half is None:
+        return chosen_tasks
+    judges = chosen.half == JUDGE
+    return [task for task in chosen_tasks if task.name.startswith(_TO_JUDGE_BY) == judges]
+
+
 def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
     right = 0
     seconds = []
     sums = Counter[str]()
-    begins = tuple(chosen.only) or ""
-    chosen_tasks = [task for task in tasks(short=chosen.short) if task.name.startswith(begins)]
+    chosen_tasks = _choose_tasks(chosen)
     for task in chosen_tasks:
-        proxy = Proxy(chosen.url, chosen.transcript)
+        is_to_judge_by = task.name.startswith(_TO_JUDGE_BY)
+        proxy = Proxy(chosen.url, None if is_to_judge_by else chosen.transcript)
         began = time.monotonic()
-        if chosen.transcript:
+        if chosen.transcript and not is_to_judge_by:
             with chosen.transcript.open("a") as file:
                 print(f"\n##### {name}: {task.name}: {task.question} [{task.answer}]", file=file)
         try:
@@ -624,7 +649,11 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         right += good
         seconds.append(took)
         sums += counts
-        if task.name.startswith(_TO_JUDGE_BY):
+        if chosen.json:
+            with chosen.json.open("a") as file:
+                saved = {"program": name, "task": task.name, "right": good, "seconds": round(took)}
+                print(json.dumps(saved | dict(counts)), file=file)
+        if is_to_judge_by:
             print(f"{name:<11}{len(seconds)} asked", flush=True)
             continue
         answer_start = " ".join(str(answer).split())[:70]

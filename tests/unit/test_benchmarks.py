@@ -40,6 +40,7 @@ from tests.benchmarks.quality.policies import POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score
 from tests.benchmarks.quality.tasks import KINDS as SEARCH_KINDS
 from tests.benchmarks.quality.tasks import Task, make
+from tests.benchmarks.search_kinds import kind_tasks
 from tests.ports import free_port
 from tests.services import Reply, serving
 
@@ -400,3 +401,20 @@ def test_prepared_model_answers_each_form() -> None:
         done = run_form_task(task, code)
         assert (task.kind, done.exact) == (task.kind, True)
         assert done.recall > 0.9 or task.kind == "choice"  # a letter quotes nothing
+
+
+def test_searches_of_both_halves_are_of_the_same_kinds_over_other_texts() -> None:
+    develop, judge = ([*kind_tasks(to_judge_by=half)] for half in (False, True))
+    kinds = [sorted(task.name.split()[1] for task in half) for half in (develop, judge)]
+    assert kinds[0] == kinds[1]
+    assert len(kinds[0]) == 21
+    assert not {task.text for task in develop} & {task.text for task in judge}
+
+
+def test_numbers_of_searches_are_in_no_line_and_words_are_in_one() -> None:
+    for task in [*kind_tasks(to_judge_by=False), *kind_tasks(to_judge_by=True)]:
+        lines = [line for line in task.text.splitlines() if str(task.answer) in line]
+        if isinstance(task.answer, str):
+            assert lines, task.name
+        elif task.name.endswith("sum"):
+            assert not lines, task.name

@@ -11,6 +11,7 @@ from mahtab_tui.search.query_lines import (
     MAX_SEARCHED_CHARS,
     NumberedLine,
     QueryLines,
+    find_joint_words,
     find_query_lines,
 )
 
@@ -167,6 +168,17 @@ def test_a_header_is_skipped() -> None:
     assert query_lines == QueryLines(
         {"c1": 2}, 2, (NumberedLine(2, "c1,5"), NumberedLine(4, "c1,7"))
     )
+
+
+def test_words_that_several_lines_have_together_are_found() -> None:
+    text = "Ana paid\nAna paid\nBela paid\nAna met Bela, who paid\n"
+    assert find_joint_words(["Bela", "Ana", "paid"], text) == ["Ana", "paid"]
+    assert find_joint_words(["Ana", "Bela"], "Ana\nBela\nBela") == ["Bela"]
+    assert find_joint_words(["Ana"], "nobody") == []
+
+
+def test_ignored_words_are_not_searched() -> None:
+    assert find_query_lines("How many INFO web?", LOG, ignored={"info"}).words == {"web": 75}
 
 
 def test_only_the_beginning_of_a_very_long_text_is_searched() -> None:

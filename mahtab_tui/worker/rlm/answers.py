@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _EXACT_QUERY = re.compile(
     r"\b(?:how (?:many|much|often)|count|number of|sum|total|average|mean|median|maximum|minimum|largest|smallest|highest|lowest|longest|shortest"
-    r"|earliest|latest|percentage|share of|sort(?:ed)?|duplicates?)\b",
+    r"|heaviest|lightest|biggest|earliest|latest|the most that|altogether|all in all|add up|percentage|share of|sort(?:ed)?|duplicates?)\b",
     re.IGNORECASE,
 )
 """Words of queries that code answers exactly, and a reading model does not."""
