@@ -658,7 +658,7 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
             continue
         answer_start = " ".join(str(answer).split())[:70]
         print(
-            f"{name:<11}{task.name:<15}{'right' if good else 'WRONG':<6}{counts['calls']:>3} calls{counts['read']:>7}"
+            f"{name:<11}{task.name:<18}{'right' if good else 'WRONG':<6}{counts['calls']:>3} calls{counts['read']:>7}"
             f"{counts['written']:>6}{took:>7.0f} s  {answer_start!r} [{task.answer}]",
             flush=True,
         )
