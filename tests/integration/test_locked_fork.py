@@ -3,6 +3,7 @@ and only plain data comes back."""
 
 from __future__ import annotations
 
+import copyreg
 import json
 import os
 import pickle
@@ -652,9 +653,40 @@ def test_all_values_of_a_cell_are_counted_together(monkeypatch: pytest.MonkeyPat
 def test_a_forged_report_does_not_change_a_singleton() -> None:
     pd = pytest.importorskip("pandas")
     attributes = pickle.dumps({"year": 5}, 2)[2:-1] + pickle.BUILD
-    data = b"\x80\x02" + _library_object(("NaT",)) + attributes + b"."
-    assert plain_pickle.load(data) is pd.NaT
-    assert "year" not in vars(pd.NaT)
+    for name, singleton in (("NaT", pd.NaT), ("NA", pd.NA)):
+        data = b"\x80\x02" + _library_object((name,))
+        assert plain_pickle.load(data + b".") is singleton
+        with pytest.raises(pickle.UnpicklingError, match="opcode 0x62 is not plain data"):
+            plain_pickle.load(data + attributes + b".")
+        assert "year" not in getattr(singleton, "__dict__", ())
+
+
+def test_a_forged_report_gets_no_object_from_the_table_of_extensions() -> None:
+    copyreg.add_extension("os", "getcwd", 0xF0)
+    try:
+        call = pickle.EXT1 + b"\xf0" + pickle.EMPTY_TUPLE + pickle.REDUCE + b"."
+        # Python keeps the function for the next pickle.
+        assert pickle.loads(call) == os.getcwd()
+        with pytest.raises(pickle.UnpicklingError, match="opcode 0x82 is not plain data"):
+            plain_pickle.load(call)
+    finally:
+        copyreg.remove_extension("os", "getcwd", 0xF0)
+
+
+def test_bytes_of_arrays_in_one_value_are_counted_before_they_are_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    np = pytest.importorskip("numpy")
+    pd = pytest.importorskip("pandas")
+    monkeypatch.setattr(plain_pickle, "MAX_BYTES", 1000)
+    parts = [np.zeros(60), np.zeros(60), np.zeros(60)]
+    with pytest.raises(plain_pickle.TransferTooLargeError):
+        plain_pickle.Dumper().dump([*parts, object()])
+    with pytest.raises(plain_pickle.TransferTooLargeError):
+        plain_pickle.Dumper().dump([pd.DataFrame({str(i): parts[0] for i in range(3)}), object()])
+    # A column of this name is not the size of its table.
+    table = pd.DataFrame({"nbytes": [5, 6]})
+    assert _transferred(table).equals(table)
 
 
 def _transferred(value: Any) -> Any:

@@ -281,9 +281,7 @@ _CODECS: dict[str, dict[str, Codec]] = {
         "Period": Codec("Period", _encode_period, _decode_period),
         "Interval": Codec("Interval", _encode_interval, _decode_interval),
     },
-    "pandas._libs.tslibs.nattype": {
-        "NaTType": Codec("NaT", _encode_constant, _decode_not_a_time, is_singleton=True)
-    },
+    "pandas._libs.tslibs.nattype": {"NaTType": Codec("NaT", _encode_constant, _decode_not_a_time)},
     "pandas._libs.missing": {"NAType": Codec("NA", _encode_constant, _decode_not_available)},
 }
 """By the module and the name of the class that they are for."""

@@ -31,8 +31,6 @@ class Codec(NamedTuple):
     memory, for parts that `encode` does not return. Runs no code that the parts name."""
     is_mutable: bool = False
     """Whether two references to one object must stay that."""
-    is_singleton: bool = False
-    """Whether `decode` returns an object that others use, too, and that has attributes."""
 
 
 def _encode_complex(value: complex) -> tuple[float, float]:

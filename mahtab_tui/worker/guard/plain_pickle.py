@@ -19,6 +19,25 @@ _CODECS_BY_NAME = {
     codec.name: codec for codec in (*STANDARD_CODECS.values(), *all_library_codecs())
 }
 
+_ARGUMENT_SIZES = {
+    **dict.fromkeys(b"(N]ae)t}su01Q\x85\x86\x87\x88\x89\x8f\x90\x91\x94", 0),
+    **dict.fromkeys(b"Khq\x80", 1),
+    **dict.fromkeys(b"M", 2),
+    **dict.fromkeys(b"Jjr", 4),
+    **dict.fromkeys(b"G\x95", 8),
+}
+"""Bytes that follow an opcode of plain data."""
+_STEPS = [1 + _ARGUMENT_SIZES[opcode] if opcode in _ARGUMENT_SIZES else 0 for opcode in range(256)]
+"""From each such opcode to the next."""
+_SIZE_BYTES = {
+    **dict.fromkeys(b"C\x8a\x8c", 1),
+    **dict.fromkeys(b"BX\x8b", 4),
+    **dict.fromkeys(b"\x8d\x8e\x96", 8),
+}
+"""Bytes with the size of a text or another value, which follows them, after an opcode of plain
+data."""
+_STOP = pickle.STOP[0]
+
 _END_ID = "end"
 """The persistent id of an `_End`."""
 
@@ -38,19 +57,23 @@ class Dumper:
     def __init__(self) -> None:
         self._remaining_objects = MAX_OBJECTS
         self._remaining_bytes = MAX_BYTES
+        self._reserved_bytes = 0
+        """Those of the arrays in the value that is being dumped."""
 
     def dump(self, value: object) -> bytes:
         """Return a value as bytes. Raises `NotTransferableError`, `TransferTooLargeError`, or what the code of the
         user's classes raises."""
         pickled = io.BytesIO()
+        self._reserved_bytes = 0
         try:
             _Pickler(pickled, self).dump(value)
         except RecursionError:
             raise NotTransferableError("a value that is too deep") from None
         except MemoryError:
             raise _too_many_bytes() from None
-        self.count_bytes(pickled.tell())
         self._remaining_bytes -= pickled.tell()
+        if self._remaining_bytes < 0:
+            raise _too_many_bytes()
         return pickled.getvalue()
 
     def count_object(self, value: object) -> None:
@@ -59,9 +82,11 @@ class Dumper:
         if self._remaining_objects < 0:
             raise TransferTooLargeError(f"makes more than {MAX_OBJECTS:,} objects")
 
-    def count_bytes(self, size: int) -> None:
-        """Raises `TransferTooLargeError` if so many bytes cannot be dumped."""
-        if size > self._remaining_bytes:
+    def reserve_bytes(self, size: int) -> None:
+        """Raises `TransferTooLargeError` if the value that is being dumped has too many bytes with
+        these."""
+        self._reserved_bytes += size
+        if self._reserved_bytes > self._remaining_bytes:
             raise _too_many_bytes()
 
 
@@ -72,11 +97,30 @@ def _too_many_bytes() -> TransferTooLargeError:
 def load(data: bytes) -> Any:
     """Load plain data. May raise any exception for data that `Dumper` does not write, and may take
     any time and memory."""
-    unpickler = _Unpickler(io.BytesIO(data))
-    try:
-        return unpickler.load()
-    finally:
-        unpickler.restore_singletons()
+    _check_opcodes(data)
+    return _Unpickler(io.BytesIO(data)).load()
+
+
+def _check_opcodes(data: bytes) -> None:
+    """Raise `UnpicklingError` for opcodes that plain data does not need: some set attributes of
+    objects that others use too (BUILD), or get objects from Python's own table (EXT1)."""
+    # Written for speed: there may be millions of opcodes.
+    steps = _STEPS
+    size_bytes = _SIZE_BYTES
+    position = 0
+    data_size = len(data)
+    while position < data_size:
+        opcode = data[position]
+        if step := steps[opcode]:
+            position += step
+        elif opcode in size_bytes:
+            start = position + 1
+            end = start + size_bytes[opcode]
+            position = end + int.from_bytes(data[start:end], "little")
+        elif opcode == _STOP:
+            return
+        else:
+            raise pickle.UnpicklingError(f"opcode {opcode:#x} is not plain data")
 
 
 class _End(NamedTuple):
@@ -112,8 +156,9 @@ class _Pickler(pickle.Pickler):
         if id(value) in self._encoded:
             return self._encoded[id(value)][1]
 
-        # Encoding copies an array.
-        self._dumper.count_bytes(getattr(value, "nbytes", 0))
+        if name_of(cls) == "ndarray":
+            # Encoding copies it.
+            self._dumper.reserve_bytes(value.nbytes)
         parts = codec.encode(value)
         if parts is None:
             raise NotTransferableError(name_of(cls))
@@ -130,9 +175,6 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._decoded: dict[int, tuple[Any, Any]] = {}
         """What was read for a mutable object, and the object, by the `id` of the former."""
-        self._singletons: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        """The attributes of objects that are not made for the pickle, and a copy of them from
-        before the pickle could set any; by the name of the codec."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
@@ -148,13 +190,4 @@ class _Unpickler(pickle.Unpickler):
             value = codec.decode(*parts[:-1])  # without the end
             self._decoded[id(encoded)] = encoded, value
             return value
-        value = codec.decode(*parts)
-        if codec.is_singleton and name not in self._singletons:
-            self._singletons[name] = vars(value), dict(vars(value))
-        return value
-
-    def restore_singletons(self) -> None:
-        """Take back what the pickle has set on objects that are not made for it."""
-        for attributes, attributes_before in self._singletons.values():
-            attributes.clear()
-            attributes.update(attributes_before)
+        return codec.decode(*parts)
