@@ -325,7 +325,8 @@ def test_a_rule_does_not_allow_a_name_that_read_only_code_has_bound(
     assert it.wait_approval(text="del summarize").why == "wanted to delete summarize"
     it.decide("skip")
     approval = it.wait_approval(text="other('touch made', shell=True)")
-    assert approval.why == "wanted to start /bin/sh -c touch made"
+    words = "its own words: wanted to start /bin/sh -c touch made"
+    assert approval.why == f"wanted to make a process, which Linux refused; {words}"
     it.decide("skip", approval.request)
     it.store.wait(tags.AGENT, state="done")
     assert not Path("made").exists()

@@ -73,8 +73,11 @@ GROUPS = [
 NEEDS = {
     "df.to_csv('out.csv')": "wanted to write out.csv",
     "import os\nos.remove('data.csv')": "wanted to remove data.csv",
-    "import subprocess\nsubprocess.run(['ls', '-l'])": "wanted to start ls -l",
-    "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to example.org",
+    "import subprocess\nsubprocess.run(['ls', '-l'])": "wanted to make a process, which Linux refused; its own words: wanted to start ls -l",
+    "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to the internet, which Linux refused; its own words: wanted to connect to example.org",
+    "import csv as json": "wanted to keep json (the module csv), which is not plain data",
+    "json = pd": "wanted to keep json (the module pandas), which is not plain data",
+    "import importlib; other = importlib.import_module('csv')": "wanted to keep other (the module csv), which is not plain data",
     "open('/etc/passwd').read()": "wanted to read /etc/passwd",
     "try:\n    open('made', 'w')\nexcept OSError:\n    pass": "wanted to write made",
     "try:\n    open('/etc/passwd')\nexcept OSError:\n    pass": "wanted to read /etc/passwd",
@@ -433,7 +436,7 @@ def test_a_missing_folder_or_descriptor_stops_one_cell_only(cells: Cells) -> Non
         assert "the working folder is missing" in cells.run("1 + 1", "keep").needs
     cells.run(f"os.chdir('/')\n{limit_descriptors}")
     for _ in range(3):
-        cells.run("1 + 1", "keep")
+        assert "Too many open files" in cells.run("1 + 1", "keep").needs
     cells.run("resource.setrlimit(resource.RLIMIT_NOFILE, limits)")
     assert cells.run("1 + 1", "keep").output == "2\n"
 
@@ -615,6 +618,36 @@ def test_a_forged_array_of_addresses_is_refused(dtype: object) -> None:
     data = b"\x80\x02" + _library_object(("array", dtype, (1,), b"a" * 12, None)) + b"."
     with pytest.raises((pickle.UnpicklingError, TypeError)):
         plain_pickle.load(data)
+
+
+def test_a_forged_report_gives_no_name_of_a_module_to_another(cells: Cells) -> None:
+    cells.run("import os")
+    for row in (
+        ["json", "module", ["struct"]],
+        ["other", "module", ["os"]],
+        ["statistics", "same", ["os"]],
+    ):
+        result = cells.run(_forge({"values": [row]}), "keep")
+        assert result.needs == f"sent results that cannot be read (ValueError: {row[0]})"
+    assert cells.run(_forge({"values": [["operating", "same", ["os"]]]}), "keep").needs == ""
+
+
+def test_a_forged_reason_stands_after_what_the_system_has_refused(cells: Cells) -> None:
+    hidden = "import ctypes\nctypes.CDLL(None).unlink(b'data.csv')\n"
+    needs = cells.run(hidden + _forge({"needs": "wanted to read data.csv"}), "keep").needs
+    assert (
+        needs
+        == "wanted to remove data.csv, which Linux refused; its own words: wanted to read data.csv"
+    )
+
+
+def test_many_names_of_both_kinds_are_said_to_be_more(cells: Cells) -> None:
+    cells.run(
+        "lists = [[i] for i in range(600)]; globals().update((f'old{i}', it) for i, it in enumerate(lists))"
+    )
+    lost = [f"old{i}" for i in range(600)] + [f"new{i}" for i in range(401)]
+    output = cells.run(_forge({"lost": lost}), "keep").output
+    assert output.count(" and many more were not kept") == 2
 
 
 def test_a_forged_reason_is_one_short_line(cells: Cells) -> None:

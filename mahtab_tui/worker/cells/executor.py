@@ -94,6 +94,8 @@ class ForkReport(NamedTuple):
     """Names of what the code has set outside the namespace, which stays in the fork."""
     copied: Sequence[str] = ()
     """Names of variables whose values shared objects with others in the fork, and now do not."""
+    has_more_lost: bool = False
+    """Whether there may be more names than `fork_only`."""
 
 
 class Environment(Protocol):

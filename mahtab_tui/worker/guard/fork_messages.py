@@ -10,6 +10,7 @@ import ast
 import builtins
 import json
 import struct
+import sys
 from collections.abc import Iterator
 
 from ..cells.executor import ForkReport, Outcome
@@ -32,6 +33,7 @@ _PACKAGES = (
 ).split()
 _HARMLESS_PACKAGES = frozenset(name.partition(".")[0] for name in (*HARMLESS_MODULES, *_PACKAGES))
 """Importing these packages changes nothing."""
+_STANDARD_MODULES: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 _TOOL_MODULES = frozenset("tests test testing conftest f2py tool setup distutils".split())
 """Names of modules within packages that are tools or tests."""
 
@@ -73,6 +75,27 @@ def replaces_callable(name: str, namespace: dict[str, object]) -> bool:
 def is_named(value: object, name: str) -> bool:
     """Return whether a value is any class, or a function whose own name is this one."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
+
+
+def names_other_module(name: str, module: str) -> bool:
+    """Return whether a name is that of a module, but not of this one: whoever reads `json` must not
+    get something else."""
+    is_of_module = name in sys.modules or name in _HARMLESS_PACKAGES or name in _STANDARD_MODULES
+    return is_of_module and name != module.rpartition(".")[2]
+
+
+def may_name_module(name: str, module: str, tree: ast.Module) -> bool:
+    """Return whether a cell may bind a name to a module: the name says which one it is, or the cell's
+    code imports it by this name."""
+    if name == module.rpartition(".")[2]:
+        return True
+    return not names_other_module(name, module) and any(
+        (alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}") == module
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+        if alias.asname == name
+    )
 
 
 def parse_cell(source: str) -> ast.Module:

@@ -21,6 +21,7 @@ from ..link.control import Host
 from ..link.descriptors import is_readable
 from ..link.interrupts import HeldSignals
 from ..stdlib import late_import
+from ..values.objects import is_module, own_dict
 from ..values.variables import HIDDEN_NAMES
 from . import plain_pickle, trial
 from .fork_messages import (
@@ -30,6 +31,8 @@ from .fork_messages import (
     imported_modules,
     is_harmless_module,
     is_named,
+    may_name_module,
+    names_other_module,
     parse_cell,
     replaces_callable,
     stopped,
@@ -101,7 +104,7 @@ class ForkObserver:
         self._channel = channel
         self._output = output
         self._namespace = namespace
-        self._source = source
+        self._tree = parse_cell(source)
         self._keep = keep
         self._imported_names = frozenset[str]()
         """What the code imports, modules and names in modules; known once the report is read."""
@@ -121,15 +124,19 @@ class ForkObserver:
 
     def follow(self) -> ForkReport:
         """Wait for the report, and show what the code prints meanwhile. If the system refused an
-        action, and the fork does not say what the code wanted, the report names this action."""
+        action, the report names this action first."""
         try:
             report = self._follow()
         finally:
             if self._listener is not None:
                 self._listener.close()
-        if self._refusal and not report.needs.startswith("wanted to "):
-            return stopped(f"wanted to {self._refusal}")
-        return report
+        if not self._refusal:
+            return report
+        needs = f"wanted to {self._refusal}"
+        # The code can write anything there, so that it stands after what the system has seen.
+        if report.needs not in ("", needs):
+            needs = f"{needs}, which Linux refused; its own words: {report.needs}"
+        return stopped(needs)
 
     def _follow(self) -> ForkReport:
         """Handle what the fork does until there is a report, or its time is over."""
@@ -316,12 +323,15 @@ class ForkObserver:
         settings = [to_clause(label)[:_MAX_LABEL_CHARS] for label in labels]
         outcome = _read_outcome(message, data)
         copied_names = [_checked_name(name) for name in message["copied"][:MAX_NAMES]]
-        return ForkReport(outcome, values, deleted, lost_names, "", settings, copied_names)
+        has_more_lost = len(message["lost"]) >= MAX_LOST_NAMES
+        return ForkReport(
+            outcome, values, deleted, lost_names, "", settings, copied_names, has_more_lost
+        )
 
     def _import_modules(self, names: list[Any]) -> None:
         """Import the modules that the fork has loaded, if the code itself imports them: the fork may
         send any name."""
-        self._imported_names = frozenset(imported_modules(parse_cell(self._source)))
+        self._imported_names = frozenset(imported_modules(self._tree))
         for name in names:
             is_allowed = name in self._imported_names and is_harmless_module(name)
             if is_allowed and name not in sys.modules:
@@ -352,8 +362,12 @@ class ForkObserver:
             return plain_pickle.load(data[start : start + size])
         if form == "same":
             value = self._namespace[fields[0]]
+            if is_module(value) and names_other_module(name, str(own_dict(value).get("__name__"))):
+                raise ValueError(name)
         elif form == "module":
             value = sys.modules[fields[0]]
+            if not may_name_module(name, fields[0], self._tree):
+                raise ValueError(name)
         else:  # "of"
             module, attribute = fields
             value = self._read_attribute(module, attribute)

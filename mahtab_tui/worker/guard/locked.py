@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..cells.executor import Executor, ForkReport
 from ..link.interrupts import HeldSignals
 from . import read_only
-from .fork_messages import MAX_LOST_NAMES, stopped
+from .fork_messages import stopped
 from .fork_observer import ForkObserver
 from .locked_fork import LockedFork
 from .lost_state import write_waiting_text
@@ -90,10 +90,12 @@ def describe_locked_run(report: ForkReport, namespace: dict[str, object]) -> str
 
     clauses = []
     if changed := [*existing_names, *report.lost_settings]:
-        clauses.append(f"changes to {_quote_names(changed)} were not kept")
+        quoted_names = _quote_names(changed, has_more=report.has_more_lost)
+        clauses.append(f"changes to {quoted_names} were not kept")
     if new_names:
-        verb = "was" if len(new_names) == 1 else "were"
-        clauses.append(f"{_quote_names(new_names)} {verb} not kept")
+        verb = "was" if len(new_names) == 1 and not report.has_more_lost else "were"
+        quoted_names = _quote_names(new_names, has_more=report.has_more_lost)
+        clauses.append(f"{quoted_names} {verb} not kept")
     if report.copied:
         copies = "were kept as copies that share"
         if len(report.copied) == 1:
@@ -104,10 +106,11 @@ def describe_locked_run(report: ForkReport, namespace: dict[str, object]) -> str
     return ""
 
 
-def _quote_names(names: list[str]) -> str:
+def _quote_names(names: list[str], *, has_more: bool = False) -> str:
+    """has_more: whether there may be more names than these."""
     text = ", ".join(f"`{name}`" for name in names[:_MAX_QUOTED_NAMES])
     unquoted_count = len(names) - _MAX_QUOTED_NAMES
-    if len(names) >= MAX_LOST_NAMES:  # the fork names no more than these
+    if has_more:
         return f"{text} and many more"
     if unquoted_count > 0:
         return f"{text} and {unquoted_count:,} more"

@@ -30,6 +30,8 @@ from .fork_messages import (
     imported_modules,
     is_harmless_module,
     is_named,
+    may_name_module,
+    names_other_module,
     parse_cell,
     replaces_callable,
     to_clause,
@@ -102,6 +104,8 @@ class LockedFork:
     # Set by `_prepare`, just before the code runs.
     _state: StateRecorder
     """What the code sets outside the namespace."""
+    _tree: ast.Module
+    """The cell's code; set by `_make_report`."""
     _before: dict[str, Any]
     """The namespace before the cell."""
     _names_by_address: dict[int, str]
@@ -247,6 +251,7 @@ class LockedFork:
         sys.stdout.flush()  # what the code printed appears before the end of its cell
         write_waiting_text(list(self._executor.namespace.values()))
         tree = parse_cell(source)
+        self._tree = tree
         new_values = self._new_values()
         deleted_names = self._deleted_names()
         needs = self._first_need(outcome)
@@ -413,13 +418,17 @@ class LockedFork:
         if not is_hiding_function and not isinstance(value, _IMMUTABLE_TYPES):
             # `_before` keeps the objects alive, so that an address means the same object.
             existing_name = self._names_by_address.get(address_of(value))
-            if existing_name is not None:
+            is_misnamed = isinstance(value, types.ModuleType) and names_other_module(
+                name, str(vars(value).get("__name__"))
+            )
+            if existing_name is not None and not is_misnamed:
                 return ["same", [existing_name]]
 
         if isinstance(value, types.ModuleType):
             module = str(vars(value).get("__name__"))
             is_importable = sys.modules.get(module) is value and self._is_loadable(module)
-            if is_importable and not hides_callable:
+            is_named_rightly = may_name_module(name, module, self._tree)
+            if is_importable and is_named_rightly and not hides_callable:
                 return ["module", [module]]
             return f"the module {module}"
 
