@@ -17,7 +17,8 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, SearchedText, TurnResult
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.search import Asking, Search, SearchAnswer
+from mahtab_tui.search.search import Asking, Search
+from mahtab_tui.search.search_answers import SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.rlm.answers import FORM
 from mahtab_tui.worker.sandbox.engine import Final

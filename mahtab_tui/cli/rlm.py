@@ -32,7 +32,8 @@ from mahtab_tui.llm.choices import default_model
 from mahtab_tui.sandbox.base import SandboxError
 from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.logs import LogFile
-from mahtab_tui.search.search import Search, SearchAnswer
+from mahtab_tui.search.search import Search
+from mahtab_tui.search.search_answers import SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system import start_thread

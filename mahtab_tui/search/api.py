@@ -30,7 +30,8 @@ from mahtab_tui.search.events import Emit
 from mahtab_tui.search.function_models import CALLER_LOOP
 from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.logs import LogFile
-from mahtab_tui.search.search import CancelToken, Search, SearchAnswer, emit_to_all
+from mahtab_tui.search.search import Search, emit_to_all
+from mahtab_tui.search.search_answers import CancelToken, SearchAnswer
 from mahtab_tui.worker.rlm.answers import Answer, Result, needs_code, search_for_form
 from mahtab_tui.worker.rlm.contexts import ContextText, read_contexts
 from mahtab_tui.worker.rlm.running_tools import CallerTools

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
@@ -14,13 +14,9 @@ from mahtab_tui.llm.names import full_name, split_spec
 from mahtab_tui.llm.providers import find_service, get_llm
 from mahtab_tui.llm.sampling import Sampling, check_sampling
 from mahtab_tui.llm.services import OnNotice
+from mahtab_tui.search.client_models import client_package, make_client_model
 from mahtab_tui.search.conversation import Model
-from mahtab_tui.search.function_models import (
-    FunctionModel,
-    ModelFunction,
-    client_package,
-    make_client_model,
-)
+from mahtab_tui.search.function_models import FunctionModel, ModelFunction
 from mahtab_tui.search.gates import Gate
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.service_models import ReplayModel, ServiceModel
@@ -40,6 +36,22 @@ _NO_ACCESS: Mapping[str, str] = {}
 _ACCESS_IS_FOR = "no base_url and api_key: these are for models of services, as openai:gpt-4o-mini."
 
 
+class _MadeModel(NamedTuple):
+    """A model, and what it was made of."""
+
+    model: Model
+    spec: ModelSpec
+    """Kept, so that no other object gets the same id."""
+
+
+class SearchModels(NamedTuple):
+    """The models of one search."""
+
+    root: Model
+    parts: Model
+    """Answers all calls but the root's."""
+
+
 @dataclass(eq=False)
 class ChosenModels:
     """The models that callers have chosen for searches. Lives in one loop."""
@@ -47,8 +59,8 @@ class ChosenModels:
     _get_options: GetOptions
     _secrets: Secrets
     _on_notice: OnNotice
-    _models: dict[object, tuple[Model, ModelSpec]] = field(default_factory=dict)
-    """Models with what they were made of, so that no other object gets the same id."""
+    _models: dict[object, _MadeModel] = field(default_factory=dict)
+    """By the caller's choice: its parts, or their ids, and the options."""
 
     def get(
         self,
@@ -74,10 +86,10 @@ class ChosenModels:
         key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
             model = self._create(spec, sampling, access)
-            self._models[key] = (model, spec)
+            self._models[key] = _MadeModel(model, spec)
             model.gate = Gate(model.concurrency)
 
-        model, _ = self._models[key]
+        model = self._models[key].model
         if limits.concurrency is not None and limits.concurrency > model.concurrency:
             model.concurrency = limits.concurrency
             model.gate.widen(limits.concurrency)
@@ -94,25 +106,25 @@ class ChosenModels:
         limits: SearchLimits,
         sampling: Sampling,
         access: Mapping[str, str] = _NO_ACCESS,
-    ) -> tuple[Model, Model]:
-        """Return the models for a search's root and for its other calls; see `get`. access: for both
-        if they are of one provider; no other provider gets the key."""
+    ) -> SearchModels:
+        """Return the models of a search; see `get`. access: for both if they are of one provider; no
+        other provider gets the key."""
         # A key must not reach another provider than the one that it was given for.
         root_model = self.get(model, limits, sampling, access)
         is_shared = self._get_provider(model) == self._get_provider(sub_model)
         sub_access = access if is_shared else _NO_ACCESS
-        return root_model, self.get(sub_model, limits, sampling, sub_access)
+        return SearchModels(root_model, self.get(sub_model, limits, sampling, sub_access))
 
     def forget(self, models: Collection[Model]) -> None:
         """Forget models that no search uses; the caller closes them."""
-        keys = [key for key, (model, _) in self._models.items() if model in models]
+        keys = [key for key, made in self._models.items() if made.model in models]
         for key in keys:
             del self._models[key]
 
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""
-        for model, _ in self._models.values():
-            model.close()
+        for made in self._models.values():
+            made.model.close()
 
     def _create(self, spec: ModelSpec, sampling: Sampling, access: Mapping[str, str]) -> Model:
         if isinstance(spec, str):
@@ -151,9 +163,13 @@ class ChosenModels:
 
     def _get_provider(self, spec: ModelSpec) -> str:
         """Return the provider of a model that is named, and an empty text for others."""
-        return self._split(spec)[0] if isinstance(spec, str) else ""
+        if not isinstance(spec, str):
+            return ""
+        provider, _ = self._split(spec)
+        return provider
 
     def _split(self, name: str) -> tuple[str, str]:
+        """Return the provider and the model that a name means."""
         return split_spec(full_name(name, self._get_options().get("provider")))
 
     def _wrap_langchain_model(self, llm: str | BaseChatModel, sampling: Sampling) -> Model:

@@ -8,18 +8,17 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Mapping, Set
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.llm.ledger import Ledger
 from mahtab_tui.llm.sampling import Sampling
-from mahtab_tui.sandbox.base import Sandboxes, SearchedText, TextSpan
+from mahtab_tui.sandbox.base import Sandboxes, SearchedText
 from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.chosen_models import ChosenModels, GetOptions, ModelSpec
 from mahtab_tui.search.conversation import Model
@@ -27,10 +26,10 @@ from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.logs import SearchLog
-from mahtab_tui.search.nodes import EndState, NodeOutcome
+from mahtab_tui.search.nodes import NodeOutcome
 from mahtab_tui.search.requests import SearchTools, ToolRunner
+from mahtab_tui.search.search_answers import CancelToken, SearchAnswer
 from mahtab_tui.system import wait_for_result
-from mahtab_tui.worker.rlm.answers import Result, SearchUsage
 from mahtab_tui.worker.rlm.contexts import read_context
 
 Asking = Literal["ask", "run", "refuse"]
@@ -45,58 +44,6 @@ _CLOSE_TIMEOUT_S = 5.0
 """Seconds for everything to end when a `Search` is closed, and as long for its thread."""
 _STOP_TIMEOUT_S = 0.5
 """Seconds that a cancelled caller waits for the last events."""
-
-
-class SearchAnswer(NamedTuple):
-    """The answer of a search, and how it came about."""
-
-    text: str
-    """The answer, or a sentence saying why there is none."""
-    state: EndState
-    tree: str
-    """Id of the search; empty if the wait for it was cancelled."""
-    usage: UsageStats
-    """Usage of the tree, including that of its earlier queries."""
-    duration: float
-    """In seconds."""
-    spans: Sequence[TextSpan] = ()
-    """Places of the text on which the answer rests."""
-    why: str = ""
-    """A sentence saying why it is partial, or how the text was searched."""
-    log: SearchLog | None = None
-
-    def as_result(self, *, raw: bool = False) -> Result:
-        """Return the answer as code gets it. raw: whether control characters stay in its text."""
-        usage = SearchUsage(self.usage.calls, self.usage.tokens, self.usage.cost, self.duration)
-        is_partial = self.state == "partial"
-        text = self.text if raw else plain(self.text)
-        return Result(text, is_partial, self.why, usage, tuple(self.spans), self.packed)
-
-    def packed(self) -> bytes:
-        """Return the search's log for storing; empty if there is none."""
-        return b"" if self.log is None else self.log.packed()
-
-
-class CancelToken:
-    """Lets another thread cancel a caller's wait for a search."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._future: Future[SearchAnswer] | None = None
-        self._stopped = False
-
-    def attach(self, future: Future[SearchAnswer]) -> None:
-        """Set the future that `stop` cancels; it is cancelled at once after a `stop`."""
-        with self._lock:
-            self._future = future
-            if self._stopped:
-                future.cancel()
-
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            if self._future is not None:
-                self._future.cancel()
 
 
 class Search:
@@ -197,7 +144,7 @@ class Search:
         log = SearchLog()
 
         async def run_search() -> SearchAnswer:
-            root_model, part_model = self._models.get_both(
+            models = self._models.get_both(
                 model, sub_model or model, search_limits, sampling or {}, access or {}
             )
             if self._sandboxes is None:
@@ -205,8 +152,8 @@ class Search:
             engine = Engine(
                 events=Events(tree_id, partial(emit_to_all, [log.add, emit or self._emit])),
                 limits=search_limits,
-                model=root_model,
-                sub_model=part_model,
+                model=models.root,
+                sub_model=models.parts,
                 session_ledger=self._ledger,
                 sandboxes=self._sandboxes,
                 consent=partial(self._get_consent, asking),

@@ -28,7 +28,8 @@ from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.search import Search, SearchAnswer
+    from mahtab_tui.search.search import Search
+    from mahtab_tui.search.search_answers import SearchAnswer
 
 MAX_TOOL_TREES = 32
 """Searches whose tools are remembered, because the kernel may ask for them before they begin."""

@@ -14,7 +14,8 @@ from mahtab_tui.search import gates
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.chosen_models import ChosenModels
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.search import CancelToken, Search
+from mahtab_tui.search.search import Search
+from mahtab_tui.search.search_answers import CancelToken
 from mahtab_tui.worker.rlm.search import SearchFailed
 from tests import tags
 from tests.integration.asking import PATIENCE

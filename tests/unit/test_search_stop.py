@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.search.search import Search, SearchAnswer
+from mahtab_tui.search.search import Search
+from mahtab_tui.search.search_answers import SearchAnswer
 from tests import tags
 from tests.recursion_scripts import (
     STOPPED,
