@@ -243,6 +243,7 @@ class Lazy(Generic[T]):
         return bool(self._values)
 
     def get(self) -> T:
+        """Return the value, which the first call makes."""
         with self._lock:
             if not self._values:
                 self._values.append(self._make())

@@ -152,6 +152,7 @@ class Tool(NamedTuple):
 
 
 def _format_error(error: BaseException) -> str:
+    """Return an exception as Python prints it, without its traceback."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 

@@ -187,5 +187,6 @@ def _visible_value(key: str, value: object) -> str:
 
 
 def _config_file(project: bool) -> Path:
+    """Return the configuration file of the project, or the user's own."""
     project_file, home_file = config_files(Path.cwd())
     return project_file if project else home_file

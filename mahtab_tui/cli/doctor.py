@@ -116,6 +116,7 @@ class _RefusingHost:
 
 
 def _check_claude(*, use_api_key: bool) -> str:
+    """Report whether the `claude` program is there and logged in."""
     executable = find_program("claude")
     if executable is None:
         advice = "To use Claude, install Claude Code and run `claude` once to log in."
@@ -128,6 +129,7 @@ def _check_claude(*, use_api_key: bool) -> str:
 
 
 def _list_model_servers(servers: Sequence[ModelServer]) -> str:
+    """Report the models that are served on this machine."""
     if not servers:
         nothing = "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
         return _format_line("models", nothing)
@@ -139,6 +141,7 @@ def _list_model_servers(servers: Sequence[ModelServer]) -> str:
 
 
 def _check_mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
+    """Report each configured MCP server, and whether its program is there."""
     for name, server in servers.items():
         advice = ""
         try:
@@ -151,6 +154,7 @@ def _check_mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
 
 
 def _check_home() -> str:
+    """Report the home folder, and whether it can be written to."""
     home = home_folder()
     existing_folder = home if home.exists() else home.parent
     advice = ""

@@ -90,6 +90,7 @@ def install(client: ClientName, project: Path) -> Path:
 
 
 def _server_entry() -> dict[str, Any]:
+    """Return our server as Claude Code's configuration describes one."""
     program, *arguments = server_command()
     return {"command": program, "args": arguments, "alwaysLoad": True}
 

@@ -62,6 +62,7 @@ def list_detached_kernels() -> Iterator[str]:
 
 
 def _stop_remote(kernel: KernelNote) -> None:
+    """Stop a kernel on another machine. Ends the command if that fails."""
     address = one_line(kernel.station.label)
     echo(f"Connecting to {address} …", err=True)
     try:
@@ -74,6 +75,7 @@ def _stop_remote(kernel: KernelNote) -> None:
 
 
 def _stop_local(kernel: DetachedKernel) -> None:
+    """Stop a kernel of this machine. Ends the command if that fails."""
     name = f"The kernel of session {kernel.session}"
     try:
         if not end_kernel(kernel):
@@ -142,6 +144,7 @@ def _list_saved(project: Path | None, limit: int) -> Iterator[str]:
 
 
 def _line(row: SessionRow) -> str:
+    """Return a saved session as a line of a list."""
     size = f"{row.records:>6} records"
     return one_line(f"{row.id}  {day(row)}  {size}  {row.name}  {row.heading}")
 
@@ -208,6 +211,7 @@ def stop(
 
 
 def _stop_idle() -> None:
+    """Stop all kernels of this machine that run no cell."""
     kernels = [kernel for kernel in local_detached_kernels() if not kernel.cell]
     if not kernels:
         fail("No idle kernel is in the background.", 1)
@@ -216,6 +220,7 @@ def _stop_idle() -> None:
 
 
 def _stop_session(session: str) -> None:
+    """Stop the kernel of a session, wherever it is. session: the beginning of its ID."""
     kernels: list[DetachedKernel | KernelNote] = [*detached_kernels(), *noted_kernels()]
     matches = [kernel for kernel in kernels if kernel.session.startswith(session)]
     if len({kernel.session for kernel in matches}) != 1:

@@ -144,6 +144,7 @@ def _question_text(question: Question) -> str:
 
 
 def _render_tool_use(entry: ToolUse) -> str:
+    """Return a call of a tool, whose result unfolds at a click."""
     result = code_block(shorten(entry.text), "text") if entry.text else ""
     summary = to_title(f"{entry.name} {entry.arguments}")
     if entry.state not in ("ok", "running"):
@@ -181,6 +182,7 @@ def _stale_node(cell: Cell) -> Iterator[Node]:
 
 
 def _output_node(output: OutputPart, execution_count: int | None) -> Node:
+    """Return an output as Jupyter stores it. execution_count: of its cell."""
     if output.kind == "traceback":
         name, message = parse_error(output.text)
         lines = output.text.rstrip("\n").split("\n")

@@ -108,6 +108,7 @@ class LoadedNotebook:
 
 
 def content_digest(content: bytes) -> str:
+    """Return a hash by which a changed file is noticed."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -302,6 +303,7 @@ def _read_output(node: Node) -> OutputPart:
 
 
 def _read_traceback(node: Node) -> OutputPart:
+    """Return an error of a notebook, whatever its fields contain."""
     traceback = node.get("traceback")
     lines: list[str] = []
     if isinstance(traceback, list):

@@ -32,6 +32,7 @@ def render(selected: ExportedEntries, ending: str) -> str:
 
 
 def _render_markdown(selected: ExportedEntries) -> str:
+    """Return a Markdown file, with the outputs of cells below their code."""
     import jupytext
 
     node = _without_controls(build_notebook(selected))
@@ -46,6 +47,7 @@ def _render_markdown(selected: ExportedEntries) -> str:
 
 
 def _render_script(selected: ExportedEntries) -> str:
+    """Return a script with `# %%` marks, without outputs and notes."""
     import jupytext
 
     entries = [entry for entry in selected.entries if not isinstance(entry, ANNOTATIONS)]
@@ -59,6 +61,7 @@ def _render_script(selected: ExportedEntries) -> str:
 
 
 def _without_controls(node: Any) -> Any:
+    """Return a notebook without the control characters in its texts."""
     if isinstance(node, dict):
         return type(node)({name: _without_controls(value) for name, value in node.items()})
     if isinstance(node, list):

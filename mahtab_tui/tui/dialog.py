@@ -27,6 +27,7 @@ class Dialog(ModalScreen[ScreenResultType]):
         return nothing
 
     def action_leave(self) -> None:
+        """Close without an answer."""
         self.dismiss(None)
 
 

@@ -24,6 +24,7 @@ MAX_COPIED_CHARS = 1_000_000
 
 
 def copy(app: App[Any], text: str) -> None:
+    """Copy a text to the clipboard of the terminal and to that of the system."""
     if len(text) > MAX_COPIED_CHARS:
         app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning")
         return

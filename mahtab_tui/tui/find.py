@@ -62,6 +62,7 @@ class FindRow(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
+        """Show the row, and find what it already contains."""
         self._target.begin_find()
         line = self.query_one(LineInput)
         self.display = True
@@ -70,6 +71,7 @@ class FindRow(Horizontal):
         self.action_step(0)
 
     def action_close(self) -> None:
+        """Hide the row, and focus the match."""
         self.display = False
         self._target.end_find()
 
@@ -84,6 +86,7 @@ class FindRow(Horizontal):
         self.action_step(1)
 
     def action_step(self, step: int) -> None:
+        """Show another match, and which of how many it is. step: as in `Findable.find`."""
         query = self.query_one(LineInput).value
         position = self._target.find(query, step)
         self.query_one("#find-count", Static).update(position)

@@ -34,6 +34,7 @@ class Interrupter:
         self._last_stop = 0.0
 
     def stop(self) -> None:
+        """Stop what runs; called again soon, offer to kill the kernel."""
         since_last_stop_s = time.monotonic() - self._last_stop
         if self._session.cells.running and since_last_stop_s < SECOND_STOP_S:
             self.ask_to_kill()
@@ -45,11 +46,13 @@ class Interrupter:
                 self._app.set_timer(KILL_OFFER_DELAY_S, self._offer_kill)
 
     def ask_to_kill(self) -> None:
+        """Ask whether to kill the kernel, and do so."""
         question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
         kill = self._session.kernel_control.kill
         self._navigation.confirm(question, kill, yes="Kill", no="Wait")
 
     def _offer_kill(self) -> None:
+        """Say how to kill the kernel, if the stopped cell still runs."""
         if self._session.cells.running:
             self._last_stop = time.monotonic()
             self._app.notify(
@@ -108,6 +111,7 @@ class QuitFlow:
             self._app.screen.mount(self.row)
 
     def _quit_key(self) -> str:
+        """Return the key that leaves, as the user reads it."""
         for active in self._app.active_bindings.values():
             if active.binding.id == "quit":
                 return self._app.get_key_display(active.binding)
@@ -131,6 +135,7 @@ class QuitFlow:
         self._navigation.confirm(question, switch, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
+        """Leave because a cell has called `exit()`; ask first if the model is still answering."""
         if self._session.agent.in_turn:
             self.leave()
         else:
@@ -153,9 +158,11 @@ class QuitFlow:
         self._app.exit(0)
 
     def _cell_can_detach(self) -> bool:
+        """Return whether a cell runs that can go on without a screen."""
         return self._session.cells.running and self._session.kernel.can_detach
 
     def _unsaved_items(self) -> list[str]:
+        """Return what leaving would lose, as parts of a sentence."""
         session = self._session
         items = []
         if session.cells.running and not self._cell_can_detach():
@@ -177,6 +184,7 @@ class QuitFlow:
         return items
 
     def _unsaved_variable_count(self) -> int:
+        """Return how many variables would be lost."""
         if self._keeps_namespace:
             return 0
         created_count = self._panes.namespace.variables.created_count

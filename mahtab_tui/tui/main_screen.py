@@ -75,6 +75,7 @@ class Panes(Screen[None]):
         ui_state.layout = ui_state.layout.with_drawer(False)
 
     def parts(self) -> ComposeResult:
+        """Yield the widgets of the first picture."""
         yield HeaderBar(langsmith_variable(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
@@ -93,6 +94,7 @@ class Panes(Screen[None]):
 
     @property
     def transcript(self) -> TranscriptPane:
+        """The transcript, which is made if it is not there yet."""
         return self.make_transcript() if self._transcript is None else self._transcript
 
     def make_transcript(self) -> TranscriptPane:
@@ -116,6 +118,7 @@ class Panes(Screen[None]):
 
     @property
     def search_tree(self) -> SearchTreePane:
+        """The tree of the searches, which is made if it is not there yet."""
         return self._make_search_tree() if self._search_tree is None else self._search_tree
 
     def _make_search_tree(self) -> SearchTreePane:
@@ -176,6 +179,7 @@ class Panes(Screen[None]):
     # The start
 
     def greet(self, lines: GreetingLines) -> None:
+        """Show a greeting until there is something else to show."""
         self._greeting = lines
         if self._transcript is None:
             self.query_one(Greeting).lines = lines
@@ -220,6 +224,7 @@ class Panes(Screen[None]):
             self.refresh_bindings()
 
     def fold_searches(self, records: Sequence[Record]) -> None:
+        """Show searches; the first one makes their pane."""
         if self._search_tree is not None or any(record.tag == "rlm-call" for record in records):
             self.search_tree.fold(records)
             self._show_search_line()
@@ -298,6 +303,7 @@ class Panes(Screen[None]):
         self.apply_layout()
 
     def toggle_side(self) -> None:
+        """Show or hide the side panes."""
         self.pane_layout = self.pane_layout.toggled_side(self.size.width)
 
     def close_drawer(self) -> None:
@@ -314,6 +320,7 @@ class Panes(Screen[None]):
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
+        """Resize the panes on both sides of a splitter."""
         if message.splitter.id == "side-splitter":
             percent = _percent(self.size.width - message.x, self.size.width)
             self.pane_layout = self.pane_layout.with_side(percent)
@@ -431,6 +438,7 @@ class Panes(Screen[None]):
         self.editor.focus()
 
     def focus_code(self) -> None:
+        """Give the keys to the editor."""
         self.set_focus(self.query_one("#code"))
 
     def find(self) -> None:
@@ -502,6 +510,7 @@ class Panes(Screen[None]):
         return panes
 
     def _visible_panes(self) -> dict[str, Widget]:
+        """Return the panes that are on the screen, by their letter."""
         return {
             letter: pane
             for letter, pane in self._panes.items()
@@ -510,6 +519,7 @@ class Panes(Screen[None]):
 
     @property
     def _focused_pane(self) -> Widget | None:
+        """The visible pane that contains the focus."""
         if self.focused is None:
             return None
         ancestors = set(self.focused.ancestors_with_self)
@@ -520,6 +530,7 @@ class Panes(Screen[None]):
 
 
 def _percent(length: int, total: int) -> int:
+    """Return a length in percent of a total, which may be 0."""
     return round(100 * length / max(1, total))
 
 

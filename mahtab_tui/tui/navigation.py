@@ -97,6 +97,7 @@ class Navigation:
         self._app.push_screen(JumpScreen(targets), then)
 
     def _open_menu(self, request: OpenMenu) -> None:
+        """Show a menu; the chosen action runs on the widget that asked for it."""
         from mahtab_tui.tui.screens.dialog import ActionMenu, ask
 
         owner = request.owner
@@ -214,21 +215,25 @@ class Navigation:
         self._app.push_screen(screen)
 
     def open_instructions(self) -> None:
+        """Show the instructions that the model gets with every question."""
         from mahtab_tui.tui.screens.session_info import InstructionsScreen
 
         self._app.push_screen(InstructionsScreen(self._session))
 
     def open_servers(self) -> None:
+        """List the MCP servers."""
         from mahtab_tui.tui.screens.session_info import ServersScreen
 
         self._app.push_screen(ServersScreen(self._session))
 
     def open_usage(self) -> None:
+        """Show what the session has used and cost."""
         from mahtab_tui.tui.screens.session_info import UsageScreen
 
         self._app.push_screen(UsageScreen(self._session))
 
     def open_context(self) -> None:
+        """Show what fills the model's window."""
         from mahtab_tui.tui.screens.session_info import ContextScreen
 
         self._app.push_screen(ContextScreen(self._session))
@@ -258,6 +263,7 @@ class Navigation:
         ask(app, palette, lambda action: app.call_later(app.run_action, action))
 
     def choose_theme(self) -> None:
+        """List the themes; the screen previews each."""
         from mahtab_tui.tui.screens.pickers import ChooseTheme
 
         themes = sorted(self._app.available_themes)

@@ -49,6 +49,8 @@ class ScreenFrontend:
         self.app: MahtabApp | None = None
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
+        """Give the terminal to a program, and return its exit code. Waits; called on a thread. Raises
+        `RuntimeError` with a sentence."""
         app = self.app
         if app is None or not app.is_running:
             raise RuntimeError("This needs a terminal, and the screen is not open.")
@@ -64,6 +66,7 @@ class ScreenFrontend:
         return done.result()
 
     def leave(self) -> None:
+        """Leave because a cell has called `exit()`."""
         if self.app is not None:
             self.app.call_later(self.app.command_context.quit_flow.quit_from_cell)
 
@@ -152,6 +155,7 @@ class _SessionOnScreen:
             app.call_after_first_picture(thread.start)
 
     def _report_first_notices(self) -> None:
+        """Show what had to wait until the session could show notices."""
         while self._early_lines:
             self.session.notice(self._early_lines.pop(0), "warning")
         if self._kernel_notice:
@@ -291,6 +295,7 @@ def watch_session(running: RunningSession) -> int:
 
 
 def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
+    """Let agents join the session. servers: gets the server that they join by."""
     from mahtab_tui.session.running_sessions import SharingError
     from mahtab_tui.session.sharing import ShareServer
 
@@ -301,6 +306,7 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
 
 
 def _report_leftovers(session: Session) -> None:
+    """Remove what ended programs have left, and report kernels that wait in the background."""
     from mahtab_tui.session.background_kernels import (
         describe_detached_kernels,
         stop_surplus_kernels,
@@ -319,6 +325,7 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _index_sessions(session: Session) -> None:
+    """Read new records of all sessions for searches, slowly."""
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
 
@@ -333,6 +340,8 @@ def _index_sessions(session: Session) -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
+    """Return the exit code of an application that has ended; report its crash. advice: what to do
+    after a crash."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

@@ -51,19 +51,23 @@ class PaneLayout(BaseModel):
         return self.show_side
 
     def toggled_side(self, width: int) -> PaneLayout:
+        """Return the layout with the side shown or hidden, on a screen of this width."""
         is_visible = not self.shows_side(width)
         if width < NARROW_COLUMNS:
             return self.with_drawer(is_visible)
         return self.model_copy(update={"show_side": is_visible})
 
     def with_drawer(self, is_open: bool) -> PaneLayout:
+        """Return the layout with the side of a narrow screen open or closed."""
         return self.model_copy(update={"drawer": is_open})
 
     def with_side(self, percent: int) -> PaneLayout:
+        """Return the layout with another width of the side, within the limits."""
         percent = max(MIN_SIDE_PERCENT, min(MAX_SIDE_PERCENT, percent))
         return self.model_copy(update={"side": percent})
 
     def with_namespace(self, percent: int) -> PaneLayout:
+        """Return the layout with another height of the namespace, within the limits."""
         percent = max(MIN_NAMESPACE_PERCENT, min(MAX_NAMESPACE_PERCENT, percent))
         return self.model_copy(update={"namespace_height": percent})
 

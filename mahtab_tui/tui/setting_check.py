@@ -43,10 +43,12 @@ def check_setting(
 
 
 def is_model(key: str) -> bool:
+    """Return whether the value of a setting is the name of a model."""
     return key == "model" or (key.endswith("_model") and key != "embedding_model")
 
 
 def theme_names() -> list[str]:
+    """Return the names of all themes, ours first."""
     from textual.theme import BUILTIN_THEMES
 
     return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]

@@ -163,6 +163,7 @@ class RecordPump:
         """The processor time of the main thread at the last flush."""
 
     def install(self, log: logging.Logger) -> None:
+        """Take the records of a session from now on."""
         from mahtab_tui.bus.logger import DisplayHandler
 
         self._handler = DisplayHandler(self._wake)
@@ -191,6 +192,7 @@ class RecordPump:
             self._app.set_timer(FRAME_S, self.tick)
 
     def flush(self) -> None:
+        """Pass all waiting records on now."""
         records = self._handler.pop_records() if self._handler is not None else []
         if not records:
             return
@@ -254,18 +256,22 @@ class TerminalApp(App[T]):
             return super().run(*args, **options)
 
     def set_theme(self, name: str) -> None:
+        """Use a theme; our dark one if there is none of this name."""
         self.theme = name if name in self.available_themes else MAHTAB.name
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Return the colours of our roles, which other themes do not define."""
         return role_variables(self.current_theme)
 
     def action_dark_light(self) -> None:
+        """Switch between our dark and our light theme."""
         if self.current_theme.dark:
             self.theme = MAHTAB_DAY.name
         else:
             self.theme = MAHTAB.name
 
     def mask(self, text: str) -> str:
+        """Return a text without secrets; a subclass knows them."""
         return text
 
     def get_driver_class(self) -> type[Driver]:
@@ -294,10 +300,12 @@ class TerminalApp(App[T]):
 
     @property
     def is_ending(self) -> bool:
+        """Whether the user has left already."""
         return self._exit
 
     @property
     def terminal(self) -> TerminalDriver | None:
+        """Our driver; None in a test or without a terminal."""
         if isinstance(self._driver, TerminalDriver):
             return self._driver
         return None

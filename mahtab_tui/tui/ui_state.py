@@ -27,6 +27,7 @@ class UiState(BaseModel):
 
     @staticmethod
     def path() -> Path:
+        """Return the file in which it is saved."""
         return home_folder() / "screen.json"
 
     @classmethod
@@ -46,9 +47,11 @@ class UiState(BaseModel):
             write_text(UiState.path(), self.model_dump_json())
 
     def remember_model(self, name: str) -> None:
+        """Note that a model was used last. name: its full name."""
         self.models = _put_first(name, self.models)
 
     def remember_kernel(self, address: str) -> None:
+        """Note that a kernel was used last."""
         self.kernels = _put_first(address, self.kernels)
 
 

@@ -58,6 +58,7 @@ class WatchApp(TerminalApp[int]):
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
     def _poll(self) -> None:
+        """Show the records that have come since the last frame."""
         records = [self._records.popleft() for _ in range(len(self._records))]
         if records:
             self._transcript.fold(records)
@@ -66,6 +67,7 @@ class WatchApp(TerminalApp[int]):
         self._show_state("it has ended:" if has_ended else "watches")
 
     def _show_state(self, state: str) -> None:
+        """Say what this screen does, and whose session it shows."""
         if state == self._state:
             return
         self._state = state
@@ -79,6 +81,7 @@ class WatchApp(TerminalApp[int]):
         self._heading.update(heading)
 
     def _follow(self) -> None:
+        """Read records until the session ends. Runs on a thread."""
         try:
             for record in follow_session(self._followed):
                 self._records.append(record)

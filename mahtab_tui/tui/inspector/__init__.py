@@ -73,12 +73,14 @@ class View(Widget):
 
     @property
     def excerpt(self) -> Excerpt:
+        """What the view shows of its object."""
         return Excerpt(self.subject.opened)
 
     def reload(self) -> None:
         raise NotImplementedError
 
     def take_focus(self) -> None:
+        """Focus the widget that gets the keys of this view."""
         self.focus()
 
     def ask(

@@ -37,6 +37,7 @@ def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
 
 
 def format_slice(slice: Slice) -> str:
+    """Format ``3, :, :``."""
     return ", ".join(":" if index is None else str(index) for index in slice)
 
 

@@ -45,6 +45,7 @@ def base_name(opened: InspectedObject) -> str:
 
 
 def suggest_file(opened: InspectedObject) -> str:
+    """Return the name of a file in the form that suits an object best."""
     if opened.library_type in CSV_CODE:
         suffix = ".csv"
     elif "text" in opened.views:

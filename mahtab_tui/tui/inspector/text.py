@@ -298,6 +298,8 @@ class TextView(View, LongTextView, can_focus=True):
 
 
 def make_repr_view(subject: Subject) -> TextView:
+    """Return a view of an object's repr, which its own code makes."""
+
     def load() -> TextSource:
         text, is_cut = subject.client.representation(subject.path)
         if is_cut:

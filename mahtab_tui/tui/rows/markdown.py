@@ -65,6 +65,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
+    """Divide spans at those that are line breaks."""
     lines: list[list[Span]] = [[]]
     for text, style in spans:
         if text == "\n":
@@ -179,10 +180,12 @@ class FigureMarks:
 
 
 def parse(source: str) -> list[Block]:
+    """Return the blocks of a Markdown text."""
     return SyntaxTreeNode(_PARSER.parse(source)).children
 
 
 def first_line(block: Block) -> int:
+    """Return the line of its text with which a block begins, from 0."""
     return block.map[0] if block.map else 0
 
 
@@ -213,6 +216,7 @@ class MarkdownRenderer:
         return [Row(lead), *rows] if lead else rows
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
+        """Draw a whole text. bar: the style of a bar on the left; None for none."""
         tree = SyntaxTreeNode(_PARSER.parse(source))
         rows = self._stack(tree, width)
         # Without the cycles, it is freed at once. All threads wait for a collection of garbage.
@@ -293,6 +297,7 @@ def _indent(rows: Sequence[Row], first: Span, others: Span) -> list[Row]:
 
 
 def _lexer(info: str, code: str) -> Lexer:
+    """Return the lexer for a fenced block. info: what follows its fence."""
     language = info.split(maxsplit=1)[0] if info.strip() else ""
     if language and len(code) <= MAX_HIGHLIGHTED_CHARS:
         try:

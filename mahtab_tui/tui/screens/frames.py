@@ -113,6 +113,7 @@ def _read_file(path: str) -> str:
 
 
 def _frame_row(frame: TracebackFrame) -> Content:
+    """Draw ``line 12 in load  app.py``."""
     if frame.function:
         function = f"in {one_line(frame.function)}"
     else:

@@ -135,6 +135,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             self.below.update(description)
 
     def show_count(self, text: str) -> None:
+        """Say above the list how many rows there are."""
         self._count_line.update(Content(text))
         self._count_line.display = bool(text)
 
@@ -174,6 +175,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
 
 def matches_words(typed: str, text: str) -> bool:
+    """Return whether a text contains all words that were typed, in any case."""
     return all(word in text.lower() for word in typed.lower().split())
 
 

@@ -68,6 +68,7 @@ class OutputScreen(Dialog[None]):
         yield KeyLine()
 
     def set_title(self, title: str) -> None:
+        """Show a title above the view."""
         self.query_one("#output-title", Static).update(title)
 
     def action_back(self) -> None:

@@ -90,6 +90,7 @@ class ListResult(NamedTuple):
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
+    """Return the list of saved sessions, from which one can switch unless this one is not saved."""
     try:
         project = str(project_folder())
     except SettingsError:

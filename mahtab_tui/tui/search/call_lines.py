@@ -119,6 +119,7 @@ def short_dollars(usd: float) -> str:
 
 
 def format_count(count: int, noun: str) -> str:
+    """Format ``1 call``, ``1,200 calls``."""
     plural = "" if count == 1 else "s"
     return f"{count:,} {noun}{plural}"
 
@@ -221,6 +222,7 @@ class CallDrawing:
         return self._batch(line)
 
     def style(self, role: Role) -> Style:
+        """Return a colour of the palette."""
         style: Style = getattr(self.palette, role)
         return style
 

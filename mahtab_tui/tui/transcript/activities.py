@@ -126,4 +126,5 @@ class PendingRequests:
 
     @property
     def since(self) -> float | None:
+        """When the oldest open question was asked, in seconds since the epoch; None without one."""
         return min(self._since.values(), default=None)

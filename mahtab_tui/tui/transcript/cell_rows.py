@@ -130,6 +130,7 @@ class CellRows:
         raise IndexError(index)
 
     def _changes(self) -> Iterator[Row]:
+        """Draw `+ x int 3   ~ df DataFrame 100 × 4 → 98 × 5`, wrapped between changes."""
         palette = self._palette
         styles = {"+": palette.good, "~": palette.highlight, "?": palette.muted, "−": palette.bad}
         line: list[Span] = [(CHANGES_INDENT, palette.text)]

@@ -86,6 +86,7 @@ class TranscriptSearch:
         return f"{index + 1:,} of {total:,}", row
 
     def _text(self, entry: Entry) -> str:
+        """Return what can be found in an entry, in lower case; kept until the entry changes."""
         if entry.hidden:
             return ""
         version, text = self._texts.get(entry, (None, ""))

@@ -107,6 +107,7 @@ class Transcript(Conversation):
                 fold(record)
 
     def cell(self, number: int) -> Cell | None:
+        """Return a cell that has run, if it is still in the transcript."""
         cell = self._cells.get(number)
         return cell if cell in self.positions else None
 
@@ -160,6 +161,7 @@ class Transcript(Conversation):
         return cell
 
     def pop_changed(self) -> list[int]:
+        """Return the positions of the entries that have changed since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed

@@ -61,6 +61,7 @@ COLLAPSED_ROWS = 3
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
+    """Draw a question, the steps of its plan, and its attachments."""
     rows: list[Row] = []
     author = [("You", palette.person + BOLD), ("  ", palette.text)]
     # The steps of a plan are drawn with their states instead.
@@ -144,6 +145,7 @@ def _arguments(source: str) -> str:
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
+    """Draw a sentence of the program, with a mark for its level."""
     marks = {"warning": ("!", palette.highlight), "error": ("✗", palette.bad)}
     mark, style = marks.get(note.level, ("·", palette.muted))
     text_style = palette.muted if note.level in ("info", "quiet") else palette.text
@@ -158,6 +160,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
+    """Draw `⠹ Model is thinking · 4 s`."""
     elapsed_s = max(0.0, time.time() - activity.since)
     frame = "◈" if activity.waits_for_person else _spinner(elapsed_s)
     spans = [
@@ -181,6 +184,7 @@ def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Ro
 
 
 def _spinner(elapsed_s: float) -> str:
+    """Return the picture of an animation after a time."""
     return FRAMES[int(elapsed_s * FRAME_RATE) % len(FRAMES)]
 
 
@@ -218,6 +222,7 @@ class EntryRows:
         self._rows: Rows = []
 
     def update(self) -> None:
+        """Draw the entry again if it has changed."""
         if self._version == self._entry.version:
             return
         self._version = self._entry.version

@@ -7,6 +7,7 @@ from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport
 
 
 def can_be_marked(entry: Entry) -> bool:
+    """Return whether keys can act on an entry."""
     return not entry.hidden and isinstance(entry, Cell | AnswerText | Question | ToolUse)
 
 
@@ -40,6 +41,7 @@ class Marker:
         return True
 
     def next(self, entry: Entry, step: int) -> Entry | None:
+        """Return the next entry that can be marked, below (1) or above (-1); None at the end."""
         entries = self._viewport.transcript.entries
         index = self._position(entry) + step
         while 0 <= index < len(entries) and not can_be_marked(entries[index]):

@@ -18,6 +18,7 @@ def position_to_number(position: RowPosition) -> int:
 
 
 def number_to_position(number: int) -> RowPosition:
+    """Return the position that `position_to_number` has made a number of."""
     return RowPosition(number >> _ENTRY_SHIFT_BITS, number & (1 << _ENTRY_SHIFT_BITS) - 1)
 
 

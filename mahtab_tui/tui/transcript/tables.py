@@ -103,6 +103,7 @@ class GridRows(Sequence[Row]):
 
 
 def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableCell]]]:
+    """Return the first and the last lines of a long table; of a short one all, and nothing."""
     if len(table.body) <= MAX_TABLE_LINES:
         return table.body, []
     return table.body[: MAX_TABLE_LINES * 3 // 4], table.body[-(MAX_TABLE_LINES // 4) :]
@@ -119,6 +120,7 @@ class _Columns(NamedTuple):
 
 
 def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
+    """Choose the columns that fit. width: in cells. offset: columns scrolled past."""
     body = [line for lines in _two_ends(table) for line in lines]
     content_widths: list[int] = []
     for line in [*table.header, *body]:

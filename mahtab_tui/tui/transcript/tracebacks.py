@@ -64,6 +64,7 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
 
 
 def traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
+    """Colour a line of a traceback. lead: from `error_first`."""
     if lead == ERROR_LEAD:
         return [(text, palette.bad + BOLD)]
     if lead:

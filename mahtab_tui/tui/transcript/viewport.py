@@ -218,6 +218,7 @@ class Viewport:
         return True
 
     def clear(self) -> None:
+        """Empty the transcript; running cells stay."""
         self.transcript = self.transcript.copy_running()
         self.following = True
         self.top = RowPosition(0, 0)
@@ -329,6 +330,7 @@ class Viewport:
         self.go(position, following=at_end)
 
     def go(self, position: RowPosition, *, following: bool) -> None:
+        """Make a position the top. following: whether new entries scroll the view from now on."""
         if self.following and not following:
             self._seen_entry_count = len(self.transcript.entries)
         self.top = position
@@ -393,6 +395,7 @@ class Viewport:
         return self.window.slow_output(self.transcript.positions[entry])
 
     def entry_at(self, y: int) -> Entry | None:
+        """Return the entry on a line of the widget; None if there is none."""
         if self.window is None or y < self.head:
             return None
         index = self.window.position_at(self.first + y - self.head).entry

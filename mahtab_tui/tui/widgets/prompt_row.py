@@ -64,11 +64,13 @@ class FocusLoan:
         return None
 
     def borrow(self, target: Widget) -> None:
+        """Focus a widget of the row, and note which one had the focus."""
         if not self.has_focus:
             self._saved_focus = self._row.screen.focused
         self._row.screen.set_focus(target)
 
     def give_back(self) -> None:
+        """Focus the widget that had the focus, unless the user has moved on."""
         if self.has_focus:
             self._row.screen.set_focus(self.previous_focus)
 
@@ -123,6 +125,7 @@ class Chips(Widget, can_focus=True):
         """When the question appeared, on the clock of events."""
 
     def offer(self, chips: Sequence[Chip]) -> None:
+        """Show other answers from now on."""
         self._chips = chips
         self.refresh()
 
