@@ -255,12 +255,12 @@ class MahtabApp(TerminalApp[int]):
             return
 
         notebook_cell = unrun_cell_position(replaces)
-        slash = parse_slash(text)
+        typed_command = parse_slash(text)
         # In Python mode, any other text after a slash gets Python's own error.
-        if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
+        if typed_command is not None and (mode == "ask" or typed_command.name in BY_SLASH):
             # What the command logs stands at the end.
             self.panes.transcript.action_scroll_end()
-            self._run_slash(*slash)
+            self._run_slash(*typed_command)
         elif notebook_cell is not None and mode == "python":
             self._run_notebook_cell(notebook_cell, text)
             self._show_newest_entry()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.tui.commands import panes, session
 from mahtab_tui.tui.commands.command import Command
@@ -29,12 +29,21 @@ _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 _PARTIAL_SLASH = re.compile(r"\s*(/[a-z-]*)")
 
 
-def parse_slash(text: str) -> tuple[str, str] | None:
-    """Split a typed command into name and argument; None for a question."""
+class TypedCommand(NamedTuple):
+    """A command as it was typed."""
+
+    name: str
+    """Without the slash; there need not be such a command."""
+    argument: str
+    """Empty if nothing follows the name."""
+
+
+def parse_slash(text: str) -> TypedCommand | None:
+    """Read a typed command; None for any other text."""
     match = _SLASH.fullmatch(text.strip())
     if match is None:
         return None
-    return match[1], (match[2] or "").strip()
+    return TypedCommand(match[1], (match[2] or "").strip())
 
 
 def complete_slash(text: str, cursor: int) -> Completions | None:

@@ -42,15 +42,25 @@ from mahtab_tui.tui.workers import Fetcher
 
 _MARK = "◐ "
 _SEPARATOR = " › "
-VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
-    "table": ("Table", TableView),
-    "array": ("Array", lambda subject: ArrayView(subject, TableView(subject))),
-    "tree": ("Inside", TreeView),
-    "text": ("Text", TextView),
-    "source": ("Source", SourceView),
-    "plot": ("Plot", make_plot_view),
-    "picture": ("Picture", PictureView),
-    "repr": ("Repr", make_repr_view),
+
+
+class ViewType(NamedTuple):
+    """A way to look at objects."""
+
+    title: str
+    """Of its tab."""
+    make_view: Callable[[Subject], View]
+
+
+VIEWS: dict[ViewKind, ViewType] = {
+    "table": ViewType("Table", TableView),
+    "array": ViewType("Array", lambda subject: ArrayView(subject, TableView(subject))),
+    "tree": ViewType("Inside", TreeView),
+    "text": ViewType("Text", TextView),
+    "source": ViewType("Source", SourceView),
+    "plot": ViewType("Plot", make_plot_view),
+    "picture": ViewType("Picture", PictureView),
+    "repr": ViewType("Repr", make_repr_view),
 }
 
 
@@ -97,8 +107,7 @@ class Level:
             tabs.append(Tab(one_line(part.title), part.opened.views[0], subject))
         subject = Subject(client, opened.path, opened)
         for kind in opened.views:
-            title, _ = VIEWS[kind]
-            tabs.append(Tab(title, kind, subject))
+            tabs.append(Tab(VIEWS[kind].title, kind, subject))
 
         self.opened = opened
         old_titles = [(tab.title, tab.kind) for tab in self.tabs]
@@ -214,8 +223,7 @@ class InspectorScreen(Dialog[None]):
         level.current = index
         if index not in level.views:
             tab = level.tabs[index]
-            _, make_view = VIEWS[tab.kind]
-            level.views[index] = make_view(tab.subject)
+            level.views[index] = VIEWS[tab.kind].make_view(tab.subject)
         view = level.views[index]
         self.viewer.view = view
         self.viewer.show_status(Content(""))

@@ -58,10 +58,14 @@ class CallPane(RowsView, can_focus=True):
 
     @dataclass
     class SpanOpened(Message):
+        """The user wants to see a place of the text."""
+
         span: TextSpan
 
     @dataclass
     class CallOpened(Message):
+        """The user wants to see a sub-call."""
+
         node: SearchNode
 
     def __init__(self, node: SearchNode) -> None:
@@ -74,23 +78,28 @@ class CallPane(RowsView, can_focus=True):
         return self.cursor
 
     def refresh_view(self) -> None:
-        at_end = self.scroll_offset.y >= self.max_scroll_y
+        """Draw the call as it is now; a view at its end stays there."""
+        was_at_end = self.scroll_offset.y >= self.max_scroll_y
         if self._laid_out is not None:
             self._rows.update()
         super().refresh_view()
         rows = self._rows.rows
-        if self.cursor >= len(rows) or (self.cursor >= 0 and not rows[self.cursor].is_link):
+        is_at_link = 0 <= self.cursor < len(rows) and rows[self.cursor].is_link
+        if not is_at_link:
             self.cursor = -1
-        if at_end:
+        if was_at_end:
             self._scroll_to_row(max(0, len(rows) - self.size.height))
         if not self._has_scrolled_to_answer and self._laid_out is not None:
             self._has_scrolled_to_answer = True
-            # The user most likely looks for the answer.
-            for index, row in enumerate(rows):
-                if row.is_answer_heading:
-                    target = index - self.size.height // 4
-                    self.call_after_refresh(self._scroll_to_row, target)
-                    break
+            self._scroll_to_answer()
+
+    def _scroll_to_answer(self) -> None:
+        """Show the answer, if there is one: the user most likely looks for it."""
+        for index, row in enumerate(self._rows.rows):
+            if row.is_answer_heading:
+                target = index - self.size.height // 4
+                self.call_after_refresh(self._scroll_to_row, target)
+                return
 
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, force=True)
@@ -115,6 +124,7 @@ class CallPane(RowsView, can_focus=True):
         self.refresh()
 
     def open_link(self) -> bool:
+        """Open what the chosen row leads to; return whether a row is chosen."""
         if self.cursor < 0:
             return False
         row = self._rows.rows[self.cursor]
@@ -134,6 +144,7 @@ class CallPane(RowsView, can_focus=True):
 
 
 def heading(node: SearchNode, now: float) -> Content:
+    """Return the call's number and state. now: the time in seconds, for the animation."""
     mark = node_mark(node, now)
     state: str = "failed" if node.state == "error" else node.state
     if node.cut:

@@ -21,6 +21,15 @@ class SearchMatch(NamedTuple):
     """Which match of the entry, from 0."""
 
 
+class FindResult(NamedTuple):
+    """Where a search has arrived."""
+
+    position: str
+    """Such as "2 of 7"; empty if nothing is searched for."""
+    row: int | None
+    """The row of the match; None if there is none."""
+
+
 def match_position(
     match: SearchMatch, window: EntryWindow, pattern: re.Pattern[str]
 ) -> RowPosition:
@@ -49,18 +58,19 @@ class TranscriptSearch:
         self.open = False
         self.pattern: re.Pattern[str] | None = None
 
-    def find(self, pattern: str, step: int) -> tuple[str, int | None]:
-        """Go to another match; return what to say about it, and its row.
+    def find(self, pattern: str, step: int) -> FindResult:
+        """Go to another match.
 
         Args:
-            pattern: In lower case.
+            pattern: A regular expression, in lower case.
             step: Matches to move on from the current one.
         """
         self.pattern = None
         window = self._viewport.window
         entries = self._viewport.transcript.entries
         if not pattern or window is None:
-            return "", None
+            return FindResult("", None)
+
         find_all = re.compile(pattern).findall
         # The number of matches in each entry.
         counts = [len(find_all(self._text(entry))) for entry in entries]
@@ -68,7 +78,8 @@ class TranscriptSearch:
         ends = list(accumulate(counts))
         total = ends[-1] if ends else 0
         if not total:
-            return "nothing found", None
+            return FindResult("nothing found", None)
+
         # Start with the newest match.
         index = total - 1
         match = self.match
@@ -83,7 +94,7 @@ class TranscriptSearch:
         if can_be_marked(entries[position]):
             self._marker.entry = entries[position]
         row = window.row_number(match_position(match, window, self.pattern))
-        return f"{index + 1:,} of {total:,}", row
+        return FindResult(f"{index + 1:,} of {total:,}", row)
 
     def _text(self, entry: Entry) -> str:
         """Return what can be found in an entry, in lower case; kept until the entry changes."""

@@ -32,6 +32,13 @@ class PictureSpace(NamedTuple):
 DEFAULT_SPACE = PictureSpace()
 
 
+class CellSize(NamedTuple):
+    """The size of a picture in cells."""
+
+    columns: int
+    rows: int
+
+
 def picture_rows(
     display: DisplayLine, width: int, space: PictureSpace, palette: Palette
 ) -> list[Row] | None:
@@ -46,18 +53,19 @@ def picture_rows(
 
     is_chart = space.draws_charts and has_chart(header)
     fit = chart_size_in_cells if is_chart else size_in_cells
-    columns, rows = fit(*header.size, width, space.height)
+    size = fit(*header.size, width, space.height)
     picture = SizedPicture(
         key=picture_key(display),
-        columns=columns,
-        rows=rows,
+        columns=size.columns,
+        rows=size.rows,
         pixels=lambda: open_picture(display.data, MAX_PICTURE_PIXELS),
         chart_palette=palette if is_chart else None,
     )
-    return [Row(picture=(picture, index), soft=index > 0) for index in range(rows)]
+    return [Row(picture=(picture, index), soft=index > 0) for index in range(size.rows)]
 
 
 def picture_key(display: DisplayLine) -> Hashable:
+    """Return what tells pictures apart."""
     return len(display.data), hash(display.data)
 
 
@@ -72,8 +80,8 @@ def mark_unreadable(output: OutputBuffer, picture: SizedPicture) -> bool:
 
 def size_in_cells(
     width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
-) -> tuple[int, int]:
-    """Return columns and rows; a cell is twice as high as wide.
+) -> CellSize:
+    """Return the size of a picture; a cell is twice as high as wide.
 
     Args:
         width: In pixels.
@@ -86,14 +94,14 @@ def size_in_cells(
         min(available_width, MAX_PICTURE_COLUMNS) / width,
         2 * min(MAX_PICTURE_ROWS, max_rows) / height,
     )
-    return max(1, round(width * scale)), max(1, round(height * scale / 2))
+    return CellSize(max(1, round(width * scale)), max(1, round(height * scale / 2)))
 
 
 def chart_size_in_cells(
     width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
-) -> tuple[int, int]:
-    """Return columns and rows of a figure, which is drawn for the cells, so that it can be as wide
+) -> CellSize:
+    """Return the size of a figure, which is drawn for the cells, so that it can be as wide
     as possible. The arguments are those of `size_in_cells`."""
     columns = max(1, min(available_width, MAX_PICTURE_COLUMNS))
     rows = round(columns * height / width / 2)
-    return columns, max(MIN_CHART_ROWS, min(rows, MAX_PICTURE_ROWS, max_rows))
+    return CellSize(columns, max(MIN_CHART_ROWS, min(rows, MAX_PICTURE_ROWS, max_rows)))

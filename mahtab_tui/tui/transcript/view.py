@@ -336,10 +336,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def find(self, query: str, step: int) -> str:
         self.refresh()
-        message, row = self.search.find(re.escape(query.lower()), step)
+        result = self.search.find(re.escape(query.lower()), step)
+        row = result.row
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
-        return message
+        return result.position
 
     def end_find(self) -> None:
         self.search.open = False

@@ -32,6 +32,8 @@ HELP_ID = "help"
 """Of the command whose key is always shown."""
 TRANSCRIPT_TAB_TEXT = "transcript    "
 
+TIME_INTERVAL_S = 0.1
+"""Between two drawings of the header while a time goes on."""
 WINDOW_WARNING_SHARE = 0.8
 """From this share of the model's window, the header warns."""
 
@@ -83,6 +85,14 @@ class HeaderFolds(NamedTuple):
     pending: PendingRequests
 
 
+class HeaderActivity(NamedTuple):
+    """What the kernel, the model or the user is doing."""
+
+    text: str
+    since: float | None
+    """When it began, in seconds since the epoch, if its time is shown."""
+
+
 class HeaderBar(Widget):
     """Shows the model, approval, costs, and what the kernel and the model do."""
 
@@ -121,9 +131,9 @@ class HeaderBar(Widget):
         if activity != old_activity:
             self.refresh()
         # While a time is shown, it goes on.
-        _, since = activity
         is_retrying = self.kernel is not None and self.kernel.next_try is not None
-        interval = 0.1 if is_retrying or since is not None else None
+        has_time = is_retrying or activity.since is not None
+        interval = TIME_INTERVAL_S if has_time else None
         if interval != self.auto_refresh:
             self.auto_refresh = interval
 
@@ -157,24 +167,24 @@ class HeaderBar(Widget):
             return "starting"
         return self.kernel.state or "starting"
 
-    def _activity(self) -> tuple[str, float | None]:
-        """Return what is most urgent, and since when, if that is shown."""
+    def _activity(self) -> HeaderActivity:
+        """Return what is most urgent."""
         if self._folds is None:
-            return "starting", None
+            return HeaderActivity("starting", None)
         activities, pending = self._folds
         state = self._state
         if state == "dead":
-            return state, None
+            return HeaderActivity(state, None)
         if pending.since is not None:
-            return "waiting for you", pending.since
+            return HeaderActivity("waiting for you", pending.since)
         if state == "busy":
-            return state, self._busy_since
+            return HeaderActivity(state, self._busy_since)
         activity = activities.current
         if activity is not None:
-            return activity.brief, activity.since
+            return HeaderActivity(activity.brief, activity.since)
         if activities.turn_running:
-            return "thinking", None
-        return state, None
+            return HeaderActivity("thinking", None)
+        return HeaderActivity(state, None)
 
     def render(self) -> Content:
         is_narrow = self.size.width < NARROW_HEADER_WIDTH
@@ -215,22 +225,12 @@ class HeaderBar(Widget):
     def _right_side(self, is_narrow: bool) -> Content:
         """Show the kernel, and the most urgent activity."""
         state = self._state
-        kernel = self.kernel
         glyph, colour = _STATES.get(state, ("?", "$muted"))
-        name = f"{glyph} kernel"
-        if kernel is not None:
-            details: list[str] = []
-            if kernel.python and not is_narrow:
-                major_and_minor = kernel.python.split(".")[:2]
-                details.append(".".join(major_and_minor))
-                details.append(environment_name(kernel.executable or ""))
-            if kernel.host:
-                details.append(f"on {kernel.host}")
-            name = " ".join([name, *(one_line(detail) for detail in details if detail)])
-            if kernel.next_try is not None:
-                wait_s = max(0, round(kernel.next_try - time.time()))
-                countdown = f" ({wait_s} s)" if wait_s else ""
-                return Content.styled(f"{name}  disconnected, trying again{countdown}", "$bad")
+        name = " ".join([f"{glyph} kernel", *self._kernel_details(is_narrow)])
+        if self.kernel is not None and self.kernel.next_try is not None:
+            wait_s = max(0, round(self.kernel.next_try - time.time()))
+            countdown = f" ({wait_s} s)" if wait_s else ""
+            return Content.styled(f"{name}  disconnected, trying again{countdown}", "$bad")
 
         activity, since = self._activity()
         if since is not None:
@@ -241,6 +241,20 @@ class HeaderBar(Widget):
                 activity += f" {int(elapsed_s):4} s"
             colour = "$highlight"
         return Content.assemble((name, colour), "  ", (activity, colour))
+
+    def _kernel_details(self, is_narrow: bool) -> list[str]:
+        """Return the version and environment of the kernel's Python, and its machine."""
+        kernel = self.kernel
+        if kernel is None:
+            return []
+        details: list[str] = []
+        if kernel.python and not is_narrow:
+            major_and_minor = kernel.python.split(".")[:2]
+            details.append(".".join(major_and_minor))
+            details.append(environment_name(kernel.executable or ""))
+        if kernel.host:
+            details.append(f"on {kernel.host}")
+        return [one_line(detail) for detail in details if detail]
 
 
 class FooterKey(NamedTuple):
