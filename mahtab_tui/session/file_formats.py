@@ -36,6 +36,9 @@ _MIN_WORD_BYTES = 4
 
 _SEPARATORS = ",;\t|"
 """If several fit equally well, the first one is chosen."""
+_RARE_SEPARATORS = "^:"
+"""Chosen only if no other one separates anything, and all lines fit."""
+_COLUMN_NAME = re.compile(r"[^\W\d][\w .()/%-]{0,60}")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
 _MIN_TABLE_LINES = 3
@@ -242,22 +245,38 @@ def _is_other_script(text: str) -> bool:
     return 2 * len(letters) > len(sample)
 
 
-def guess_separator(text: str, *, is_cut: bool, preferred: str = ",") -> str:
+def guess_separator(
+    text: str, *, is_cut: bool, preferred: str = ",", tries_rare: bool = True
+) -> str:
     """Guess the separator of a table by the beginning of its text.
 
     It is the one that gives the most lines the same number of fields. If several are equally good,
-    the preferred one wins, then the first of `,`, `;`, tab, `|`.
+    the preferred one wins, then the first of `,`, `;`, tab, `|`. If none of these separates
+    anything, `^` or `:` may, below a line of names.
 
     Args:
         text: the first lines.
         is_cut: whether the last line may be incomplete.
         preferred: the separator that the file's suffix stands for.
+        tries_rare: whether `^` and `:` are considered, which prose and settings have, too.
     """
     # A stable sort, and `max` returns the first of several equal ones.
     separators = sorted(_SEPARATORS, key=lambda separator: separator != preferred)
     shares = {separator: _even_line_share(text, separator, is_cut) for separator in separators}
     best = max(separators, key=shares.__getitem__)
-    return best if shares[best] else preferred
+    if shares[best]:
+        return best
+    if tries_rare:
+        for separator in _RARE_SEPARATORS:
+            if _has_names(text, separator) and _even_line_share(text, separator, is_cut) == 1:
+                return separator
+    return preferred
+
+
+def _has_names(text: str, separator: str) -> bool:
+    """Return whether the first line is one of names, and not a time or an address."""
+    first_line = text.lstrip("\ufeff").partition("\n")[0].rstrip("\r")
+    return all(_COLUMN_NAME.fullmatch(name.strip('"')) for name in first_line.split(separator))
 
 
 def read_decimal_comma(text: str, separator: str) -> str:

@@ -165,7 +165,9 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
     text = decode(beginning, encoding.name)
     is_cut = len(beginning) == HEAD_BYTES
     preferred = "\t" if suffix in _TAB_SEPARATED else ","
-    separator = guess_separator(text, is_cut=is_cut, preferred=preferred)
+    separator = guess_separator(
+        text, is_cut=is_cut, preferred=preferred, tries_rare=suffix in _SEPARATED
+    )
     may_be_table = suffix in ("", ".txt")
     return replace(
         file,

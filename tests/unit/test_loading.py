@@ -215,10 +215,22 @@ def test_bytes_that_windows_does_not_have_are_read_as_latin_1() -> None:
         ("a;b\n1;2;3\n1;2;3\n", ";"),
         ("", ","),
         ("a\n1\n", ","),
+        ("name:price\nann:1.5\nbob:2.5\n", ":"),
+        ("name^price\nann^1,5\nbob^2,5\n", "^"),
+        ("name:price,n\nann:1,5\nbob:2,5\n", ","),
+        ("name:price\nann:1\nbob\n", ","),
+        ("time\n10:00:00\n10:01:00\n", ","),
+        ("10:00:00\n10:01:00\n", ","),
+        ("https://a.org\nhttps://b.org\n", ","),
+        ("note: this\nnote: that\n", ","),
     ],
 )
 def test_separator_fits_most_lines(text: str, separator: str) -> None:
     assert guess_separator(text, is_cut=False) == separator
+
+
+def test_a_text_of_settings_is_not_a_table() -> None:
+    assert guess_separator("host:here\nport:there\n", is_cut=False, tries_rare=False) == ","
 
 
 def test_incomplete_last_line_does_not_count() -> None:

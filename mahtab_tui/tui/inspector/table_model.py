@@ -29,6 +29,16 @@ ROWS_PER_BLOCK = 100
 MAX_CACHED_BLOCKS = 24
 PREFETCHED_COLUMNS = 2
 """Columns fetched on each side of the visible ones."""
+_RANKS = ("1st", "2nd", "3rd", "4th")
+"""Before the most common values of a text column, which stand beside the labels of other
+statistics."""
+
+
+def ranked_values(top: Sequence[str]) -> list[str]:
+    """Return the most common values of a column with their ranks; a single sentence as it is."""
+    if len(top) < 2:
+        return list(top)
+    return [f"{rank} {value}" for rank, value in zip(_RANKS, top, strict=False)]
 
 
 class RowBlock:
@@ -121,7 +131,8 @@ class TableModel:
         self.statistics[column] = statistics
         if statistics is not None:
             histogram = "▁" * len(statistics.bars)
-            values = [statistics.min, statistics.max, statistics.mean, *statistics.top]
+            common_values = ranked_values(statistics.top)
+            values = [statistics.min, statistics.max, statistics.mean, *common_values]
             self.widen(column, [*values, histogram])
 
     def widen(self, column: int, texts: Iterable[str | None]) -> None:

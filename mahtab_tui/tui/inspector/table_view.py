@@ -31,6 +31,7 @@ from mahtab_tui.tui.inspector.table_model import (
     ROWS_PER_BLOCK,
     TableAnswer,
     TableModel,
+    ranked_values,
     rows_code,
 )
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, fit_text
@@ -245,9 +246,10 @@ class TableView(View, ScrollView, can_focus=True):
             return "", palette.muted
         if statistics.top and line != 3:
             # A text column has its most common values instead of a histogram, minimum and mean.
+            common_values = ranked_values(statistics.top)
             rank = max(0, line - 3)
-            common_values = [*statistics.top, *[""] * len(STATISTICS_LABELS)]
-            return one_line(common_values[rank]), palette.muted
+            value = common_values[rank] if rank < len(common_values) else ""
+            return one_line(value), palette.muted
         if line == 2:
             return bars(statistics.bars), palette.person
         if line == 3 and statistics.missing:
