@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.worker.cells.tracker import NamespaceTracker
 from mahtab_tui.worker.describing.description import describe_detail as describe
+from mahtab_tui.worker.inspection.children import list_children
 from mahtab_tui.worker.values.summaries import SUMMARY_CHARS, summary
 
 TABLE = """
@@ -161,6 +162,21 @@ def test_user_object_has_public_fields() -> None:
     assert len(listed["summary"]) <= SUMMARY_CHARS
     [listed] = NamespaceTracker({"it": Slots()}).listing()
     assert listed["summary"] == ""
+
+
+def test_slots_are_listed_as_they_were_declared() -> None:
+    class Base:
+        __slots__ = ("zeta",)
+
+    class Point(Base):
+        __slots__ = ("__weakref__", "x", "y")
+
+        def __init__(self) -> None:
+            self.x, self.y, self.zeta = 1, 2, 3
+
+    [listed] = NamespaceTracker({"point": Point()}).listing()
+    assert listed["summary"] == "(zeta=3, y=2, x=1)"
+    assert [child.label for child in list_children(Point(), 0, 9)] == ["zeta", "y", "x"]
 
 
 @given(st.text())

@@ -22,6 +22,7 @@ from ..values.objects import (
     is_module,
     mro_of,
     own_dict,
+    slot_names,
 )
 from ..values.secret_names import HIDDEN_VALUE
 from ..values.short_values import LABEL_CHARS, stored_attribute, summary_or_type
@@ -146,6 +147,7 @@ def _attribute_names(value: Any) -> list[str]:
     names = copy_text_keys(members)
     if is_module(value) or is_class(value):
         return [name for name in names if not name.startswith("__")]
+    names.update(dict.fromkeys(slot_names(type(value))))
     for base in mro_of(type(value)):
         for name, member in copy_text_keys(class_dict(base)).items():
             if type(member) in _OWN and not name.startswith("__"):

@@ -79,6 +79,7 @@ name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 
+_SEQUENCES = Classes(tuple, list)
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
@@ -87,6 +88,26 @@ def is_subclass(cls: type, base: object) -> bool:
         if one is base:
             return True
     return False
+
+
+def slot_names(cls: type) -> list[str]:
+    """Return the names of the slots of a class, those of its bases first, each in the order of its
+    ``__slots__``: the class itself has them sorted."""
+    names: list[str] = []
+    for base in reversed(mro_of(cls)):
+        members = class_dict(base)
+        if "__slots__" not in members:
+            continue
+        slots = [
+            name
+            for name, member in copy_text_keys(members).items()
+            if type(member) is types.MemberDescriptorType
+        ]
+        declared = members["__slots__"]
+        if type(declared) in _SEQUENCES:
+            names += [name for name in declared if type(name) is str and name in slots]
+        names += [name for name in slots if name not in names]
+    return names
 
 
 def has_weak_references(cls: type) -> bool:

@@ -14,10 +14,9 @@ from .objects import (
     SCALARS,
     Classes,
     attribute,
-    class_dict,
     copy_text_keys,
-    mro_of,
     own_dict,
+    slot_names,
 )
 from .secret_names import HIDDEN_VALUE, is_hidden, looks_secret
 from .summaries import SUMMARY_CHARS, format_count, one_line, summary, type_name, variable_kind
@@ -132,12 +131,7 @@ def stored_fields(value: object) -> Iterator[tuple[str, object]]:
     """Yield name and value of each public attribute of an object, from its ``__dict__`` and
     ``__slots__``."""
     names = copy_text_keys(own_dict(value))
-    for base in mro_of(type(value)):
-        members = class_dict(base)
-        if "__slots__" in members:
-            for name, member in copy_text_keys(members).items():
-                if type(member) is types.MemberDescriptorType:
-                    names[name] = None
+    names.update(dict.fromkeys(slot_names(type(value))))
     for name in names:
         if name.startswith("_"):
             continue
