@@ -75,6 +75,19 @@ def test_styled_table_of_any_length_is_a_table(cells: Cells) -> None:
     assert lines[60].endswith("59     a   1.50")
 
 
+def test_html_that_is_displayed_is_exported_and_shown_by_its_words(cells: Cells) -> None:
+    html = (
+        "<style>p {}</style><h1>A &amp; B</h1><p>Some <b>bold</b>\nwords.</p><script>x()</script>"
+    )
+    cells.run("from IPython.display import HTML")
+    (display,) = show(cells, f"HTML({html!r})")
+    assert (display.mime, display.data) == ("text/html", html)
+    assert display.text == "A & B\nSome bold words.\n"
+    (display,) = show(cells, "HTML('<p>' + 'prose ' * 90 + '</p><table><tr><td>1</table>')")
+    assert display.mime == "text/html"
+    assert display.text.endswith("prose\n1\n")
+
+
 def test_rich_output_is_coloured_text(cells: Cells) -> None:
     output = cells.text(
         "from rich.table import Table\ntable = Table('head')\ntable.add_row('[red]cell')\ntable"

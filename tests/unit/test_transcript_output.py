@@ -421,6 +421,13 @@ def test_only_the_first_and_last_tables_are_drawn() -> None:
     assert f"text {MAX_RICH_DISPLAYS}" in drawn
 
 
+def test_html_with_more_than_a_table_is_drawn_as_its_text() -> None:
+    output = OutputBuffer()
+    html = f"<p>{'prose ' * 90}</p>{small_table('1')}"
+    output.show("prose\n1\n", "text/html", html)
+    assert lines(output) == ["prose", "1"]
+
+
 def test_displays_appear_between_printed_lines() -> None:
     output = OutputBuffer()
     output.feed("stdout", "before")

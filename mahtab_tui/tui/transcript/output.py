@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.html_table import read_table
 from mahtab_tui.bus.output import LINE_HEAD_CHARS, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
@@ -22,7 +21,7 @@ from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cuts, word_cuts
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace, picture_rows
-from mahtab_tui.tui.transcript.tables import grid_rows
+from mahtab_tui.tui.transcript.tables import grid_rows, shown_table
 from mahtab_tui.tui.transcript.tracebacks import ERROR_LEAD, error_first, traceback_spans
 
 MAX_MARKDOWN_CHARS = 20_000
@@ -60,7 +59,7 @@ def display_rows(
     match display.mime:
         case "image/png" | "image/jpeg":
             rows = picture_rows(display, width, space, palette)
-        case "text/html" if (table := read_table(display.data)) is not None:
+        case "text/html" if (table := shown_table(display)) is not None:
             # A click opens the value.
             click_style = Style(meta={VALUE_KEY: display.value}) if display.value else Style()
             return grid_rows(table, width, palette, display.offset, click_style)

@@ -186,9 +186,20 @@ def _table_row(
     return Row(spans)
 
 
+def shown_table(display: DisplayLine) -> HtmlTable | None:
+    """Return the table that is drawn for a display; None if its text is, because it has no table or
+    more than that."""
+    if display.mime != "text/html":
+        return None
+    # Not before the first picture.
+    from mahtab_tui.worker.values.html_tables import is_essentially_table
+
+    return read_table(display.data) if is_essentially_table(display.data) else None
+
+
 def scroll_table(display: DisplayLine, step: int, width: int) -> bool:
     """Scroll a table by columns. Return whether it has moved."""
-    table = read_table(display.data) if display.mime == "text/html" else None
+    table = shown_table(display)
     if table is None:
         return False
     columns = _fit_columns(table, width, display.offset)

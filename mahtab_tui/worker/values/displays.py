@@ -13,10 +13,11 @@ from ..link.control import Host
 from ..stdlib import own_module
 from ..tools.text_tools import text_form
 from .displayed_tables import remember_table
+from .html_tables import html_words
 from .matplotlib_backend import open_figures
 from .objects import MISSING, find_in_class, is_instance_if_loaded
 from .pretty import pretty_repr
-from .rich_forms import MAX_STYLED_ROWS, encode_form, rich_form
+from .rich_forms import MAX_STYLED_ROWS, encode_form, is_html_display, rich_form
 
 _MAX_FIGURE_CHARS = 3_000
 """Characters that describe a figure in words."""
@@ -171,9 +172,12 @@ def make_display(value: object) -> Display:
 
     mime, data = rich_form(value)
     table_key = ""
-    if mime == "text/html":
+    words = ""
+    if is_html_display(value):
+        words = html_words(data)
+    elif mime == "text/html":
         table_key = remember_table(value)
-    text = _styled_text(value) or pretty_repr(value)
+    text = words or _styled_text(value) or pretty_repr(value)
     if mime and is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
         text = f"{text}\n{_figure_words(value)}".rstrip()
     return Display(mime, data, text + "\n", table_key)

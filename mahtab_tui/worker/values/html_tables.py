@@ -1,8 +1,11 @@
-"""Recognises HTML that is a table, which the screen can show."""
+"""Recognises HTML that is a table, which the screen can show; the words of other HTML."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+
+from ..stdlib import late_import
 
 _MAX_NOTE_CHARS = 60
 """Characters around a small table, such as its number of rows."""
@@ -17,6 +20,26 @@ _TABLE_TAG = re.compile(r"<(/?)table\b", re.IGNORECASE)
 _MARKUP = re.compile(
     r"<style\b.*?(?:</style\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>?|\s+", re.IGNORECASE | re.DOTALL
 )
+
+_UNREAD = re.compile(
+    r"<(?:script|style)\b.*?(?:</(?:script|style)\s*>|\Z)|<!--.*?(?:-->|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_BREAK = re.compile(
+    r"</?(?:p|div|h[1-6]|li|ul|ol|tr|table|pre|blockquote|br|hr)\b[^>]*>?", re.IGNORECASE
+)
+"""A tag before or after which a line begins."""
+_TAG = re.compile(r"</?[a-zA-Z][^>]*>?")
+
+
+def html_words(html: str) -> str:
+    """Return the words of HTML, a line for each paragraph."""
+    text = " ".join(_UNREAD.sub(" ", html).split())
+    text = _TAG.sub("", _BREAK.sub("\n", text))
+    with suppress(ValueError):  # a reference of thousands of digits
+        text = late_import("html").unescape(text)
+    lines = (line.strip() for line in text.split("\n"))
+    return "\n".join(filter(None, lines))
 
 
 def is_essentially_table(html: str) -> bool:

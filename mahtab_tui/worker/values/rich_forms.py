@@ -38,7 +38,10 @@ MIMES = tuple(_METHODS)
 
 def rich_form(value: object) -> tuple[str, str]:
     """Return the type and data of the first rich representation; empty texts if there is none."""
-    finders = (_from_figure, _from_image, _from_frame, _from_styler, _from_bundle, _from_methods)
+    finders = (
+        *(_from_figure, _from_image, _from_frame, _from_styler),
+        *(_from_html, _from_bundle, _from_methods),
+    )
     for find_form in finders:
         try:
             form = find_form(value)
@@ -106,6 +109,20 @@ def _from_styler(value: Any) -> tuple[str, str] | None:
     if not is_instance_if_loaded(value, "pandas.io.formats.style", "Styler"):
         return None
     return encode_form("text/html", value.to_html(max_rows=MAX_STYLED_ROWS))
+
+
+def _from_html(value: Any) -> tuple[str, str] | None:
+    """Return HTML that was written to be displayed, also if it is not a table: exports have it, and
+    the screen its words."""
+    if not is_html_display(value) or not isinstance(value.data, str):
+        return None
+    html = str.__str__(value.data)
+    return ("text/html", html) if len(html) <= MAX_TEXT_CHARS else None
+
+
+def is_html_display(value: object) -> bool:
+    """Return whether a value is an `HTML` of IPython."""
+    return is_instance_if_loaded(value, "IPython.core.display", "HTML")
 
 
 def _from_methods(value: object) -> tuple[str, str] | None:
