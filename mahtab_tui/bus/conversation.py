@@ -3,6 +3,7 @@ need."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -112,6 +113,7 @@ class Conversation:
     @property
     def outdated_cells(self) -> list[Cell]:
         """The cells that would have to run again, in order, so that all results hold."""
+        self._touch_results(self._results.catch_up(math.inf))
         return self._results.outdated_cells
 
     def cell_to_undo(self, entry: Entry) -> Cell | None:
@@ -276,7 +278,7 @@ class Conversation:
         if record.turn is not None and visible_pieces:
             last_piece = visible_pieces[-1]
             if isinstance(last_piece, AnswerText):
-                self._results.add_answer(record.turn, last_piece)
+                self._touch_results(self._results.add_answer(record.turn, last_piece))
         for entry in self._plans.add_answer(record.turn, visible_pieces):
             self.touch(entry)
 

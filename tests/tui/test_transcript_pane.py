@@ -15,7 +15,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Namespace, Record
+from mahtab_tui.bus.values import Change
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.transcript.cell_rows import MAX_DISPLAY_CHARS
@@ -100,6 +101,25 @@ async def test_a_cell_is_drawn_with_its_bar_header_code_and_output() -> None:
         assert rows[:5:2] == [" TRANSCRIPT", " ▌ df.shape", " ▌ (10, 5)"]
         assert rows[1].startswith(" ▌ In 3 · you")
         assert rows[1].endswith("0.10 s")
+
+
+async def test_marks_of_very_many_changes_are_drawn_when_they_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mahtab_tui.tui.transcript.fold.MAX_FOLDED_CHANGES", 100)
+    many = tuple(Change(f"x{number}", "added", None, None) for number in range(350))
+    rebound = (Change("x349", "rebound", None, None),)
+    app = PaneApp(
+        [
+            *cell(1, "make()"),
+            Namespace(cell=1, party="you", changes=many),
+            *cell(2, "print(x349)"),
+            *cell(3, "x349 = 0"),
+            Namespace(cell=3, party="you", changes=rebound),
+        ]
+    )
+    async with shown_app(app, (60, 40)) as pilot:
+        await until(pilot, lambda: "stale: uses `x349`" in "\n".join(shown(app.pane)))
 
 
 async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:

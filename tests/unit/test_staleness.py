@@ -19,6 +19,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.session.stale_outputs import StaleOutputs
+from mahtab_tui.tui.transcript.fold import Transcript
 from tests.records import made
 
 NOTHING: Mapping[str, ChangeKind] = MappingProxyType({})
@@ -117,9 +118,21 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
 class Story:
     """Cells of a session, with what they change."""
 
-    def __init__(self) -> None:
-        self.conversation = Conversation()
+    def __init__(self, transcript: Transcript | None = None) -> None:
+        """transcript: takes all records together, when somebody looks at it; its marks come in parts.
+        By default, a conversation takes each at once."""
+        self._conversation = transcript or Conversation()
+        self.records: list[Record] = []
+        """Those that nobody has looked at."""
         self.count = 0
+
+    @property
+    def conversation(self) -> Conversation:
+        self._conversation.fold(self.records)
+        self.records.clear()
+        while isinstance(self._conversation, Transcript) and self._conversation.is_behind:
+            self._conversation.fold([])
+        return self._conversation
 
     def cell(
         self,
@@ -155,11 +168,18 @@ class Story:
             self.fold(records.Namespace(cell=maker, changes=changes, restored=True))
 
     def fold(self, record: Record) -> None:
-        self.conversation.fold([record])
+        self.records.append(record)
+        if not isinstance(self._conversation, Transcript):
+            self._conversation.fold([self.records.pop()])
 
     @property
     def outdated(self) -> list[int | None]:
         return [cell.number for cell in self.conversation.outdated_cells]
+
+    def doubt_of(self, answer: AnswerText) -> str:
+        """Return what is said about an answer whose cells no longer hold; empty if they do."""
+        assert answer in self.conversation.entries
+        return describe_doubt(answer.doubtful_cells) if answer.doubtful_cells else ""
 
     def rerun_of(self, number: int) -> int | None:
         entries = self.conversation.entries
@@ -185,9 +205,12 @@ def described(changes: Mapping[str, ChangeKind]) -> tuple[Change, ...]:
     )
 
 
-@pytest.fixture
-def story() -> Story:
+@pytest.fixture(params=[None, 1, 2], ids=["at once", "in parts of 1", "in parts of 2"])
+def story(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Story:
     story = Story()
+    if request.param is not None:
+        monkeypatch.setattr("mahtab_tui.tui.transcript.fold.MAX_FOLDED_CHANGES", request.param)
+        story = Story(Transcript(since=0.0))
     story.cell("x = 1", {"x": "added"})
     story.cell("print(x)")
     assert story.stale == {}
@@ -397,7 +420,7 @@ def test_answer_under_a_number_that_is_used_again_rests_on_its_own_cells(story: 
     story.undo(3)
     answer = story.conversation.entries[-2]
     assert isinstance(answer, AnswerText)
-    assert list(answer.doubtful_cells) == []
+    assert story.doubt_of(answer) == ""
 
 
 def test_answer_names_cells_below_it_that_no_longer_hold(story: Story) -> None:
@@ -407,13 +430,13 @@ def test_answer_names_cells_below_it_that_no_longer_hold(story: Story) -> None:
     story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
     answer = story.conversation.entries[-1]
     assert isinstance(answer, AnswerText)
-    assert list(answer.doubtful_cells) == []
+    assert story.doubt_of(answer) == ""
     story.cell("x = 5", {"x": "rebound"})
-    assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (stale)"
+    assert story.doubt_of(answer) == "rests on In 3 (stale)"
     story.undo(4, x=1)
-    assert list(answer.doubtful_cells) == []
+    assert story.doubt_of(answer) == ""
     story.undo(3)
-    assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (undone)"
+    assert story.doubt_of(answer) == "rests on In 3 (undone)"
 
 
 def test_reused_number_of_a_question_leaves_earlier_cells_alone(story: Story) -> None:
@@ -425,7 +448,7 @@ def test_reused_number_of_a_question_leaves_earlier_cells_alone(story: Story) ->
     story.cell("x = 5", {"x": "rebound"})
     answer = story.conversation.entries[-2]
     assert isinstance(answer, AnswerText)
-    assert describe_doubt(answer.doubtful_cells) == "rests on In 4 (stale)"
+    assert story.doubt_of(answer) == "rests on In 4 (stale)"
 
 
 def test_answer_names_cells_that_were_stale_when_it_arrived(story: Story) -> None:
@@ -436,7 +459,7 @@ def test_answer_names_cells_that_were_stale_when_it_arrived(story: Story) -> Non
     story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
     answer = story.conversation.entries[-1]
     assert isinstance(answer, AnswerText)
-    assert describe_doubt(answer.doubtful_cells) == "rests on In 3 (stale)"
+    assert story.doubt_of(answer) == "rests on In 3 (stale)"
 
 
 def test_answer_names_no_cell_that_a_later_step_for_it_made_stale(story: Story) -> None:
@@ -447,9 +470,9 @@ def test_answer_names_no_cell_that_a_later_step_for_it_made_stale(story: Story) 
     story.fold(records.AssistantChat("It is 5 now.", turn=1, step=3, party="demo"))
     answer = story.conversation.entries[-1]
     assert isinstance(answer, AnswerText)
-    assert list(answer.doubtful_cells) == []
+    assert story.doubt_of(answer) == ""
     story.cell("x = 6", {"x": "rebound"})
-    assert describe_doubt(answer.doubtful_cells) == "rests on In 5 (stale)"
+    assert story.doubt_of(answer) == "rests on In 5 (stale)"
 
 
 def told_lines(*past: Record, question: str = "") -> list[str]:
@@ -578,3 +601,38 @@ def test_model_is_not_told_about_undone_cells() -> None:
     ]
     changed = ran(4, "x = 6", {"x": "rebound"})
     assert told_lines(*past, *undone, *changed) == []
+
+
+@pytest.fixture
+def long_transcript(monkeypatch: pytest.MonkeyPatch) -> Transcript:
+    """Make a transcript of a stale cell below one with very many changes, which wait."""
+    monkeypatch.setattr("mahtab_tui.tui.transcript.fold.MAX_FOLDED_CHANGES", 100)
+    transcript = Transcript(since=0.0)
+    many: dict[str, ChangeKind] = dict.fromkeys((f"x{number}" for number in range(350)), "added")
+    story = Story(transcript)
+    story.cell("make()", many)
+    story.cell("print(x349)")
+    story.cell("x349 = 0", {"x349": "rebound"})
+    transcript.fold(story.records)
+    return transcript
+
+
+def test_marks_of_a_cell_with_very_many_changes_come_in_parts(long_transcript: Transcript) -> None:
+    cells = [entry for entry in long_transcript.entries if isinstance(entry, Cell)]
+    assert [cell.number for cell in cells] == [1, 2, 3]
+    long_transcript.pop_changed()
+    for _ in range(3):
+        assert long_transcript.is_behind
+        assert not cells[1].stale_inputs
+        long_transcript.fold([])
+    assert not long_transcript.is_behind
+    assert describe_stale(cells[1].stale_inputs) == "uses `x349` from In 1, changed by In 3"
+    assert long_transcript.positions[cells[1]] in long_transcript.pop_changed()
+
+
+def test_outdated_cells_are_known_before_their_marks(long_transcript: Transcript) -> None:
+    long_transcript.pop_changed()
+    assert long_transcript.is_behind
+    (outdated_cell,) = long_transcript.outdated_cells
+    assert outdated_cell.number == 2
+    assert long_transcript.positions[outdated_cell] in long_transcript.pop_changed()

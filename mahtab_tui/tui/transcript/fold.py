@@ -16,12 +16,15 @@ from mahtab_tui.bus.entry_names import unrun_cell_position
 from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, DisplayedValue, OutputBuffer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.stale_results import StaleResults
 from mahtab_tui.tui.transcript.activities import Activities, Activity
 
 MAX_LONG_OUTPUTS_CHARS = 32_000_000
 """Kept of all long outputs and pictures."""
 LONG_OUTPUT_CHARS = 100_000
 """From this size on, an output is long."""
+MAX_FOLDED_CHANGES = 10_000
+"""Changes of variables that are folded at once, so that keys are not held up."""
 KEPT_END_LINES = 20
 """Lines at each end that are kept of a long output when there are too many."""
 _NO_MORE_CODE_REASONS = {
@@ -69,6 +72,7 @@ class Transcript(Conversation):
     def __init__(self, since: float) -> None:
         """since: the session's start; nothing in older records runs."""
         super().__init__()
+        self._results = StaleResults(MAX_FOLDED_CHANGES)
         self._activities = Activities(since)
         self._since = since
         self.positions: dict[Entry, int] = {}
@@ -100,11 +104,18 @@ class Transcript(Conversation):
         }
 
     def fold(self, new_records: Iterable[Record]) -> None:
+        self._touch_results(self._results.catch_up())
         for record in new_records:
             self._activities.fold(record)
             fold = self._folds.get(type(record))
             if fold:
                 fold(record)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether changes wait, which the next calls of `fold` take. Until then, the marks of
+        results that no longer hold are those of before."""
+        return self._results.is_behind
 
     def cell(self, number: int) -> Cell | None:
         """Return a cell that has run, if it is still in the transcript."""

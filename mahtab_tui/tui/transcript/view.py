@@ -74,6 +74,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
         self._waits_to_draw = False
+        self._folds_soon = False
+        """Whether a timer folds changes that wait."""
         self._visited_count = 0
         """Number of entries when the view last had the focus."""
         self._drawn_hint = ""
@@ -86,6 +88,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if self.viewport.fold(records):
             self._update_scroll()
         self.tick_while(self.viewport.is_running)
+        if self.viewport.transcript.is_behind and not self._folds_soon:
+            self._folds_soon = True
+            self.set_timer(FRAME_S, self._fold_more)
+
+    def _fold_more(self) -> None:
+        self._folds_soon = False
+        self.fold([])
 
     def redraw_entry(self, entry: Entry) -> None:
         self.viewport.transcript.touch(entry)
