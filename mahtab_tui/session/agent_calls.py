@@ -229,6 +229,7 @@ class AgentCalls:
         self._session.notice(f"{call.agent.name}: {action}")
 
     def _inspect(self, call: AgentCall, name: str) -> Detail:
+        """Describe a variable without running code. Raises `AgentCallRefused` if it is private."""
         session = self._session
         session.private.refresh()
         if session.private.is_private(name):
@@ -246,11 +247,13 @@ class AgentCalls:
         if new_cells and seen:
             agent.last_sent = new_cells[-1]
 
-        cells_of_others = [
-            f"In [{started.cell}] {started.party} ({status}): {self._first_line(started.cell or 0, started.text)}"
-            for started, status in new_cells
-            if started.party != agent.name and started.entry_name not in session.agent.hidden
-        ]
+        cells_of_others: list[str] = []
+        for finished in new_cells:
+            started = finished.started
+            if started.party != agent.name and started.entry_name not in session.agent.hidden:
+                first_line = self._first_line(started.cell or 0, started.text)
+                row = f"In [{started.cell}] {started.party} ({finished.status}): {first_line}"
+                cells_of_others.append(row)
         return SessionContents(
             session.kernel.info(),
             session.private.variables(),
@@ -263,22 +266,24 @@ class AgentCalls:
         )
 
     def _stale_lines(self) -> list[str]:
+        """Return a line for each cell whose result may no longer hold, and why."""
         hidden = self._session.agent.hidden
         cells = [
             cell
             for cell in self._session.agent.stale_outputs.stale_cells()
             if cell_entry(cell.number) not in hidden
         ]
-        lines = [
-            f"In [{cell.number}] {self._first_line(cell.number, cell.code)}: {cell.reason}"
-            for cell in cells[-MAX_STALE_CELLS:]
-        ]
+        lines: list[str] = []
+        for cell in cells[-MAX_STALE_CELLS:]:
+            first_line = self._first_line(cell.number, cell.code)
+            lines.append(f"In [{cell.number}] {first_line}: {cell.reason}")
         omitted_count = len(cells) - len(lines)
         if omitted_count:
             lines.insert(0, f"… {omitted_count:,} earlier")
         return lines
 
     def _first_line(self, cell: int, code: str) -> str:
+        """Return how a cell's code begins, unless it uses a private variable."""
         if self._session.private.is_private_cell(cell):
             return "uses a private variable"
         first_line, _, later_lines = code.strip().partition("\n")
@@ -297,7 +302,8 @@ class AgentCalls:
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
         """Convert line breaks. Raises `AgentCallRefused` if code contains dangerous characters."""
         code = code.replace("\r\n", "\n")
-        if reason := refusal(code):
+        reason = refusal(code)
+        if reason:
             self._session.notice(f"Code from {agent.name} was not run. {reason}", "warning")
             raise AgentCallRefused(f"The code was not run. {reason}")
         return code

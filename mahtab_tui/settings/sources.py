@@ -23,12 +23,18 @@ from pydantic_settings import (
 )
 
 PREFIX = "MAHTAB_"
+"""Begins the names of environment variables of settings."""
 ENV_FILE = ".env"
 MCP_JSON = ".mcp.json"
 KEY_ENDING = "_api_key"
+"""Ends the names of variables with keys of services."""
+
+Values = dict[str, Any]
+"""Values of settings by key, as a source has them: not checked."""
 
 COMMAND_LINE = "command line"
 DEFAULT = "default"
+"""Where a value comes from, if not from a variable or a file."""
 
 REMOVED = frozenset(
     "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
@@ -36,12 +42,17 @@ REMOVED = frozenset(
 """Ignored in files, which `removed_settings` reports."""
 
 APPEARANCE_KEYS = frozenset({"theme", "pictures"})
+"""Settings that a project may change without trust, because they only change how things look."""
 
 MASK = "••••••••"
 WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A name and a password in an address."""
 AUTHENTICATION_SCHEMES = ("Bearer ", "Basic ", "Token ")
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
+_USABLE_TYPES = ("stdio", "http", "streamable-http")
+"""Types of servers in an ``.mcp.json`` that this program can use."""
+_MAX_SHOWN_CHARS = 100
+"""Characters of a name from a file in a message."""
 _SECRET_NAME = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 
 
@@ -108,6 +119,8 @@ def _expand(value: object) -> object:
 
 
 def _expand_text(text: str) -> str:
+    """Replace the variables of a text. Raises `LookupError`."""
+
     def replace(match: re.Match[str]) -> str:
         name, default = match.groups()
         value = os.environ.get(name) or default
@@ -156,12 +169,19 @@ def project_folder() -> Path:
         ) from None
 
 
-def config_files(project: Path) -> tuple[Path, Path]:
-    """Return the configuration files, strongest first: the project's, the user's."""
-    return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+class ConfigFiles(NamedTuple):
+    """The configuration files, the strongest first. They need not exist."""
+
+    of_project: Path
+    of_user: Path
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def config_files(project: Path) -> ConfigFiles:
+    """Return the configuration files for a project's folder."""
+    return ConfigFiles(project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+def read_config(path: Path) -> Values:
     """Return the unchecked values of a configuration file. Raises `SettingsError`."""
     try:
         return tomllib.loads(read_text(path))
@@ -206,14 +226,15 @@ def removed_settings(settings_cls: type[BaseSettings]) -> Iterator[str]:
     variables = DotEnvSettingsSource(settings_cls).env_vars
     keys_by_file[ENV_FILE] = {key for key in REMOVED if variable_name(key).lower() in variables}
     for file, keys in keys_by_file.items():
-        if removed_keys := sorted(REMOVED & keys):
+        removed_keys = sorted(REMOVED & keys)
+        if removed_keys:
             yield f"{file} sets {', '.join(removed_keys)}, which this program no longer knows; you can delete it there."
 
 
 class McpJson(NamedTuple):
     """The servers of an ``.mcp.json``."""
 
-    servers: dict[str, dict[str, Any]]
+    servers: dict[str, Values]
     problems: tuple[str, ...] = ()
     """Sentences; other programs use the file too, so nothing in it keeps this program from
     starting."""
@@ -228,27 +249,33 @@ def read_mcp_json(path: Path) -> McpJson:
     except (ValueError, RecursionError) as error:
         reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         return McpJson({}, (f"{path}: not valid JSON{reason}. Its servers are not used.",))
+
     definitions = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(definitions, dict):
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
-    servers: dict[str, dict[str, Any]] = {}
+
+    servers: dict[str, Values] = {}
     problems: list[str] = []
     for name, definition in definitions.items():
-        usable_definition, problem = _check_definition(definition)
-        if problem:
-            problems.append(f"{path}: the server {name[:100]!r} is not used: {problem}.")
-        else:
-            servers[name] = usable_definition
+        try:
+            servers[name] = _usable_part(definition)
+        except SettingsError as error:
+            visible_name = name[:_MAX_SHOWN_CHARS]
+            problems.append(f"{path}: the server {visible_name!r} is not used: {error}.")
     return McpJson(servers, tuple(problems))
 
 
-def _check_definition(definition: object) -> tuple[dict[str, Any], str]:
-    """Return the part of a definition that this program uses, or else the problem with it."""
+def _usable_part(definition: object) -> Values:
+    """Return the part of a server's definition that this program uses. Raises `SettingsError`, whose
+    message is the end of a sentence."""
     if not isinstance(definition, dict):
-        return {}, "it is not a table"
-    if definition.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
-        kind = str(definition["type"])[:100]
-        return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
+        raise SettingsError("it is not a table")
+    kind = str(definition.get("type", "stdio"))[:_MAX_SHOWN_CHARS]
+    if kind not in _USABLE_TYPES:
+        raise SettingsError(
+            f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
+        )
+
     usable = {key: value for key, value in definition.items() if key in McpServer.model_fields}
     try:
         McpServer.model_validate(usable)
@@ -257,8 +284,8 @@ def _check_definition(definition: object) -> tuple[dict[str, Any], str]:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         if field:
             problem = f"{field}: {problem}"
-        return {}, problem
-    return usable, ""
+        raise SettingsError(problem) from None
+    return usable
 
 
 def first_problem(error: ValidationError) -> str:
@@ -275,7 +302,7 @@ def trust_record() -> Path:
     return home_folder() / "trusted.json"
 
 
-def read_record() -> dict[str, dict[str, Any]]:
+def read_record() -> dict[str, Values]:
     """Return the digests of all trusted values, by file and key."""
     try:
         record = json.loads(trust_record().read_bytes())
@@ -307,23 +334,24 @@ def value_digest(value: object) -> str:
 
 
 def _record_name(file: Path) -> str:
-    """Return the name of a file in the record: the file with the real path of its project. The file itself may be a link, which the
-    project could point anywhere."""
-    project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
+    """Return the name of a file in the record: the file with the real path of its project. The file
+    itself may be a link, which the project could point anywhere."""
+    project = file.parent
+    if project.name == ".mahtab":
+        project = project.parent
     return str(Path(os.path.realpath(project)) / file.relative_to(project))
 
 
-def untrusted_settings(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+def untrusted_settings(path: Path, values: Mapping[str, Any]) -> Values:
     """Return the values of a configuration file that the user has not trusted yet; never any of the
     user's own file. Raises `SettingsError`."""
     project = project_folder()
-    _, own_file = config_files(project)
     is_in_home = os.path.realpath(project) == os.path.realpath(Path.home())
-    if path == own_file or is_in_home:
+    if path == config_files(project).of_user or is_in_home:
         return {}
 
     digests = trusted_digests(read_record(), path)
-    untrusted: dict[str, Any] = {}
+    untrusted: Values = {}
     for key, value in values.items():
         # These do no harm: how things look, and the strictest approval.
         is_harmless = key in APPEARANCE_KEYS or (key, value) == ("approval", "ask")
@@ -359,7 +387,7 @@ class SettingsFile(PydanticBaseSettingsSource):
         self.path = path
         self.origin = ValueOrigin(str(path), path)
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Values:
         values = self.values()
         untrusted = untrusted_settings(self.path, values)
         return {key: value for key, value in values.items() if key not in untrusted}
@@ -367,7 +395,7 @@ class SettingsFile(PydanticBaseSettingsSource):
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
         return None, field_name, False
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Values:
         """Return everything that the file sets. Raises `SettingsError`."""
         raise NotImplementedError
 
@@ -375,8 +403,8 @@ class SettingsFile(PydanticBaseSettingsSource):
 class TomlFile(SettingsFile):
     """A configuration file: the project's, or the user's."""
 
-    def values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def values(self) -> Values:
+        values: Values = {}
         for key, value in read_config(self.path).items():
             if key in REMOVED:
                 continue
@@ -397,10 +425,10 @@ class EnvFile(SettingsFile):
         self.origin = ValueOrigin(ENV_FILE)
         self._source = source or DotEnvSettingsSource(settings_cls)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Values:
         fields = self.settings_cls.model_fields
         values = {key: value for key, value in self._source().items() if key in fields}
-        api_keys: dict[str, Any] = {}
+        api_keys: Values = {}
         for name, value in self._source.env_vars.items():
             key = name.removeprefix(PREFIX.lower())
             is_ours = key != name
@@ -420,15 +448,15 @@ class McpJsonFile(SettingsFile):
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls, mcp_json_file())
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Values:
         configured = self.current_state.get("mcp") or {}
         servers = super().__call__().get("mcp")
         if servers is None:
             return {}
         return {"mcp": {name: server for name, server in servers.items() if name not in configured}}
 
-    def values(self) -> dict[str, Any]:
-        servers: dict[str, Any] = {}
+    def values(self) -> Values:
+        servers: Values = {}
         for name, server in read_mcp_json(self.path).servers.items():
             if not starts_this_program(server):
                 servers[name] = server
@@ -452,14 +480,16 @@ class UntrustedSettings(NamedTuple):
     """A file of the project with values that the user has not trusted yet."""
 
     file: SettingsFile
-    values: dict[str, Any]
+    values: Values
 
     @property
     def path(self) -> Path:
+        """The file."""
         return self.file.path
 
     @property
     def sentence(self) -> str:
+        """Tells the user that the values are not used."""
         return f"{self.path} sets {', '.join(self.values)}, which is not used until you trust it: run mahtab-tui config trust."
 
 
@@ -480,6 +510,7 @@ def find_origin(
     """Return where the effective value of a setting comes from. Raises `SettingsError`.
 
     Args:
+        settings_cls: The class of the settings.
         key: The setting, or an entry of a table ("keymap.help").
         options: As for `load_settings`.
     """
@@ -487,7 +518,7 @@ def find_origin(
 
     def sets_key(values: Mapping[str, Any]) -> bool:
         value = values.get(table)
-        if value is None or not name:
+        if not name:
             return value is not None
         return isinstance(value, Mapping) and name in value
 
