@@ -53,30 +53,49 @@ from ..values.variables import masked_summary
 from .table_description import describe_table
 
 DESCRIPTION_TIMEOUT_S = 1.0
+"""Seconds for one variable."""
 ALL_DESCRIPTIONS_TIMEOUT_S = 2.0
+"""Seconds for all variables of a request."""
+MAX_DETAIL_CHARS = 200_000
+"""Characters of a value that the user looks at."""
+DETAIL_TIMEOUT_S = 2.0
 
 _MAX_LINE_CHARS = 240
 _MAX_TABLE_LINE_CHARS = 600
 _MAX_ITEMS = 12
+"""Items, keys or attributes that are written with their values."""
 _MAX_NAMES = 30
+"""Further names that are listed."""
 _MAX_TYPED_ITEMS = 100_000
 """Items of a sequence whose types are read."""
 _MAX_DICT_CHARS = 120
+"""Characters of a dict that is written in one line."""
+_MAX_SEQUENCE_CHARS = 2 * _MAX_DICT_CHARS
 _MAX_TEXT_CHARS = 100
 _MAX_BYTES = 20
 _MAX_COUNTED_CHARS = 50_000_000
+"""Characters of a text whose lines are counted."""
 _CO_COROUTINE = 0x80
+"""The flag of the code of an asynchronous function."""
+_UNNAMED_MODULES = ("__main__", "builtins", "")
+"""Modules that are not written before the name of a class."""
 _DRAWING_PACKAGES = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
 """Packages for figures. The attributes of their objects say nothing about what is drawn."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
-MAX_DETAIL_CHARS = 200_000
-DETAIL_TIMEOUT_S = 2.0
-
 
 def describe(namespace: dict[str, object], names: Sequence[str], limit: int) -> dict[str, str]:
-    """Describe variables by name, each in at most `limit` characters; without unknown and secret
-    ones, and those whose description fails or takes too long."""
+    """Describe variables for a model.
+
+    Args:
+        namespace: The user's.
+        names: Of the variables.
+        limit: Maximum characters of each description.
+
+    Returns:
+        Descriptions by name, without unknown and secret variables, and those whose description
+        fails or takes too long.
+    """
     descriptions: dict[str, str] = {}
     deadline = time.monotonic() + ALL_DESCRIPTIONS_TIMEOUT_S
     for name in names:
@@ -86,11 +105,10 @@ def describe(namespace: dict[str, object], names: Sequence[str], limit: int) -> 
         value = namespace.get(name, MISSING)
         if value is MISSING or (looks_secret(name) and variable_kind(value) == "data"):
             continue
+        timeout_s = min(DESCRIPTION_TIMEOUT_S, remaining_seconds)
         work = partial(describe_value, name, value, limit)
         try:
-            descriptions[name] = run_with_timeout(
-                min(DESCRIPTION_TIMEOUT_S, remaining_seconds), work
-            )
+            descriptions[name] = run_with_timeout(timeout_s, work)
         except Exception:  # a library's object in an unforeseen state, or too slow
             continue
     return descriptions
@@ -112,6 +130,7 @@ class Describer:
         """By name, limit and the address of the object."""
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        """As the function `describe`."""
         version = self._read_version()
         if version is None:
             return describe(self._namespace, names, limit)
@@ -122,138 +141,162 @@ class Describer:
         descriptions = self._descriptions
         keys = {name: (name, limit, address_of(self._namespace.get(name))) for name in names}
         missing_names = [name for name in names if keys[name] not in descriptions]
-        new = describe(self._namespace, missing_names, limit)
-        texts = {
-            name: new[name] if name in new else descriptions[key]
-            for name, key in keys.items()
-            if name in new or key in descriptions
-        }
+        texts = {name: descriptions[key] for name, key in keys.items() if key in descriptions}
+        new_texts = describe(self._namespace, missing_names, limit)
+        texts.update(new_texts)
         # What a cell may have changed meanwhile is not kept.
         if self._read_version() == version:
-            descriptions.update({keys[name]: text for name, text in new.items()})
-        return texts
+            descriptions.update({keys[name]: text for name, text in new_texts.items()})
+        return {name: texts[name] for name in keys if name in texts}
 
 
 def describe_value(name: str, value: object, limit: int) -> str:
-    table = None
+    """Describe a variable in at most `limit` characters. May raise what a library's object raises in
+    an inconsistent state."""
+    table_lines = None
     if variable_kind(value) == "data":
-        table = describe_table(name, value, limit)
-    if table is None:
+        table_lines = describe_table(name, value, limit)
+    if table_lines is None:
         lines = [one_line(line, _MAX_LINE_CHARS) for line in _lines(name, value)]
     else:
-        lines = [one_line(line, _MAX_TABLE_LINE_CHARS) for line in table]
+        lines = [one_line(line, _MAX_TABLE_LINE_CHARS) for line in table_lines]
     text = "\n".join(lines)
     if len(text) <= limit:
         return text
 
-    visible_lines: list[str] = []
+    fitting_lines: list[str] = []
     remaining_chars = limit - len("...")
     for line in lines:
         remaining_chars -= len(line) + 1
         if remaining_chars < 0:
             break
-        visible_lines.append(line)
-    if not visible_lines:
+        fitting_lines.append(line)
+    if not fitting_lines:
         return one_line(lines[0], max(1, limit))
-    return "\n".join([*visible_lines, "..."])
+    return "\n".join([*fitting_lines, "..."])
 
 
 def _lines(name: str, value: Any) -> list[str]:
+    """Describe an object that is not a table."""
     kind = variable_kind(value)
     if kind == "function":
         return _function_lines(name, value)
     if kind == "class":
         return _class_lines(name, value)
     if is_module(value):
-        module_name = own_dict(value).get("__name__")
-        return [
-            f"{name}: module {module_name if type(module_name) is str else ''} {summary(value)}".rstrip()
-        ]
-    if text_class(value) is str:
+        return [_module_line(name, value)]
+
+    value_text_class = text_class(value)
+    if value_text_class is str:
         return _text_lines(name, value)
-    if text_class(value) in (bytes, bytearray):
-        return _bytes_lines(name, value, text_class(value))
+    if value_text_class in (bytes, bytearray):
+        return [_bytes_line(name, value, value_text_class)]
+
     base = container_class(value)
     if base is dict:
         size = format_count(dict.__len__(value), "items")
         return _dict_lines(f"{name}: {type_name(value)}, {size}", value)
     if base in SEQUENCES:
         return _sequence_lines(name, value, base)
-    about = summary(value)
-    if about or type(value) in SCALARS:
-        return [f"{name}: {type_name(value)} = {about}"]
+
+    value_summary = summary(value)
+    if value_summary or type(value) in SCALARS:
+        return [f"{name}: {type_name(value)} = {value_summary}"]
     return _instance_lines(name, value)
+
+
+def _module_line(name: str, module: object) -> str:
+    module_name = own_dict(module).get("__name__")
+    if type(module_name) is not str:
+        module_name = ""
+    return f"{name}: module {module_name} {summary(module)}".rstrip()
 
 
 # Texts and containers
 
 
 def _text_lines(name: str, value: Any) -> list[str]:
+    # The class of the text may have its own methods.
     size = str.__len__(value)
     beginning = str.__getitem__(value, slice(0, _MAX_TEXT_CHARS + 1))
     title = f"{name}: {type_name(value)}, {format_count(size, 'characters')}"
     if size <= _MAX_TEXT_CHARS and "\n" not in beginning:
         return [f"{title}: {beginning!r}"]
     if size <= _MAX_COUNTED_CHARS:
-        title += f", {format_count(str.count(value, chr(10)) + 1, 'lines')}"
-    return [title, f"  first line: {literal(beginning.partition(chr(10))[0], _MAX_TEXT_CHARS)}"]
+        line_count = str.count(value, "\n") + 1
+        title += f", {format_count(line_count, 'lines')}"
+    first_line = beginning.partition("\n")[0]
+    return [title, f"  first line: {literal(first_line, _MAX_TEXT_CHARS)}"]
 
 
-def _bytes_lines(name: str, value: Any, base: Any) -> list[str]:
+def _bytes_line(name: str, value: Any, base: Any) -> str:
+    """base: the built-in class of the value."""
     size = base.__len__(value)
     beginning = repr(bytes(base.__getitem__(value, slice(0, _MAX_BYTES))))
-    if size <= _MAX_BYTES:
-        preview = beginning
-    else:
-        preview = f"{beginning[:-1]}…{beginning[-1]}"
-    return [f"{name}: {type_name(value)}, {format_count(size, 'bytes')}: {preview}"]
+    if size > _MAX_BYTES:
+        closing_quote = beginning[-1]
+        beginning = f"{beginning[:-1]}…{closing_quote}"
+    return f"{name}: {type_name(value)}, {format_count(size, 'bytes')}: {beginning}"
 
 
 def _dict_lines(title: str, value: Any) -> list[str]:
+    """Describe a dict in one line if it is small, else with a line for each of the first keys."""
     size = dict.__len__(value)
     items = list(islice(dict.items(value), _MAX_ITEMS + _MAX_NAMES))
-    words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_MAX_ITEMS]]
-    if size <= _MAX_ITEMS and sum(map(len, words)) + 2 * size <= _MAX_DICT_CHARS:
-        return [f"{title}: {{{', '.join(words)}}}" if words else title]
-    lines = [title, *(f"  {word}" for word in words)]
+    entries = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_MAX_ITEMS]]
+    if not entries:
+        return [title]
+    separators_chars = 2 * size
+    if size <= _MAX_ITEMS and sum(map(len, entries)) + separators_chars <= _MAX_DICT_CHARS:
+        return [f"{title}: {{{', '.join(entries)}}}"]
+
+    lines = [title, *(f"  {entry}" for entry in entries)]
     if size > _MAX_ITEMS:
         names = [short_key(key) for key, _ in items[_MAX_ITEMS:]]
-        names += ["..."] if size > len(items) else []
+        if size > len(items):
+            names.append("...")
         lines.append(f"  and {size - _MAX_ITEMS:,} more keys: {', '.join(names)}")
     return lines
 
 
 def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
-    size = base.__len__(value)
+    """Describe a list, tuple, set or deque in one line if its first items are short, else with a line
+    for each. base: its built-in class."""
     sample = list(islice(base.__iter__(value), _MAX_ITEMS))
+    size = base.__len__(value)
+    title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
+    types_text = _describe_item_types(value, base)
+    if types_text:
+        first_items = f", the first {_MAX_TYPED_ITEMS:,}" if size > _MAX_TYPED_ITEMS else ""
+        title += f"{first_items} of {types_text}"
+    if types_text == "dict" and type(sample[0]) is dict:
+        return [title, *_dict_lines("  first item", sample[0])]
+
+    fields = field_names(type(value))[:_MAX_ITEMS] if base is tuple else ()
+    entries = []
+    for index, item in enumerate(sample):
+        if index < len(fields):
+            entries.append(f"{fields[index]}={short_value(item, fields[index])}")
+        else:
+            entries.append(short_value(item))
+    are_short = sum(map(len, entries)) <= _MAX_SEQUENCE_CHARS
+    is_one_line = are_short and all(type(item) in SCALARS for item in sample)
+    if not is_one_line and not fields and base in (list, tuple):
+        entries = [f"[{index}]: {entry}" for index, entry in enumerate(entries)]
+
+    omitted_count = size - len(entries)
+    if omitted_count > 0:
+        entries.append(f"... and {omitted_count:,} more")
+    if is_one_line:
+        return [f"{title}: {', '.join(entries)}" if entries else title]
+    return [title, *(f"  {entry}" for entry in entries)]
+
+
+def _describe_item_types(value: Any, base: Any) -> str:
+    """Return the types of the first items of a sequence; empty without items."""
     typed_items = islice(base.__iter__(value), _MAX_TYPED_ITEMS)
     item_by_type = {address_of(type(item)): item for item in typed_items}
-    kinds = describe_types(item_by_type.values())
-    title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
-    if kinds and size > _MAX_TYPED_ITEMS:
-        title += f", the first {_MAX_TYPED_ITEMS:,}"
-    if kinds:
-        title += f" of {kinds}"
-    if kinds == "dict" and type(sample[0]) is dict:
-        return [title, *_dict_lines("  first item", sample[0])]
-    fields: tuple[str, ...] = ()
-    if base is tuple:
-        fields = field_names(type(value))[:_MAX_ITEMS]
-    field_or_empty = [*fields, *[""] * _MAX_ITEMS]
-    words = [short_value(item, field) for item, field in zip(sample, field_or_empty)]
-    if fields:
-        words = [f"{field}={word}" for field, word in zip(fields, words)]
-    omitted_line = []
-    if size > len(words):
-        omitted_line = [f"... and {size - len(words):,} more"]
-    if (
-        all(type(item) in SCALARS for item in sample)
-        and sum(map(len, words)) <= _MAX_DICT_CHARS * 2
-    ):
-        return [f"{title}: {', '.join([*words, *omitted_line])}" if words else title]
-    if not fields and base in (list, tuple):
-        words = [f"[{at}]: {word}" for at, word in enumerate(words)]
-    return [title, *(f"  {word}" for word in [*words, *omitted_line])]
+    return describe_types(item_by_type.values())
 
 
 # Functions, classes and instances
@@ -261,40 +304,50 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
 
 def _function_lines(name: str, value: object) -> list[str]:
     function = unwrap(value)
-    word = "function"
-    if function is not None:
-        word = "def"
-        if function.__code__.co_flags & _CO_COROUTINE:
-            word = "async def"
-    return [*f"{word} {format_signature(value, name)}".split("\n"), *_doc_lines(value)]
+    if function is None:
+        keyword = "function"
+    elif function.__code__.co_flags & _CO_COROUTINE:
+        keyword = "async def"
+    else:
+        keyword = "def"
+    signature = f"{keyword} {format_signature(value, name)}"
+    return [*signature.split("\n"), *_doc_lines(value)]
 
 
 def _doc_lines(value: object) -> list[str]:
-    summary_line = ""
+    """Return the first line of a docstring; none if there is no docstring."""
+    first_line = ""
     if is_class(value) or type(value) in _WITH_DOC:
-        summary_line = doc_line(value)
-    if summary_line:
-        return [f'    """{summary_line}"""']
-    return []
+        first_line = doc_line(value)
+    return [f'    """{first_line}"""'] if first_line else []
 
 
 def _class_lines(name: str, value: Any) -> list[str]:
-    above = type.__dict__["__bases__"].__get__(value)
-    bases = [one_line(name_of(base)) for base in above if base is not object]
+    bases = [
+        one_line(name_of(base))
+        for base in type.__dict__["__bases__"].__get__(value)
+        if base is not object
+    ]
+    title = f"class {one_line(name_of(value))}"
+    if bases:
+        title += f"({','.join(bases)})"
     signature = format_signature(value, name)
+    is_known = signature != f"{name}(…)"
     methods = _methods(value)
-    public = (label for label in attributes(value) if not label.startswith("_"))
-    attribute_labels = [label for label in public if label not in methods]
+    other_attributes = [
+        label for label in attributes(value) if not label.startswith("_") and label not in methods
+    ]
     return [
-        f"class {one_line(name_of(value))}{f'({chr(44).join(bases)})' if bases else ''}",
+        title,
         *_doc_lines(value),
-        *([] if signature == f"{name}(…)" else signature.split("\n")),
+        *(signature.split("\n") if is_known else []),
         *_names_line("methods", methods),
-        *_names_line("attributes", attribute_labels),
+        *_names_line("attributes", other_attributes),
     ]
 
 
 def _methods(value: object) -> list[str]:
+    """Return the names of the public methods of a class or an object."""
     return [
         label
         for label, item in attributes(value).items()
@@ -302,29 +355,28 @@ def _methods(value: object) -> list[str]:
     ]
 
 
-def _names_line(word: str, names: Sequence[str]) -> list[str]:
-    omitted_note = []
+def _names_line(title: str, names: Sequence[str]) -> list[str]:
+    """Return a line of names; none if there are no names."""
+    if not names:
+        return []
+    words = list(names[:_MAX_NAMES])
     if len(names) > _MAX_NAMES:
-        omitted_note = [f"... and {len(names) - _MAX_NAMES:,} more"]
-    if names:
-        return [f"  {word}: {', '.join([*names[:_MAX_NAMES], *omitted_note])}"]
-    return []
+        words.append(f"... and {len(names) - _MAX_NAMES:,} more")
+    return [f"  {title}: {', '.join(words)}"]
 
 
 def _instance_lines(name: str, value: object) -> list[str]:
-    field_items = list(stored_fields(value))
+    """Describe an object by its attributes and, if its class is the user's, its methods."""
     module = class_module(type(value))
-    if module in ("__main__", "builtins", ""):
-        where = ""
-    else:
-        where = f"{one_line(module)}."
-    title = f"{name}: {where}{type_name(value)} object"
+    prefix = "" if module in _UNNAMED_MODULES else f"{one_line(module)}."
+    title = f"{name}: {prefix}{type_name(value)} object"
     if module.partition(".")[0] in _DRAWING_PACKAGES:
         return [title]
+    fields = list(stored_fields(value))
     return [
         title,
-        *(f"  .{label}: {short_value(item, label)}" for label, item in field_items[:_MAX_ITEMS]),
-        *_names_line("more attributes", [label for label, _ in field_items[_MAX_ITEMS:]]),
+        *(f"  .{label}: {short_value(item, label)}" for label, item in fields[:_MAX_ITEMS]),
+        *_names_line("more attributes", [label for label, _ in fields[_MAX_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),
     ]
 
@@ -335,10 +387,21 @@ def _instance_lines(name: str, value: object) -> list[str]:
 def describe_detail(
     namespace: dict[str, object], name: str, *, run_code: bool = True
 ) -> dict[str, Any]:
-    """Return the fields of the host's `Detail`. run_code: allow code of the user's classes, such
-    as `__repr__`, for some seconds. Raises `KeyError`."""
+    """Describe a variable for the user.
+
+    Args:
+        namespace: The user's.
+        name: Of the variable.
+        run_code: Whether code of the user's classes may run for some seconds, such as `__repr__`.
+
+    Returns:
+        The fields of the host's `Detail`.
+
+    Raises:
+        KeyError: There is no such variable.
+    """
     value = namespace[name]
-    source, where = find_source(value)
+    source = find_source(value)
     result: dict[str, Any] = {
         "name": name,
         "type": type_name(value),
@@ -346,8 +409,8 @@ def describe_detail(
         "text": "",
         "cut": 0,
         "doc": get_docstring(value),
-        "source": source,
-        "where": where,
+        "source": source.text,
+        "where": source.location,
         "error": "",
     }
     if is_hidden(name, value):
@@ -376,6 +439,7 @@ def describe_detail(
 
 
 def _write_item(value: object) -> str:
+    """Write an item of a container without running code of its class."""
     if type(value) in PLAIN:
         return repr(value)
     return describe_type(value)

@@ -6,9 +6,9 @@ import base64
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..completion.signatures import source
 from ..stdlib import late_import
@@ -28,40 +28,65 @@ from .columns import AbandonedError, Column, Deadline, InspectionError, error_te
 from .object_paths import ComputedValue, ResolvedObject, resolve_path
 from .tables import RecordTable, Table, arrange, as_table, headings, page
 
-GROUP = "mahtab_tui.inspectors"
+ENTRY_POINT_GROUP = "mahtab_tui.inspectors"
 MAX_VIEWS = 7
+"""Views of a package's own inspector."""
 PICTURE_TIMEOUT_S = 10.0
 WORK_TIMEOUT_S = 10.0
 """Seconds for sorting, filtering and statistics."""
-CHARACTERS = 200_000
-BYTES = 50_000
+MAX_REPR_CHARS = 200_000
+MAX_REPR_BYTES = 50_000
+"""Bytes of a bytes object that are written."""
 MAX_PAGE_ROWS = 500
 
+_VIEWS_BY_KIND = {
+    "function": ["source"],
+    "class": ["source", "tree"],
+    "module": ["tree", "source"],
+}
+"""The views of what is not data."""
+
 Fields = dict[str, Any]
+"""Those of a request or of its answer, by name."""
+
+
+class _Arrangement(NamedTuple):
+    """The rows of a table, sorted and filtered."""
+
+    table: object
+    order: tuple[object, ...]
+    """The size of the table, and how it is sorted and filtered."""
+    rows: Sequence[int]
 
 
 def find_inspector(value: object) -> Callable[[Any], Mapping[str, Any]] | None:
     """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
     point: a function that returns a mapping of titles to objects."""
-    names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
+    names = [name for name in map(_full_name, mro_of(type(value))) if name]
     if not names:
         return None
     points = _entry_points(tuple(entry for entry in sys.path if type(entry) is str))
-    return next((points[name].load() for name in names if name in points), None)
+    for name in names:
+        if name in points:
+            inspector: Callable[[Any], Mapping[str, Any]] = points[name].load()
+            return inspector
+    return None
 
 
 @lru_cache(1)
 def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
+    """Return the entry points of inspectors by name. path: `sys.path`, on which they depend."""
     all_points = late_import("importlib.metadata").entry_points()
     # A dict before Python 3.10.
     if hasattr(all_points, "select"):
-        points = all_points.select(group=GROUP)
+        points = all_points.select(group=ENTRY_POINT_GROUP)
     else:
-        points = all_points.get(GROUP, ())
+        points = all_points.get(ENTRY_POINT_GROUP, ())
     return {point.name: point for point in points}
 
 
 def _full_name(cls: type) -> str:
+    """Return the module and the name by which a class can be imported; empty if it cannot be."""
     module = class_dict(cls).get("__module__")
     name = type.__dict__["__qualname__"].__get__(cls)
     if type(module) is not str or module in ("builtins", "__main__"):
@@ -72,31 +97,31 @@ def _full_name(cls: type) -> str:
 
 
 class Inspection:
-    """A new request in a slot cancels the older one."""
+    """Answers requests on any thread. A new request in a slot cancels the older one."""
 
     def __init__(self, namespace: dict[str, object]) -> None:
+        """namespace: the user's."""
         self._namespace = namespace
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
+        """For requests and computed values."""
         self._newest: dict[tuple[str, str], int] = {}
+        """The number of the newest request by client and slot."""
         self._computed: dict[str, dict[int, ComputedValue]] = {}
-        self._arranged: dict[str, tuple[Any, Any, Any]] = {}
-        """By client, the table that it last sorted or filtered, how, and the rows."""
+        """Computed values by client and number."""
+        self._arrangements: dict[str, _Arrangement] = {}
+        """What each client has last sorted or filtered."""
         self._answers: dict[str, Callable[[ResolvedObject, Fields, Deadline], Fields]] = {
             "open": self._open,
             "children": self._children,
             "table": self._table,
-            "columns": lambda at, request, deadline: {
-                "columns": headings(_table_at(at), request["columns"])
-            },
-            "figures": lambda at, request, deadline: (
-                _table_at(at).column(request["column"]).statistics(deadline)._asdict()
-            ),
+            "columns": self._columns,
+            "figures": self._figures,
             "array": self._array,
             "plot": self._plot,
             "text": self._text,
             "find": self._find,
-            "source": lambda at, request, deadline: source(at.target, at.expression),
+            "source": self._source,
             "measure": self._measure,
             "evaluate": self._evaluate,
             "picture": self._picture,
@@ -110,17 +135,18 @@ class Inspection:
         if request["do"] == "close":
             self._close(client)
             return {}
-        slot = client, request["slot"]
+        slot = (client, request["slot"])
         with self._lock:
-            number = self._newest[slot] = next(self._numbers)
+            number = next(self._numbers)
+            self._newest[slot] = number
         deadline = Deadline(WORK_TIMEOUT_S, lambda: self._newest.get(slot) != number)
+
         start_step, *further_steps = request["path"]
         if request.get("again") and start_step[0] == "name":
-            start_step = start_step[:2]
+            start_step = start_step[:2]  # whatever object the variable is now
+        path = [start_step, *further_steps]
         try:
-            at = resolve_path(
-                [start_step, *further_steps], self._namespace, self._computed.get(client, {})
-            )
+            at = resolve_path(path, self._namespace, self._computed.get(client, {}))
             return self._answers[request["do"]](at, request, deadline)
         except (InspectionError, AbandonedError):
             raise
@@ -130,12 +156,12 @@ class Inspection:
     def _close(self, client: str) -> None:
         with self._lock:
             self._computed.pop(client, None)
-            self._arranged.pop(client, None)
+            self._arrangements.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
     def _open(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
-        self._arranged.pop(request["client"], None)
+        self._arrangements.pop(request["client"], None)
         own_views = []
         problem = ""
         try:
@@ -171,18 +197,34 @@ class Inspection:
 
     def _table(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
         table = _table_at(at)
+        rows = self._arrange(at, table, request, deadline)
+        return page(table, rows, *_page_bounds(request), request["columns"], deadline)
+
+    def _arrange(
+        self, at: ResolvedObject, table: Table, request: Fields, deadline: Deadline
+    ) -> Sequence[int] | None:
+        """Return the rows of a table as a client wants them; None for the table's own order."""
         sort = request["sort"]
         filters = request["filters"]
-        rows = None
-        if sort or filters:
-            arrangement = table.rows, table.columns, sort, filters
-            last_arrangement, last_table, rows = self._arranged.get(
-                request["client"], (None, None, None)
-            )
-            if last_arrangement is not at.target or last_table != arrangement:
-                rows = arrange(table, sort, filters, deadline)
-                self._arranged[request["client"]] = at.target, arrangement, rows
-        return page(table, rows, *_page_bounds(request), request["columns"], deadline)
+        if not sort and not filters:
+            return None
+        order = (table.rows, table.columns, sort, filters)
+        last = self._arrangements.get(request["client"])
+        if last is not None and last.table is at.target and last.order == order:
+            return last.rows
+        rows = arrange(table, sort, filters, deadline)
+        self._arrangements[request["client"]] = _Arrangement(at.target, order, rows)
+        return rows
+
+    def _columns(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
+        return {"columns": headings(_table_at(at), request["columns"])}
+
+    def _figures(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
+        column = _table_at(at).column(request["column"])
+        return column.statistics(deadline)._asdict()
+
+    def _source(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
+        return source(at.target, at.expression)
 
     def _array(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
         value = at.library_value
@@ -218,9 +260,8 @@ class Inspection:
     def _find(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
         text = _text_at(at)
         words = request["words"]
-        return {
-            "found": texts.find_text(text, words, request["start"], request["backwards"], deadline)
-        }
+        offset = texts.find_text(text, words, request["start"], request["backwards"], deadline)
+        return {"found": offset}
 
     def _evaluate(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
         name = request["name"]
@@ -236,10 +277,10 @@ class Inspection:
         value = at.target
         # The repr of long bytes would take four times their memory.
         if texts.text_class(value) not in (None, str):
-            text = repr(texts.text_slice(value, 0, BYTES))
-            cut = texts.text_length(value) > BYTES
+            text = repr(texts.text_slice(value, 0, MAX_REPR_BYTES))
+            cut = texts.text_length(value) > MAX_REPR_BYTES
         else:
-            text, cut = run_limited(lambda: limited_repr(value, CHARACTERS), "Its __repr__")
+            text, cut = run_limited(lambda: limited_repr(value, MAX_REPR_CHARS), "Its __repr__")
         return {"text": text, "cut": cut}
 
     def _picture(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
@@ -252,6 +293,7 @@ class Inspection:
         return {"size": None if picture is None else picture.size}
 
     def _store_computed(self, client: str, value: object, expression: str) -> int:
+        """Keep a value until its client closes; return its number."""
         with self._lock:
             number = next(self._numbers)
             self._computed.setdefault(client, {})[number] = ComputedValue(value, expression)
@@ -259,6 +301,7 @@ class Inspection:
 
 
 def _table_at(at: ResolvedObject) -> Table:
+    """Raises `InspectionError` if the object is not a table any more."""
     table = as_table(at.library_value)
     if table is None:
         raise InspectionError("This is no longer a table; press r to reload.")
@@ -266,22 +309,26 @@ def _table_at(at: ResolvedObject) -> Table:
 
 
 def _text_at(at: ResolvedObject) -> str:
+    """Raises `InspectionError` if the object is not a text any more."""
     if texts.text_class(at.target) is not str:
         raise InspectionError("This is no longer a text; press r to reload.")
     return at.target  # type: ignore[no-any-return]
 
 
 def _page_bounds(request: Fields) -> tuple[int, int]:
+    """Return the first position of a page, and the position after its last one."""
     start = max(0, request["start"])
     return start, min(request["stop"], start + MAX_PAGE_ROWS)
 
 
 def describe_object(value: object, expression: str) -> Fields:
+    """Describe an object for the head of an inspector. expression: code for it, or empty."""
     plain_value = as_library_type(value)
     table = as_table(plain_value)
+    package = class_module(type(plain_value)).partition(".")[0]
     return {
         "type": type_name(value),
-        "library_type": f"{class_module(type(plain_value)).partition('.')[0]}.{type_name(plain_value)}",
+        "library_type": f"{package}.{type_name(plain_value)}",
         "summary": summary(plain_value),
         "kind": variable_kind(value),
         "views": _list_views(plain_value, table),
@@ -293,34 +340,38 @@ def describe_object(value: object, expression: str) -> Fields:
 
 
 def _list_views(value: object, table: Table | None) -> list[str]:
+    """Return the names of the views of an object, the best first."""
     views = _own_views(value, table)
-    if picture := pictures.picture_of(value):
-        views.insert(len(views) if picture.on_request else 0, "picture")
+    picture = pictures.picture_of(value)
+    if picture and picture.on_request:
+        views = [*views, "picture"]
+    elif picture:
+        views = ["picture", *views]
     return list(dict.fromkeys([*views, "repr"]))
 
 
 def _own_views(value: Any, table: Table | None) -> list[str]:
+    """Return the names of the views besides picture and repr. table: the value as a table."""
     if arrays.is_array(value):
         if not value.shape:
             return ["repr"]
-        if arrays.can_be_drawn(value):
-            return ["array", "plot"]
-        return ["array"]
+        return ["array", "plot"] if arrays.can_be_drawn(value) else ["array"]
     if isinstance(table, RecordTable):
         return ["table", "tree"]
     if table is not None:
-        if _plottable_column(table) is None:
-            return ["table"]
-        return ["table", "plot"]
-    if texts.text_class(value) is not None:
-        if texts.text_class(value) is str:
-            return ["text"]
-        return ["repr"]
-    by_kind = {"function": ["source"], "class": ["source", "tree"], "module": ["tree", "source"]}
-    return by_kind.get(variable_kind(value)) or (["repr"] if type(value) in SCALARS else ["tree"])
+        return ["table"] if _plottable_column(table) is None else ["table", "plot"]
+    text_class = texts.text_class(value)
+    if text_class is not None:
+        return ["text"] if text_class is str else ["repr"]
+
+    kind = variable_kind(value)
+    if kind in _VIEWS_BY_KIND:
+        return _VIEWS_BY_KIND[kind]
+    return ["repr"] if type(value) in SCALARS else ["tree"]
 
 
 def _plottable_column(table: Table) -> Column | None:
+    """Return the only column of a table, if it has numbers in numpy's memory."""
     if table.columns != 1 or "numpy" not in sys.modules:
         return None
     try:

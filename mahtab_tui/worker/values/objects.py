@@ -24,6 +24,11 @@ ATOMS = frozenset(
 _MODULE: Callable[[type], object] = type.__dict__["__module__"].__get__
 _WEAKREF_OFFSET: Callable[[type], int] = type.__dict__["__weakrefoffset__"].__get__
 _MAX_DECORATORS = 20
+"""Decorators that are looked through."""
+
+# Flags of code
+_HAS_REST_ARGUMENTS = 0x04
+_HAS_REST_KEYWORDS = 0x08
 
 _INDEXES = (
     *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex"),
@@ -39,6 +44,8 @@ _TABLES = (
     ("polars", "Series"),
 )
 
+"""Modules and names of classes of tables and arrays."""
+
 THREAD_GRACE_S = 0.2
 """Seconds that a thread may take to stop."""
 BRACKETS_BY_CLASS: dict[type, tuple[str, str]] = {
@@ -50,6 +57,7 @@ BRACKETS_BY_CLASS: dict[type, tuple[str, str]] = {
 }
 """Around the items of a container, as Python writes it."""
 _MAX_REPR_DEPTH = 50
+"""Containers in each other that are written item by item."""
 
 
 class Classes:
@@ -74,18 +82,20 @@ BOUND = Classes(staticmethod, classmethod)
 
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-
+"""Returns a class and its bases, in the order in which names are looked up."""
 name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
-
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
+"""Returns what a class itself defines, without its bases."""
 
 _SEQUENCES = Classes(tuple, list)
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
 def is_subclass(cls: type, base: object) -> bool:
-    for one in mro_of(cls):  # noqa: SIM110 - three times as fast as `any`, and called hundreds of times for each cell
-        if one is base:
+    """Return whether a class is derived from a base, or is it; False if `base` is not a class."""
+    # Three times as fast as `any`, and called hundreds of times for each cell.
+    for ancestor in mro_of(cls):  # noqa: SIM110
+        if ancestor is base:
             return True
     return False
 
@@ -116,6 +126,7 @@ def has_weak_references(cls: type) -> bool:
 
 
 def class_module(cls: type) -> str:
+    """Return the name of the module that defines a class; empty if it is unknown."""
     try:
         module_name = _MODULE(cls)
     except AttributeError:  # it was deleted
@@ -162,20 +173,21 @@ def unwrap(function: object) -> types.FunctionType | None:
 
 
 def parameter_names(function: types.FunctionType) -> list[str]:
+    """Return the names of parameters in order, with stars as they are written."""
     code = function.__code__
     names = code.co_varnames
-    positional = code.co_argcount
+    positional_end = code.co_argcount
     end = code.co_argcount + code.co_kwonlyargcount
-    names_in_order = list(names[:positional])
-    has_rest = bool(code.co_flags & 0x04)  # CO_VARARGS
+    has_rest = bool(code.co_flags & _HAS_REST_ARGUMENTS)
+    ordered_names = list(names[:positional_end])
     if has_rest:
-        names_in_order.append("*" + names[end])
+        ordered_names.append("*" + names[end])
     elif code.co_kwonlyargcount:
-        names_in_order.append("*")
-    names_in_order += names[positional:end]
-    if code.co_flags & 0x08:  # CO_VARKEYWORDS
-        names_in_order.append("**" + names[end + has_rest])
-    return names_in_order
+        ordered_names.append("*")
+    ordered_names += names[positional_end:end]
+    if code.co_flags & _HAS_REST_KEYWORDS:
+        ordered_names.append("**" + names[end + has_rest])
+    return ordered_names
 
 
 def find_in_class(cls: type, name: str) -> Any:
@@ -188,6 +200,8 @@ def find_in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
+    """Return what an object and its class define, by name; of a class, what it and its bases
+    define."""
     members: dict[str, object] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):
         members.update(copy_text_keys(class_dict(base)))
@@ -212,6 +226,7 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def get_if_loaded(module: str, name: str) -> Any:
+    """Return what a module has under a name; `MISSING` if it has nothing, or is not loaded."""
     loaded_module = sys.modules.get(module)
     if loaded_module is None or not is_module(loaded_module):
         return MISSING
@@ -219,42 +234,49 @@ def get_if_loaded(module: str, name: str) -> Any:
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
+    """Return whether a value's own class is one of these of a module; not one derived from it."""
     cls = type(value)
     return any(cls is get_if_loaded(module, name) for name in names)
 
 
 def copy_text_keys(names: Any) -> dict[str, object]:
-    """In one step, because other threads may change them."""
+    """Return the entries of a dict whose keys are text; empty for other objects."""
     if type(names) not in _DICTS:
         return {}
+    # Listed in one step, because other threads may change them.
     return {name: item for name, item in list(names.items()) if type(name) is str}
 
 
 def as_library_type(value: object) -> Any:
-    """Return an array, tensor, or table as the library's own class; other objects unchanged.
-    Numbers of a masked array would not show which are missing; subclasses of Arrow tables crash
-    the process."""
+    """Return an array, tensor, or table as the library's own class; other objects unchanged."""
     cls = type(value)
-    array = get_if_loaded("numpy", "ndarray")
-    if is_subclass(cls, array):
-        masked = is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
-        if cls is array or masked:
+    array_class = get_if_loaded("numpy", "ndarray")
+    if is_subclass(cls, array_class):
+        # The numbers of a masked array would not show which are missing.
+        is_masked = is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
+        if cls is array_class or is_masked:
             return value
-        return array.view(value, array)
-    tensor = get_if_loaded("torch", "Tensor")
-    if is_subclass(cls, tensor):
-        # A wrapper of tensors would run code for an alias.
-        own_dispatch, plain_dispatch = (
-            find_in_class(tensor_class, "__torch_dispatch__") for tensor_class in (cls, tensor)
-        )
-        if cls is tensor or own_dispatch is not plain_dispatch:
-            return value
-        return tensor.as_subclass(value, tensor)
+        return array_class.view(value, array_class)
+    tensor_class = get_if_loaded("torch", "Tensor")
+    if is_subclass(cls, tensor_class):
+        return _as_plain_tensor(value, tensor_class)
+    # Derived classes of Arrow's tables crash the process.
     for name in ("DataFrame", "Series"):
         base = get_if_loaded("pandas", name)
         if cls is not base and is_subclass(cls, base):
             return _as_pandas_type(value, base)
     return value
+
+
+def _as_plain_tensor(tensor: object, tensor_class: Any) -> object:
+    """Return a tensor as torch's own class. tensor_class: this class."""
+    cls = type(tensor)
+    own_dispatch = find_in_class(cls, "__torch_dispatch__")
+    # A wrapper of tensors would run code for an alias.
+    is_wrapper = own_dispatch is not find_in_class(tensor_class, "__torch_dispatch__")
+    if cls is tensor_class or is_wrapper:
+        return tensor
+    return tensor_class.as_subclass(tensor, tensor_class)
 
 
 def _as_pandas_type(value: object, base: object) -> object:
@@ -272,11 +294,13 @@ def _as_pandas_type(value: object, base: object) -> object:
 
 
 def is_index(value: object) -> bool:
+    """Return whether a value is an index of pandas, of one of its own classes."""
     return is_one_of(value, "pandas", *_INDEXES)
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Others would run code even for their length."""
+    """Return whether the indexes of a table are of pandas' own classes: others would run code even
+    for their length."""
     return all(map(is_index, value.axes))
 
 
@@ -292,6 +316,7 @@ def is_own_index(value: object) -> bool:
 
 
 def is_own_type(dtype: object) -> bool:
+    """Return whether the type of a column is one of numpy or pandas."""
     return is_subclass(type(dtype), get_if_loaded("numpy", "dtype")) or is_from(dtype, "pandas")
 
 
@@ -308,53 +333,74 @@ def is_from(value: object, *packages: str) -> bool:
 
 
 def is_table(value: object) -> bool:
+    """Return whether a value is a table or an array, also of a derived class."""
     return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 
 class TimeLimitError(Exception):
-    pass
+    """Code has not ended in time."""
 
 
 class _Stop(BaseException):
-    pass
+    """Raised in the thread of code that has not ended in time."""
 
 
 def run_with_timeout(seconds: float, work: Callable[[], object]) -> Any:
-    """Return the result of `work`. Raises its exception, or `TimeLimitError`; code that does not
-    stop is abandoned."""
+    """Run code on a thread of its own.
+
+    Args:
+        seconds: Time limit. Code that does not stop then is abandoned.
+        work: Runs the code.
+
+    Returns:
+        What `work` returns.
+
+    Raises:
+        TimeLimitError: It did not end in time.
+        BaseException: What `work` raises.
+    """
     results: list[Any] = []
-    failures: list[BaseException] = []
-    running = _thread.allocate_lock()
-    running.acquire()
+    errors: list[BaseException] = []
+    is_running = _thread.allocate_lock()
+    is_running.acquire()
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # the outermost frame, around an object of the user's
-            failures.append(error)
+            errors.append(error)
         finally:
-            running.release()
+            is_running.release()
 
     # A `Thread` depends on functions that a cell may have replaced.
-    thread = _thread.start_new_thread(run, ())
-    running.acquire(timeout=seconds)
-    if not results and not failures:
-        ident = ctypes.c_ulong(thread)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_Stop))
-        running.acquire(timeout=THREAD_GRACE_S)
+    thread_id = _thread.start_new_thread(run, ())
+    is_running.acquire(timeout=seconds)
+    if not results and not errors:
+        stop = ctypes.py_object(_Stop)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), stop)
+        is_running.acquire(timeout=THREAD_GRACE_S)
         raise TimeLimitError
-    if failures:
-        raise failures[0]
+    if errors:
+        raise errors[0]
     return results[0]
 
 
 def limited_repr(
     value: object, limit: int, write_object: Callable[[Any], str] | None = None
 ) -> tuple[str, bool]:
-    """Return the repr up to `limit` characters, and whether it was truncated."""
+    """Write an object as `repr` does, as far as it is not too long.
+
+    Args:
+        value: The object.
+        limit: Maximum characters.
+        write_object: Writes what is not a container; by default as `repr`.
+
+    Returns:
+        The text, and whether it was truncated.
+    """
     pieces = []
     remaining_chars = limit
-    for piece in _pieces(value, limit, write_object or _repr, ()):
+    for piece in _repr_pieces(value, limit, write_object or _repr, ()):
         pieces.append(piece[:remaining_chars])
         remaining_chars -= len(piece)
         if remaining_chars < 0:
@@ -363,33 +409,39 @@ def limited_repr(
 
 
 def _repr(value: object) -> str:
+    # A `__repr__` may return an object of a derived class.
     return str.__str__(repr(value))
 
 
-def _pieces(
+def _repr_pieces(
     value: Any, limit: int, write_object: Callable[[Any], str], above: tuple[object, ...]
 ) -> Iterator[str]:
+    """Yield the repr of an object piece by piece. above: the containers that it is in."""
     cls = type(value)
     if cls in (str, bytes, bytearray) and len(value) > limit:
-        # Before it is copied.
+        # Cut before it is copied.
         yield repr(value[: limit + 1])
-    elif cls not in BRACKETS_BY_CLASS or not value or len(above) > _MAX_REPR_DEPTH:
+        return
+    if cls not in BRACKETS_BY_CLASS or not value or len(above) > _MAX_REPR_DEPTH:
         yield write_object(value)
-    elif any(container is value for container in above):
+        return
+    if any(container is value for container in above):
         yield "…"
-    else:
-        above = (*above, value)
-        opening, closing = BRACKETS_BY_CLASS[cls]
-        yield opening
-        for index, item in enumerate(value.items() if cls is dict else value):
-            if index:
-                yield ", "
-            if cls is dict:
-                yield from _pieces(item[0], limit, write_object, above)
-                yield ": "
-                item = item[1]
-            yield from _pieces(item, limit, write_object, above)
-        yield ("," if cls is tuple and len(value) == 1 else "") + closing
+        return
+
+    above = (*above, value)
+    opening, closing = BRACKETS_BY_CLASS[cls]
+    yield opening
+    for index, item in enumerate(value.items() if cls is dict else value):
+        if index:
+            yield ", "
+        if cls is dict:
+            key, item = item
+            yield from _repr_pieces(key, limit, write_object, above)
+            yield ": "
+        yield from _repr_pieces(item, limit, write_object, above)
+    is_single = cls is tuple and len(value) == 1
+    yield f",{closing}" if is_single else closing
 
 
 def is_instance_if_loaded(value: object, module: str, name: str) -> bool:
