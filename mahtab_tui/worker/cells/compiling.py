@@ -7,18 +7,23 @@ import ast
 import linecache
 from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType, TracebackType
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from ..values.objects import ATOMS, address_of
+from ..values.objects import ATOMS, MISSING, address_of
 
 CO_COROUTINE = 0x80
+"""The flag of code that awaits."""
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
+"""The flags of code with imports from `__future__`."""
 
-_PLAIN = (
+_PLAIN_NODES = (
     *(ast.Module, ast.Expr, ast.Assign, ast.Pass),
     *(ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp),
     *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
 )
+"""Nodes of code that only binds names, if all its values are plain."""
+_FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+"""Nodes whose inner names are local."""
 
 
 class NotCompiledError(Exception):
@@ -35,33 +40,58 @@ def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def cache_source(source: str, filename: str) -> None:
+    """Let tracebacks and `inspect` find the source of code that is in no file."""
     if type(linecache.cache) is not dict:  # a cell has replaced it
         linecache.cache = {}
     lines = [line + "\n" for line in source.split("\n")]
     linecache.cache[filename] = len(source), None, lines, filename
 
 
+class CompiledParts(NamedTuple):
+    """The code of a cell."""
+
+    body: CodeType
+    """Its statements, without the last expression if its value is shown."""
+    last_expression: CodeType | None
+    """None if no value is shown."""
+
+
 def compile_parts(
     tree: ast.Module, filename: str, flags: int, shows_value: bool = True
-) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements and, separately, the last expression whose value is shown."""
-    last_statement = None
-    if shows_value and tree.body:
-        last_statement = tree.body[-1]
+) -> CompiledParts:
+    """Compile statements and, separately, the last expression whose value is shown.
+
+    Args:
+        tree: The statements.
+        filename: For tracebacks.
+        flags: Of `compile`.
+        shows_value: Whether the value of a last expression is shown.
+    """
+    last_statement = tree.body[-1] if shows_value and tree.body else None
     if not isinstance(last_statement, ast.Expr):
-        return compile(tree, filename, "exec", flags, dont_inherit=True), None
-    first = ast.Module(tree.body[:-1], tree.type_ignores)
-    body = compile(first, filename, "exec", flags, dont_inherit=True)
+        return CompiledParts(compile(tree, filename, "exec", flags, dont_inherit=True), None)
+    earlier_statements = ast.Module(tree.body[:-1], tree.type_ignores)
+    body = compile(earlier_statements, filename, "exec", flags, dont_inherit=True)
+    # What the statements import from `__future__` holds for the expression, too.
     flags |= body.co_flags & FUTURES
-    return body, compile(
-        ast.Expression(last_statement.value), filename, "eval", flags, dont_inherit=True
-    )
+    expression = ast.Expression(last_statement.value)
+    return CompiledParts(body, compile(expression, filename, "eval", flags, dont_inherit=True))
 
 
 def compile_callable(
     source: str, filename: str, namespace: dict[str, object], await_: Callable[[Any], object]
 ) -> Callable[[], object]:
-    """Return a function that runs code and returns its last value. Raises `SyntaxError`."""
+    """Return a function that runs code and returns its last value.
+
+    Args:
+        source: The code.
+        filename: For tracebacks.
+        namespace: In which it runs.
+        await_: Waits for an awaitable value, and returns its result.
+
+    Raises:
+        SyntaxError: It is not Python.
+    """
     cache_source(source, filename)
     tree = ast.parse(source.strip("\n"), filename)
     parts = compile_parts(tree, filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -80,33 +110,37 @@ def compile_callable(
 def can_change_objects(tree: ast.Module, namespace: dict[str, object]) -> bool:
     """Return whether a cell can change more than which plain values its names refer to."""
     for node in walk_tree(tree):
-        if isinstance(node, ast.Name):
-            default = None
+        if not isinstance(node, ast.Name):
+            if not isinstance(node, _PLAIN_NODES):
+                return True
+            continue
+        value = namespace.get(node.id, MISSING)
+        if value is MISSING:
+            # A new name changes no object; reading one that is missing runs code.
             if isinstance(node.ctx, ast.Load):
-                default = namespace
-            if address_of(type(namespace.get(node.id, default))) not in ATOMS:
-                return True  # replacing an object may end it
-        elif not isinstance(node, _PLAIN):
-            return True
+                return True
+        elif address_of(type(value)) not in ATOMS:
+            return True  # replacing an object may end it
     return False
 
 
 def names_in(codes: Sequence[CodeType], namespace: dict[str, object]) -> tuple[str, ...]:
     """Return the names in code, those in functions of these names, and so on."""
-    names_found: dict[str, None] = {}
+    reached_names: dict[str, None] = {}
     pending = [name for code in codes for name in _names(code)]
     while pending:
         name = pending.pop()
-        if name in names_found:
+        if name in reached_names:
             continue
-        names_found[name] = None
+        reached_names[name] = None
         value = namespace.get(name)
         if type(value) is FunctionType and value.__globals__ is namespace:
             pending += _names(value.__code__)
-    return tuple(names_found)
+    return tuple(reached_names)
 
 
 def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes in code, and in the functions that it defines."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is CodeType:
@@ -151,16 +185,21 @@ def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
     while pending:
         node = pending.pop()
         if isinstance(node, ast.comprehension):  # its target is local to it
-            pending.extend((node.iter, *node.ifs))
+            pending += [node.iter, *node.ifs]
             continue
-        if isinstance(node, ast.Name):
-            names.update([node.id] if isinstance(node.ctx, ast.Store) else [])
-        elif isinstance(node, ast.alias):
-            names.update([node.asname or node.name.split(".")[0]] if imports else [])
-        else:
-            # A definition, except … as name, case … as name, case [*name], case {**name}
-            field_names = (getattr(node, field, None) for field in ("name", "rest"))
-            names.update(name for name in field_names if isinstance(name, str))
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            pending.extend(ast.iter_child_nodes(node))
+        if imports or not isinstance(node, ast.alias):
+            names.update(_bound_by(node))
+        if not isinstance(node, _FUNCTION_NODES):
+            pending += ast.iter_child_nodes(node)
     return frozenset(names)
+
+
+def _bound_by(node: ast.AST) -> list[str]:
+    """Return the names that a node itself binds."""
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    if isinstance(node, ast.alias):
+        return [node.asname or node.name.split(".")[0]]
+    # A definition, except … as name, case … as name, case [*name], case {**name}
+    field_names = (getattr(node, field, None) for field in ("name", "rest"))
+    return [name for name in field_names if isinstance(name, str)]

@@ -29,11 +29,14 @@ from .syntax import SUMMARIES, MagicContext, Reloading, show_help_about, transfo
 from .timing import TimeitResult as TimeitResult
 
 _CAPTURE_OPTIONS = frozenset({"--no-stdout", "--no-stderr", "--no-display"})
+"""Options of `%%capture`: what is not captured."""
 
 _SECRET_WORDS = frozenset("key pass auth pat webhook dsn connection cookie".split())
 """Parts of names of secret environment variables, besides those that `looks_secret` knows."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 """Name and password in an address."""
+
+_NUMPY_DEFAULT_PRECISION = 8
 
 _INSTEAD = {
     "autoawait": "await works in every cell",
@@ -85,6 +88,7 @@ class CapturedOutput:
         return self.stdout
 
     def show(self) -> None:
+        """Print it, and display what was displayed."""
         sys.stdout.write(self.stdout)
         sys.stderr.write(self.stderr)
         for output in self.outputs:
@@ -94,6 +98,7 @@ class CapturedOutput:
 
 
 def _capture(text: str, caller: MagicContext) -> None:
+    """`%%capture`: run the cell without showing its output, which a variable may get."""
     first_line, _, code = text.partition("\n")
     words = split_words(first_line)
     options = {word for word in words if word.startswith("-")}
@@ -124,8 +129,19 @@ def _capture(text: str, caller: MagicContext) -> None:
 
 
 def _show_as(mime: str, opening: str, closing: str, rest: str, caller: MagicContext) -> None:
-    text = f"{opening}{rest.partition(chr(10))[2].strip()}{closing}\n"
-    show(Display(mime if len(text) <= MAX_TEXT_CHARS else "", text, text))
+    """`%%html` and the like: show the cell itself as a type of text.
+
+    Args:
+        mime: The type.
+        opening: Written before the cell.
+        closing: Written after it.
+        rest: The magic's first line, which has no meaning, and the cell.
+        caller: The cell's context.
+    """
+    cell = rest.partition("\n")[2].strip()
+    text = f"{opening}{cell}{closing}\n"
+    is_plain = len(text) > MAX_TEXT_CHARS
+    show(Display("" if is_plain else mime, text, text))
 
 
 def _format_variable(name: str, value: str) -> str:
@@ -137,20 +153,23 @@ def _format_variable(name: str, value: str) -> str:
 
 
 def _env(text: str, caller: MagicContext) -> str | None:
-    name, sign, value = text.strip().partition("=")
-    if not sign:
-        name, sign, value = text.strip().partition(" ")
-    if sign:
-        os.environ[name.strip()] = value.strip()
-        print(f"env: {_format_variable(name.strip(), value.strip())}")
+    """`%env`: list the environment, or return or set a variable."""
+    name, separator, value = text.strip().partition("=")
+    if not separator:
+        name, separator, value = text.strip().partition(" ")
+    if separator:
+        name = name.strip()
+        value = value.strip()
+        os.environ[name] = value
+        print(f"env: {_format_variable(name, value)}")
         return None
-    if name:
-        if name not in os.environ:
-            raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
-        return os.environ[name]
-    for name, value in sorted(os.environ.items()):
-        print(_format_variable(name, value))
-    return None
+    if not name:
+        for other_name, other_value in sorted(os.environ.items()):
+            print(_format_variable(other_name, other_value))
+        return None
+    if name not in os.environ:
+        raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
+    return os.environ[name]
 
 
 def _list_variables(text: str, caller: MagicContext) -> list[dict[str, Any]]:
@@ -169,14 +188,17 @@ def _list_variables(text: str, caller: MagicContext) -> list[dict[str, Any]]:
 
 
 def _who(text: str, caller: MagicContext) -> None:
+    """`%who`: print the names of the variables."""
     print("  ".join(_who_ls(text, caller)) or "There are no variables.")
 
 
 def _who_ls(text: str, caller: MagicContext) -> list[str]:
+    """`%who_ls`: return the names of the variables."""
     return sorted(variable["name"] for variable in _list_variables(text, caller))
 
 
 def _whos(text: str, caller: MagicContext) -> None:
+    """`%whos`: print the variables with types and summaries."""
     variables = _list_variables(text, caller)
     if not variables:
         print("There are no variables.")
@@ -193,24 +215,25 @@ def _whos(text: str, caller: MagicContext) -> None:
 
 
 def _lsmagic(text: str, caller: MagicContext) -> None:
-    """List the magic commands; only those lines about one of them if `text` names it."""
+    """`%lsmagic`: list the magic commands, or only the lines about one of them."""
     name = text.strip().lstrip("%")
     if not name:
         print("\n".join(SUMMARIES.values()))
         return
-    about = re.compile(rf"%{re.escape(name)}(?!\w)")
-    lines = [line for line in SUMMARIES.values() if about.search(line)]
-    if not lines and name in _INSTEAD:
-        lines = [f"%{name} has no effect here: {_INSTEAD[name]}."]
-    exists = name in LINE_COMMANDS or name in CELL_COMMANDS
-    if exists:
-        nothing = f"%{name} is a magic command."
+    mention = re.compile(rf"%{re.escape(name)}(?!\w)")
+    lines = [line for line in SUMMARIES.values() if mention.search(line)]
+    if lines:
+        print("\n".join(lines))
+    elif name in _INSTEAD:
+        print(f"%{name} has no effect here: {_INSTEAD[name]}.")
+    elif name in LINE_COMMANDS or name in CELL_COMMANDS:
+        print(f"%{name} is a magic command. %lsmagic lists all.")
     else:
-        nothing = f"There is no %{name}."
-    print("\n".join(lines) or f"{nothing} %lsmagic lists all.")
+        print(f"There is no %{name}. %lsmagic lists all.")
 
 
 def _quickref(rest: str, caller: MagicContext) -> None:
+    """`%quickref`, and `?` alone: say what cells can contain besides Python."""
     print(
         "name? shows help about an object, name?? its source, pd.*csv*? names that match. !command runs a shell command.\n"
         "%lsmagic lists the magic commands, %time? explains one. F1 opens the manual."
@@ -218,24 +241,27 @@ def _quickref(rest: str, caller: MagicContext) -> None:
 
 
 def _matplotlib(text: str, caller: MagicContext) -> None:
-    """Accept the backend of notebooks silently, because figures are shown in its way anyway."""
+    """`%matplotlib`: accept the backend of notebooks silently, because figures are shown in its way
+    anyway."""
     if text.strip() not in ("", "inline"):
         _explain("matplotlib", _INSTEAD["gui"], text, caller)
 
 
 def _explain(name: str, reason: str, text: str, caller: MagicContext) -> None:
     """Say why a magic has no effect."""
-    line = f"%{name} {text.partition(chr(10))[0]}".strip()
-    note_magic_without_effect(line, reason)
+    first_line = text.partition("\n")[0]
+    note_magic_without_effect(f"%{name} {first_line}".strip(), reason)
 
 
 def _config(rest: str, caller: MagicContext) -> None:
-    """Accept settings of pictures and completion in notebooks silently: these work anyway."""
+    """`%config`: accept settings of pictures and completion in notebooks silently: these work
+    anyway."""
     if not rest.startswith(("InlineBackend", "Completer", "IPCompleter", "ZMQInteractiveShell")):
         _explain("config", _INSTEAD["config"], rest, caller)
 
 
 def _pylab(text: str, caller: MagicContext) -> None:
+    """`%pylab`: import what plots need."""
     names: dict[str, Any] = {}
     exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", names)
     for name, value in names.items():
@@ -245,6 +271,7 @@ def _pylab(text: str, caller: MagicContext) -> None:
 
 
 def _load_ext(text: str, caller: MagicContext) -> None:
+    """`%load_ext`: load the only extension that works here."""
     if text.strip() != "autoreload":
         _explain("load_ext", _INSTEAD["unload_ext"], text, caller)
     elif Reloading.reloader is None:
@@ -252,6 +279,7 @@ def _load_ext(text: str, caller: MagicContext) -> None:
 
 
 def _tb(rest: str, caller: MagicContext) -> None:
+    """`%tb`: print the last traceback."""
     error = getattr(sys, "last_value", None)
     if error is None:
         print("No cell has raised an exception yet.")
@@ -260,6 +288,7 @@ def _tb(rest: str, caller: MagicContext) -> None:
 
 
 def _debug(text: str, caller: MagicContext) -> None:
+    """`%debug`: inspect the place where the last exception was raised."""
     if text.strip():
         raise ValueError("%debug takes no code: write breakpoint() before what you want to debug")
     traceback = getattr(sys, "last_traceback", None)
@@ -269,13 +298,15 @@ def _debug(text: str, caller: MagicContext) -> None:
 
 
 def _pycat(rest: str, caller: MagicContext) -> None:
+    """`%pycat`: show a file of Python code in colours."""
     with open(os.path.expanduser(rest.strip().strip("'\"")), encoding="utf-8") as file:
         text = file.read()
     show(Display("text/markdown", f"```python\n{text.rstrip()}\n```", text))
 
 
 def _precision(rest: str, caller: MagicContext) -> None:
-    """Set how floats are written: by a number of decimals, or a format such as ``%.2e``."""
+    """`%precision`: set how floats are written, by a number of decimals, or a format such as
+    ``%.2e``."""
     text = rest.strip()
     pattern = f"%.{int(text)}f" if text.isdecimal() else text
     if pattern:
@@ -283,11 +314,15 @@ def _precision(rest: str, caller: MagicContext) -> None:
     FloatFormat.pattern = pattern
     numpy = sys.modules.get("numpy")
     if numpy is not None and (text.isdecimal() or not text):
-        numpy.set_printoptions(precision=int(text or 8))
-    print(f"floats are written as {pattern % 3.14159265}" if pattern else "floats are as Python's")
+        numpy.set_printoptions(precision=int(text or _NUMPY_DEFAULT_PRECISION))
+    if pattern:
+        print(f"floats are written as {pattern % 3.14159265}")
+    else:
+        print("floats are as Python's")
 
 
 def _writefile(argument_and_text: str, caller: MagicContext) -> None:
+    """`%%writefile`: write the cell to a file, or add it to one."""
     first_line, _, text = argument_and_text.partition("\n")
     words = split_words(first_line)
     paths = [word for word in words if word != "-a"]
@@ -306,6 +341,7 @@ def _writefile(argument_and_text: str, caller: MagicContext) -> None:
 
 
 def _show_help(level: int, rest: str, caller: MagicContext) -> None:
+    """`%pinfo` and the like: show help about a name. level: as in `_HELP_LEVELS`."""
     names = Names(caller.namespace, {})
     show_help_about(rest.strip(), level, names)
 
