@@ -25,18 +25,30 @@ from .tools import toolbox
 from .tools.text_tools import forget_short_texts, text_form
 
 TARGET = "mahtab-tui"
+"""The name of the comm by which the host asks the kernel."""
 
 _NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
+"""IPython's names for earlier inputs and values."""
 _MISSING = object()
 
 
 class JupyterHostCalls:
+    """Calls of the host, as questions on the channel on which a kernel asks for input."""
+
     def __init__(self, kernel: Any, token: str, session: str) -> None:
+        """Take over from the kernel.
+
+        Args:
+            kernel: IPython's.
+            token: Begins each question, so that the host can tell it from one of `input`.
+            session: The host's session with the kernel.
+        """
         self._kernel = kernel
         self._token = token
         self._session = session
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Call a function of the host, and wait for its result. Raises `RuntimeError`."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(
                 f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task."
@@ -83,6 +95,8 @@ class Watch(NamespaceTracker):
 
 
 class Reply:
+    """A value whose repr is JSON: the host evaluates an expression, and reads its repr."""
+
     def __init__(self, value: Any) -> None:
         self._text = json.dumps(value)
 
@@ -91,14 +105,28 @@ class Reply:
 
 
 class Helper:
+    """Watches the cells of a kernel, and answers the host's requests, until it is withdrawn."""
+
     def __init__(self, shell: Any, token: str, session: str) -> None:
+        """Hook into the shell.
+
+        Args:
+            shell: IPython's.
+            token: As for `JupyterHostCalls`.
+            session: As for `JupyterHostCalls`.
+        """
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
+        """As they were before."""
         self._watch = Watch(shell)
         self._tree: ast.Module | None = None
+        """The code of the cell that runs."""
         self._depth = 0
-        self._done: list[dict[str, Any]] = []
+        """How many cells run, one inside the other."""
+        self._last_changes: list[dict[str, Any]] = []
+        """What the last cell has changed, until the host asks."""
         self._comm: Any = None
+        """The connection to the host."""
         self._responder = Responder(
             lambda frame: self._comm.send({"frame": json.dumps(frame)}),
             shell.user_ns,
@@ -113,6 +141,7 @@ class Helper:
             },
             {},
         )
+
         Host.is_remote = True  # the host and the kernel exchange no files
         toolbox.install(JupyterHostCalls(shell.kernel, token, session).call)
         if "display" in self._builtins:  # users know IPython's own `display`
@@ -122,6 +151,8 @@ class Helper:
             for name, value in builtins.__dict__.items()
             if self._builtins.get(name, _MISSING) is not value
         ]
+        """Names that were added to builtins."""
+
         self._plain: Any = shell.display_formatter.formatters["text/plain"]
         self._plain_before = self._plain.for_type(str, self._print_text)
         self._show_error_before: Any = shell._showtraceback
@@ -131,11 +162,14 @@ class Helper:
         shell.kernel.comm_manager.register_target(TARGET, self._opened)
 
     def ended(self) -> dict[str, Any]:
-        changes = self._done
-        self._done = []
+        """Return what the host wants to know after a cell."""
+        changes = self._last_changes
+        self._last_changes = []
         return {"changes": changes, "cwd": working_directory()}
 
     def _opened(self, comm: Any, message: Any) -> None:
+        """Answer requests on a comm that the host has opened."""
+
         def answer(message: Any) -> None:
             self._responder.handle(json.loads(message["content"]["data"]["frame"]))
 
@@ -148,6 +182,7 @@ class Helper:
         self._added += names
 
     def _leave(self, frame: Frame) -> None:
+        """Remove everything of ours from the kernel."""
         global _helper
         self.withdraw()
         _helper = None
@@ -160,6 +195,7 @@ class Helper:
             del sys.modules[name]
 
     def withdraw(self) -> None:
+        """Give the shell back what it had before."""
         for name in self._added:
             if name in self._builtins:
                 builtins.__dict__[name] = self._builtins[name]
@@ -184,10 +220,11 @@ class Helper:
             printer.text(str.__repr__(value))
 
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
-        if type(lines) is list and (
-            hint := own_module("cells.hints").hint_for(error, "\n".join(lines))
-        ):
-            lines = [*lines, hint]
+        """Show an error as IPython does, with a hint after it."""
+        if type(lines) is list:
+            hint = own_module("cells.hints").hint_for(error, "\n".join(lines))
+            if hint:
+                lines = [*lines, hint]
         self._show_error_before(kind, error, lines)
 
     # Before and after a cell. IPython prints exceptions raised here, and continues.
@@ -198,8 +235,9 @@ class Helper:
         self._depth += 1
         if self._depth > 1:
             return
-        tree = code = None
-        with suppress(Exception):
+        tree = None
+        code = None
+        with suppress(Exception):  # of code that is not Python
             plain = self._shell.transform_cell(info.raw_cell)
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | flags)
@@ -213,7 +251,7 @@ class Helper:
             return
         self._depth -= 1
         if not self._depth:
-            self._done = self._watch.changes(self._tree)
+            self._last_changes = self._watch.changes(self._tree)
             forget_short_texts()
 
 

@@ -17,6 +17,11 @@ from ..values.rich_forms import MAX_PICTURE_BYTES, MIMES
 from .text_tools import mark_as_text
 
 _MAX_ARGUMENT_CHARS = 20_000_000
+"""Characters of all arguments of a call."""
+
+# Names in the code of a tool's function that no argument of a tool has.
+_OMITTED_NAME = "__not_given__"
+_OTHERS_NAME = "__others__"
 
 
 class ToolFailed(RuntimeError):
@@ -41,6 +46,7 @@ class OmittedArgument:
     """An argument that is left to the server."""
 
     def __init__(self, text: str) -> None:
+        """text: what signatures show as its default."""
         self.shown = text
 
     def __repr__(self) -> str:
@@ -59,6 +65,13 @@ class Server:
     )
 
     def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
+        """Describe a server that is not started.
+
+        Args:
+            name: Its name in the settings.
+            about: What it is.
+            origin: Returns the calling cell.
+        """
         self._origin = origin
         self._name = name
         self._about = about
@@ -117,12 +130,14 @@ class Server:
             self._load()
 
     def _load(self) -> None:
+        """Start the server, if it has not started, and get its tools. Raises `ToolFailed`."""
         answer = Host.call("mcp_tools", {"server": self._name})
         if "failed" in answer:
             raise ToolFailed(answer["failed"])
         self._replace(answer["revision"], answer["tools"])
 
     def _replace(self, revision: int, described: list[dict[str, Any]]) -> None:
+        """Offer these tools. revision: the number of their list."""
         with self._lock:
             if revision == self._revision:
                 return
@@ -173,6 +188,7 @@ class Server:
 
 
 def server_named(name: str) -> Server:
+    """Return the server of this name, or, for a saved variable, one that is not configured here."""
     server = builtins.__dict__.get(name)
     if isinstance(server, Server):
         return server
@@ -206,60 +222,73 @@ def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]
 
 
 def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
-    parameters = tool["parameters"]
-    wires = {parameter["name"]: parameter["wire"] for parameter in parameters}
+    """Return the function of a tool, with its parameters.
 
-    def call(arguments_code: dict[str, Any], others_code: dict[str, Any]) -> Any:
-        named = {
-            wires[name]: value
-            for name, value in arguments_code.items()
+    Args:
+        server: The tool's.
+        tool: As the host describes it. A parameter has a `name` in Python and one on the wire.
+    """
+    parameters = tool["parameters"]
+    wire_names = {parameter["name"]: parameter["wire"] for parameter in parameters}
+
+    def call(arguments: dict[str, Any], others: dict[str, Any]) -> Any:
+        wire_arguments = {
+            wire_names[name]: value
+            for name, value in arguments.items()
             if type(value) is not OmittedArgument
         }
-        return server._call(tool["wire"], {**named, **others_code})
+        return server._call(tool["wire"], {**wire_arguments, **others})
 
-    required = [
-        f"{parameter['name']}: {parameter['annotation']}"
-        for parameter in parameters
-        if parameter["required"]
-    ]
-    optional = [
-        f"{parameter['name']}: {parameter['annotation']} = __not_given__[{parameter['name']!r}]"
-        for parameter in parameters
-        if not parameter["required"]
-    ]
-    written = [
-        *required,
-        *(["*", *optional] if optional else []),
-        *(["**__others__"] if tool["open"] else []),
-    ]
     arguments_code = ", ".join(
         f"{parameter['name']!r}: {parameter['name']}" for parameter in parameters
     )
-    others_code = "__others__" if tool["open"] else "{}"
-    not_given = {
-        parameter["name"]: OmittedArgument(
-            "…" if parameter["default"] is None else repr(parameter["default"])
-        )
-        for parameter in parameters
-    }
-    names = {
-        "__call__": call,
-        "__not_given__": not_given,
-        "__name__": __name__,
-        "__builtins__": builtins,
-    }
+    others_code = _OTHERS_NAME if tool["open"] else "{}"
     function = define_function(
         tool["name"],
-        f"({', '.join(written)}) -> object",
+        f"({_parameters_code(tool)}) -> object",
         f"{{{arguments_code}}}, {others_code}",
-        names,
+        {
+            "__call__": call,
+            _OMITTED_NAME: _omitted_arguments(parameters),
+            "__name__": __name__,
+            "__builtins__": builtins,
+        },
     )
     function.__doc__ = tool["doc"]
     function.__qualname__ = f"{server._name}.{tool['name']}"
     return function
 
 
+def _parameters_code(tool: dict[str, Any]) -> str:
+    """Return the parameters of a tool's function as code; optional ones only by name."""
+    required = []
+    optional = []
+    for parameter in tool["parameters"]:
+        code = f"{parameter['name']}: {parameter['annotation']}"
+        if parameter["required"]:
+            required.append(code)
+        else:
+            optional.append(f"{code} = {_OMITTED_NAME}[{parameter['name']!r}]")
+    parameters = [*required]
+    if optional:
+        parameters += ["*", *optional]
+    if tool["open"]:
+        parameters.append(f"**{_OTHERS_NAME}")
+    return ", ".join(parameters)
+
+
+def _omitted_arguments(parameters: list[dict[str, Any]]) -> dict[str, OmittedArgument]:
+    """Return the defaults of parameters, which show what the server would take, by name."""
+    return {
+        parameter["name"]: OmittedArgument(
+            "…" if parameter["default"] is None else repr(parameter["default"])
+        )
+        for parameter in parameters
+    }
+
+
 def _value(part: dict[str, Any]) -> Any:
+    """Return a part of a tool's answer as a value; a picture is shown. Raises `ToolFailed`."""
     if part["kind"] == "text":
         return mark_as_text(part["text"])
     if part["kind"] == "json":

@@ -6,39 +6,55 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Form = Literal["markdown", "plain"]
-
-_TEXTS = 100
-_CHARACTERS = 10_000_000
-
-
-_RETURNED: deque[tuple[str, Form]] = deque(maxlen=_TEXTS)
-"""Kept alive, so that no other object gets their identity."""
+"""How a cell shows a text that is its value: as Markdown, or as it is, without quotes."""
 
 MAX_SHOWN_LINE_CHARS = 500
-
+"""Characters of a line that `grep` shows."""
 LONG_LINE_CHARS = 10_000
+"""Longer lines are cut inside."""
+_MAX_MARKED_TEXTS = 100
+_MAX_MARKED_CHARS = 10_000_000
+"""Characters of all marked texts."""
+_MAX_SHORTENED_CHARS = 100
+"""Characters that a part may lose so that it ends between words."""
+
+
+class _MarkedText(NamedTuple):
+    """A text that a tool has returned."""
+
+    text: str
+    form: Form
+
+
+_MARKED: deque[_MarkedText] = deque(maxlen=_MAX_MARKED_TEXTS)
+"""Kept alive, so that no other object gets their identity."""
 
 
 def mark_as_text(text: str, form: Form = "plain") -> str:
-    _RETURNED.append((text, form))
-    size = sum(len(known_text) for known_text, _ in list(_RETURNED))
-    while len(_RETURNED) > 1 and size > _CHARACTERS:
-        size -= len(_RETURNED.popleft()[0])
+    """Return a text that is shown in this form if it is the value of a cell."""
+    _MARKED.append(_MarkedText(text, form))
+    total_chars = sum(len(marked.text) for marked in list(_MARKED))
+    while len(_MARKED) > 1 and total_chars > _MAX_MARKED_CHARS:
+        total_chars -= len(_MARKED.popleft().text)
     return text
 
 
 def text_form(value: object) -> Form | None:
-    return next((form for text, form in list(_RETURNED) if text is value), None)
+    """Return the form of a marked text; None for other objects, also for equal texts."""
+    for marked in list(_MARKED):
+        if marked.text is value:
+            return marked.form
+    return None
 
 
 def forget_short_texts() -> None:
     """Forget texts of one character: Python shares such objects with the user's code."""
-    for known_text in list(_RETURNED):
-        if len(known_text[0]) < 2:
-            _RETURNED.remove(known_text)
+    for marked in list(_MARKED):
+        if len(marked.text) < 2:
+            _MARKED.remove(marked)
 
 
 def peek(text: str, n: int = 2000, start: int = 0) -> str:
@@ -48,12 +64,10 @@ def peek(text: str, n: int = 2000, start: int = 0) -> str:
     Example: print(peek(log, 500)), print(peek(log, 500, -500)).
     """
     text = str(text)
-    if start < 0:
-        begin = max(0, len(text) + start)
-    else:
-        begin = min(start, len(text))
+    begin = max(0, len(text) + start) if start < 0 else min(start, len(text))
     end = min(len(text), begin + max(0, n))
-    return mark_as_text(f"[characters {begin:,} to {end:,} of {len(text):,}]\n{text[begin:end]}")
+    position = f"[characters {begin:,} to {end:,} of {len(text):,}]"
+    return mark_as_text(f"{position}\n{text[begin:end]}")
 
 
 def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> str:
@@ -68,28 +82,44 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
     except re.error as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
     lines = str(text).split("\n")
-    hits = [number for number, line in enumerate(lines) if compiled.search(line)]
-    shown_hits = hits[:max_matches]
-    matching = frozenset(shown_hits)
-    result: list[str] = []
-    last_line = -1
-    for hit in shown_hits:
-        first_line = max(last_line + 1, hit - context)
-        if context and result and first_line > last_line + 1:
-            result.append("--")
-        until = min(len(lines), hit + context + 1)
-        for number in range(first_line, until):
-            mark = ":" if number in matching else "-"
-            line = lines[number]
-            if len(line) > MAX_SHOWN_LINE_CHARS:
-                line = f"{line[:MAX_SHOWN_LINE_CHARS]}… ({len(line):,} characters)"
-            result.append(f"{number + 1}{mark} {line}")
-        last_line = max(last_line, until - 1)
-    if len(hits) > len(shown_hits):
-        result.append(
-            f"… {len(hits) - len(shown_hits):,} more matching lines; narrow the pattern or raise max_matches"
+    hits = [index for index, line in enumerate(lines) if compiled.search(line)]
+    shown_lines = _lines_around(lines, hits[:max_matches], context)
+    omitted_count = len(hits) - len(hits[:max_matches])
+    if omitted_count:
+        shown_lines.append(
+            f"… {omitted_count:,} more matching lines; narrow the pattern or raise max_matches"
         )
-    return mark_as_text("\n".join(result) if result else f"no line matches {pattern!r}")
+    return mark_as_text("\n".join(shown_lines) or f"no line matches {pattern!r}")
+
+
+def _lines_around(lines: list[str], hits: list[int], context: int) -> list[str]:
+    """Return lines with their numbers, and with lines around them.
+
+    Args:
+        lines: All lines of a text.
+        hits: The indexes of those that match, in order.
+        context: How many lines before and after each.
+    """
+    matching = frozenset(hits)
+    shown_lines: list[str] = []
+    next_index = 0
+    """Of the line after the last one that is shown."""
+    for hit in hits:
+        start = max(next_index, hit - context)
+        if context and shown_lines and start > next_index:
+            shown_lines.append("--")
+        end = min(len(lines), hit + context + 1)
+        for index in range(start, end):
+            mark = ":" if index in matching else "-"
+            shown_lines.append(f"{index + 1}{mark} {_shorten_line(lines[index])}")
+        next_index = max(next_index, end)
+    return shown_lines
+
+
+def _shorten_line(line: str) -> str:
+    if len(line) <= MAX_SHOWN_LINE_CHARS:
+        return line
+    return f"{line[:MAX_SHOWN_LINE_CHARS]}… ({len(line):,} characters)"
 
 
 def partition(text: str, n: int = 10) -> list[str]:
@@ -102,25 +132,36 @@ def partition(text: str, n: int = 10) -> list[str]:
 
 
 def partition_spans(text: str, n: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the parts of `partition`, in characters. Raises `ValueError` if `n` is
+    less than 1."""
     if n < 1:
         raise ValueError("n must be at least 1")
     start = 0
-    for parts_left in range(n, 0, -1):
+    for remaining_parts in range(n, 0, -1):
         if start >= len(text):
             return
-        size = -(-(len(text) - start) // parts_left)
-        end = _cut_near(text, start, start + size, max(size, LONG_LINE_CHARS))
+        part_chars = -(-(len(text) - start) // remaining_parts)
+        end = _cut_near(text, start, start + part_chars, max(part_chars, LONG_LINE_CHARS))
         yield start, end
         start = end
 
 
-def _cut_near(text: str, start: int, aim: int, reach: int) -> int:
-    """Return the first line end within reach from `aim` on, or the last blank before it, or `aim`."""
+def _cut_near(text: str, start: int, aim: int, max_further_chars: int) -> int:
+    """Return where a part ends: at the first line end from `aim` on, or after the last blank before
+    it, or at `aim`.
+
+    Args:
+        text: The text.
+        start: Where the part begins.
+        aim: Where it should end.
+        max_further_chars: How far the line end may be away.
+    """
     if aim >= len(text):
         return len(text)
-    line_end = text.find("\n", aim - 1, aim + reach)
+    line_end = text.find("\n", aim - 1, aim + max_further_chars)
     if line_end >= 0:
         return line_end + 1
     if aim + LONG_LINE_CHARS > len(text):
         return len(text)
-    return (text.rfind(" ", max(start, aim - 100), aim) + 1) or aim
+    last_blank = text.rfind(" ", max(start, aim - _MAX_SHORTENED_CHARS), aim)
+    return aim if last_blank < 0 else last_blank + 1
