@@ -154,6 +154,7 @@ def test_earlier_inputs_are_listed_and_run_again(cells: Cells, project: Path) ->
     cells.expect("%history", "a = 1\na += 1\na\n%history\n")
     cells.expect("%history -n 1-2", "1: a = 1\n2:\na += 1\na\n")
     cells.expect("%history -o 2", "a += 1\na\n2\n")
+    cells.expect("%history -o -l 2 1-2", "a = 1\na += 1\na\n2\n")
     cells.expect("%history -l 1", "%history -l 1\n")
     cells.expect("%history -g =*1 ", "a = 1\na += 1\na\n%history -g =*1 \n")
     cells.expect("%history -f kept.py 1", "wrote kept.py\n")

@@ -65,17 +65,12 @@ class _HistoryOptions(NamedTuple):
 def show_history(rest: str, caller: MagicContext) -> None:
     """Print earlier inputs: ``%history -n 1-5 7``."""
     options = _parse_history_options(rest)
+    numbers = [
+        number for number in options.numbers if _contains(_inputs()[number], options.pattern)
+    ]
     lines: list[str] = []
-    outputs: dict[int, object] = builtins.__dict__["Out"]
-    for number in options.numbers:
-        source = _inputs()[number]
-        if options.pattern and not _contains(source, options.pattern):
-            continue
-        separator = "\n" if "\n" in source.strip("\n") else " "
-        lines.append(f"{number}:{separator}{source}" if "n" in options.letters else source)
-        if "o" in options.letters and number in outputs:
-            lines.append(pretty_repr(outputs[number]))
-    lines = lines[-options.last_count :]
+    for number in numbers[-options.last_count :]:
+        lines += _history_lines(number, options.letters)
 
     if options.path:
         with open(os.path.expanduser(options.path), "w", encoding="utf-8") as file:
@@ -83,6 +78,24 @@ def show_history(rest: str, caller: MagicContext) -> None:
         print(f"wrote {options.path}")
     elif lines:
         print("\n".join(lines))
+
+
+def _history_lines(number: int, letters: frozenset[str]) -> list[str]:
+    """Return an input, and its value if there is one.
+
+    Args:
+        number: The cell.
+        letters: As in `_HistoryOptions`.
+    """
+    source = _inputs()[number]
+    outputs: dict[int, object] = builtins.__dict__["Out"]
+    lines = [source]
+    if "n" in letters:
+        separator = "\n" if "\n" in source.strip("\n") else " "
+        lines = [f"{number}:{separator}{source}"]
+    if "o" in letters and number in outputs:
+        lines.append(pretty_repr(outputs[number]))
+    return lines
 
 
 def _parse_history_options(rest: str) -> _HistoryOptions:
