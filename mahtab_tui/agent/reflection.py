@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.state import ReflectionResult
@@ -26,19 +27,24 @@ def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -
 def parse_reflection(text: str) -> ReflectionResult | None:
     """Return the last judgement in an answer; None if it has none."""
     # Models write words, and sometimes examples, around the object that was asked for.
-    text = text[-_MAX_JUDGEMENT_CHARS:]
-    decoder = json.JSONDecoder()
-    start = text.rfind("{")
+    ending = text[-_MAX_JUDGEMENT_CHARS:]
+    start = ending.rfind("{")
     while start >= 0:
-        try:
-            value, _ = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict) and isinstance(value.get("is_complete"), bool):
+        judgement = _read_object(ending, start)
+        if isinstance(judgement.get("is_complete"), bool):
             return ReflectionResult(
-                is_complete=value["is_complete"],
-                reasoning=str(value.get("reasoning") or ""),
-                next_action=str(value.get("next_action") or ""),
+                is_complete=judgement["is_complete"],
+                reasoning=str(judgement.get("reasoning") or ""),
+                next_action=str(judgement.get("next_action") or ""),
             )
-        start = text.rfind("{", 0, start)
+        start = ending.rfind("{", 0, start)
     return None
+
+
+def _read_object(text: str, start: int) -> dict[str, Any]:
+    """Return the JSON object that begins at a place in a text; an empty one if none does."""
+    try:
+        value, _end = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

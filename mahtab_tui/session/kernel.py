@@ -83,7 +83,7 @@ def check_address(address: str) -> None:
 
         parse_jupyter(address)
     else:
-        from mahtab_tui.kernel.remote.transport import parse
+        from mahtab_tui.kernel.remote.address import parse
 
         parse(address)
 
@@ -125,8 +125,8 @@ def _make_launcher(
         if session and settings.keep_kernel and sys.platform == "linux":
             return LocalDetachable(session, settings.keep_kernel, reattached.local)
         return None
+    from mahtab_tui.kernel.remote.address import parse
     from mahtab_tui.kernel.remote.launcher import RemoteLauncher
-    from mahtab_tui.kernel.remote.transport import parse
 
     kept_session = session if settings.keep_kernel else ""
     hours = settings.keep_kernel or RECONNECT_HOURS

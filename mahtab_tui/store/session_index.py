@@ -29,6 +29,7 @@ from mahtab_tui.store.spare_database import SpareDatabase
 from mahtab_tui.store.stored_records import StoredRow, readable_record
 
 MAX_TITLE_CHARS = 100
+"""Characters of a session's title."""
 
 RECORDS_PER_STEP = 100
 """Records whose words are written in one transaction."""
@@ -125,7 +126,8 @@ def folder_word(project: str | bytes) -> str:
 def question_title(text: str) -> str:
     """Return the first line of a question, as a title."""
     for line in text[:10_000].splitlines():
-        if title := " ".join(plain(line).split()):
+        title = " ".join(plain(line).split())
+        if title:
             return title[:MAX_TITLE_CHARS]
     return ""
 
@@ -140,6 +142,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     """Index new records. Raises `StoreError`.
 
     Args:
+        path: The database.
         seconds: How long to index at most.
         pause: How long to sleep after each step, as a multiple of its duration.
 
@@ -246,6 +249,7 @@ def find_sessions(
     together count as an entry. Raises `StoreError`.
 
     Args:
+        path: The database.
         typed: The query; its last word may be a prefix.
         project: Only sessions of this folder; None for all.
         limit: How many sessions to return at most.
@@ -256,35 +260,10 @@ def find_sessions(
 
     with opened(path) as connection, contextlib.closing(open_words(path)) as index:
         folder = None if project is None else encode_text(project)
-        descriptions = {
-            row[0]: _description_words(row)
-            for row in connection.execute(_DESCRIPTIONS, (folder, folder))
-        }
-        newest_records: dict[str, int] = {}
-        """The newest matching record of each session; 0 if only its description matches."""
-        hidden_by_session: dict[str, HiddenEntries] = {}
-
-        def collect_newest(index: sqlite3.Connection) -> bool:
-            """Find the newest matching record of each session; return whether there may be more."""
-            deadline = time.monotonic() + SEARCH_TIMEOUT_S
-            matches = index.execute(_MATCHES, (_match_query(query_words, folder),))
-            for row_index, (number, session) in enumerate(matches):
-                if row_index % ROWS_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
-                    return True
-                if session in newest_records or session not in descriptions:
-                    continue
-                if len(newest_records) == limit:
-                    return True
-                if session not in hidden_by_session:
-                    hidden_by_session[session] = hidden_entries(connection, session)
-                record = _read_record(connection, session, number)
-                if record is None or hidden_by_session[session].is_private(record.entry_name):
-                    continue
-                newest_records[session] = number
-            return False
-
-        may_have_more = bool(index.run(collect_newest))
-        for session, description in descriptions.items():
+        search = _EntrySearch(connection, query_words, folder, limit)
+        may_have_more = bool(index.run(search.collect))
+        newest_records = search.newest_records
+        for session, description in search.descriptions.items():
             if _has_words(description, query_words):
                 newest_records.setdefault(session, 0)
         hits = [
@@ -294,6 +273,61 @@ def find_sessions(
 
     hits.sort(key=lambda hit: -hit.session.last)
     return SessionHits(hits[:limit], may_have_more or len(hits) > limit)
+
+
+class _EntrySearch:
+    """Looks for the newest entry of each session that has all words of a query."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        query_words: Sequence[str],
+        folder: str | bytes | None,
+        limit: int,
+    ) -> None:
+        """
+        Args:
+            connection: The database of the sessions.
+            query_words: The words.
+            folder: The folder of the sessions, as stored; None for all.
+            limit: How many sessions to find at most.
+        """
+        self._connection = connection
+        self._query_words = query_words
+        self._folder = folder
+        self._limit = limit
+        self.descriptions: dict[str, str] = {}
+        """The words of each session's own texts."""
+        for columns in connection.execute(_DESCRIPTIONS, (folder, folder)):
+            self.descriptions[columns[0]] = _description_words(columns)
+        self.newest_records: dict[str, int] = {}
+        """The number of the newest matching record, by session."""
+        self._hidden_by_session: dict[str, HiddenEntries] = {}
+
+    def collect(self, index: sqlite3.Connection) -> bool:
+        """Find the records, and return whether there may be more. index: the words of the
+        records."""
+        deadline = time.monotonic() + SEARCH_TIMEOUT_S
+        matches = index.execute(_MATCHES, (_match_query(self._query_words, self._folder),))
+        for row_index, (number, session) in enumerate(matches):
+            if row_index % ROWS_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
+                return True
+            if session in self.newest_records or session not in self.descriptions:
+                continue
+            if len(self.newest_records) == self._limit:
+                return True
+            if self._is_visible(session, number):
+                self.newest_records[session] = number
+        return False
+
+    def _is_visible(self, session: str, number: int) -> bool:
+        """Return whether a record can be read and shows no private variable."""
+        if session not in self._hidden_by_session:
+            self._hidden_by_session[session] = hidden_entries(self._connection, session)
+        record = _read_record(self._connection, session, number)
+        if record is None:
+            return False
+        return not self._hidden_by_session[session].is_private(record.entry_name)
 
 
 def _match_query(query_words: Sequence[str], folder: str | bytes | None) -> str:
@@ -323,6 +357,7 @@ def _has_words(text: str, query_words: Sequence[str]) -> bool:
 def _read_hit(
     connection: sqlite3.Connection, session: str, number: int, query_words: Sequence[str]
 ) -> SessionHit:
+    """Return a session with the text around the words in a record. number: 0 for no record."""
     row = session_row(connection.execute(_SESSION, (session,)).fetchone())
     record = _read_record(connection, session, number)
     (index,) = connection.execute(_RECORD_INDEX, (session, number)).fetchone()
@@ -331,6 +366,7 @@ def _read_hit(
 
 
 def _read_record(connection: sqlite3.Connection, session: str, number: int) -> Record | None:
+    """Return a record; None if it was deleted, is damaged or of a newer version."""
     columns = connection.execute(_RECORD, (number, session)).fetchone()
     if columns is None:
         return None
@@ -350,4 +386,6 @@ def excerpt(text: str, query_words: Sequence[str]) -> str:
     end = start + 2 * EXCERPT_CHARS
     line = " ".join(one_line(text[start:end]).split())
     is_cut = len(line) > EXCERPT_CHARS or end < len(text)
-    return f"{'… ' if start else ''}{line[:EXCERPT_CHARS]}{' …' if is_cut else ''}"
+    beginning = "… " if start else ""
+    ending = " …" if is_cut else ""
+    return f"{beginning}{line[:EXCERPT_CHARS]}{ending}"

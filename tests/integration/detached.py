@@ -14,10 +14,10 @@ from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.attaching import attach_remote
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.transport import Address
 from mahtab_tui.kernel.values import CellResult, SaveTarget
 from mahtab_tui.session.kernel import LocalDetachable
 from tests.integration.kernels import RecordingHost

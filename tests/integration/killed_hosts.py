@@ -13,9 +13,9 @@ import traceback
 from pathlib import Path
 
 from mahtab_tui.kernel.detached import detached_kernels, stop
+from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.attaching import stop_remote
 from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, no_answer
 
 CELL = """

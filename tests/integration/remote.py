@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote.address import Address, parse
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
-from mahtab_tui.kernel.remote.transport import Address, parse
 from mahtab_tui.kernel.values import SaveTarget
 from tests.integration.kernels import Cells, RecordingHost
 from tests.waiting import wait_for

@@ -22,8 +22,8 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
+from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
-from mahtab_tui.kernel.remote.transport import parse
 from mahtab_tui.kernel.values import KernelState, OutputKind, SaveTarget
 from mahtab_tui.worker.link import spool
 from tests.integration.kernels import RecordingHost, executable, interpreters, running

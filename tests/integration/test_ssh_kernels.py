@@ -12,10 +12,10 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.attaching import attach_remote
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.kernel.remote.notes import noted_kernels
-from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd
 

@@ -9,10 +9,11 @@ from pathlib import PurePath
 from typing import Any
 
 from mahtab_tui.kernel.launch import BOOTSTRAP, ConnectionState, screen_variables
+from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.attaching import HOST_ID_BYTES, ConnectedKernel
 from mahtab_tui.kernel.remote.notes import Station, save_note
 from mahtab_tui.kernel.remote.process import RemoteProcess
-from mahtab_tui.kernel.remote.transport import Address, Transport
+from mahtab_tui.kernel.remote.transport import Transport
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.worker.link.frames import TOKEN_BYTES
 from mahtab_tui.worker.link.station_link import FOLDER

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import ConnectionState, DetachHandle, Output
+from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.attaching import ConnectedKernel
 from mahtab_tui.kernel.remote.remote_output import RemoteOutput
 from mahtab_tui.kernel.remote.transport import (
@@ -26,7 +27,6 @@ from mahtab_tui.kernel.remote.transport import (
     KernelClaimed,
     KernelGone,
     Transport,
-    parse,
 )
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.station_link import (

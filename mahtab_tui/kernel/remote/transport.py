@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import functools
 import hashlib
-import io
 import json
 import os
-import re
 import select
-import shlex
-import shutil
 import signal
-import socket
 import subprocess
-import sys
-import tempfile
 import threading
 import time
-import zipfile
 from collections import deque
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import unquote
+from collections.abc import Mapping
+from typing import Any
 
-import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import cloudpickle_folder
-from mahtab_tui.system import start_thread
+from mahtab_tui.kernel.remote.address import Address
+from mahtab_tui.kernel.remote.askpass import Ask, AskpassServer
+from mahtab_tui.kernel.remote.bundle import bundle
 from mahtab_tui.worker.link.station_link import LINK_PIECE_BYTES, MAGIC
-
-Ask = Callable[[str, bool], str | None]
-"""Asks the user: the prompt, and whether the answer is hidden. Returns None if there is no
-answer."""
 
 CONNECT_TIMEOUT_S = 60.0
 """Seconds: a host may wake up, a container may be downloaded, a password may be typed."""
@@ -44,11 +28,8 @@ FINISH_TIMEOUT_S = 1.0
 MAX_FINISH_TIMEOUT_S = 10.0
 """Seconds for a connection to end, so that the other machine learns that we know of an end."""
 
-ADDRESS_HINT = "give ssh://HOST, ssh://USER@HOST:PORT/PATH/TO/PYTHON, or command: and a program with its arguments that runs Python"
-
 _MIN_VERSION = (3, 9)
-_MAX_PROMPT_CHARS = 4_000
-_MAX_LABEL_CHARS = 30
+"""Of Python on the other machine."""
 _MAX_VERSION_CHARS = 20
 _MAX_ERROR_CHARS = 4_000
 _MAX_REASON_CHARS = 300
@@ -63,143 +44,6 @@ open."""
 _LAST_ERRORS_S = 1.0
 """Seconds for the errors of a command that has failed."""
 
-_SSH_ADDRESS = re.compile(
-    r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>\d{1,5}))?(?P<python>/\S.*)?"
-)
-_SSH_ALIVE_OPTIONS = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
-"""Lets ssh itself notice a dead connection."""
-
-_ASKPASS = """\
-import os, socket, sys
-with socket.socket(socket.AF_UNIX) as asking:
-    asking.connect(os.environ["MAHTAB_ASKPASS"])
-    asking.sendall(" ".join(sys.argv[1:]).encode(errors="replace"))
-    asking.shutdown(socket.SHUT_WR)
-    answer = b"".join(iter(lambda: asking.recv(4096), b""))
-if not answer:
-    sys.exit(1)
-sys.stdout.buffer.write(answer[1:] + b"\\n")
-"""
-"""Run by ssh when it needs a password."""
-
-
-class AskpassServer:
-    """A program for SSH_ASKPASS, and the socket on which it asks."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self.waits = False
-        """Whether the user is being asked."""
-        self._folder = tempfile.mkdtemp(prefix="mahtab-")
-        program = os.path.join(self._folder, "askpass")
-        socket_path = os.path.join(self._folder, "s")
-        command = shlex.join([sys.executable, "-I", "-S", "-c", _ASKPASS])
-        Path(program).write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
-        os.chmod(program, 0o700)
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(socket_path)
-        self._listener.listen()
-        self.env = {
-            "SSH_ASKPASS": program,
-            "SSH_ASKPASS_REQUIRE": "force",
-            "MAHTAB_ASKPASS": socket_path,
-            "DISPLAY": os.environ.get("DISPLAY", ":"),
-        }
-        start_thread("mahtab-askpass", self._serve)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _serve(self) -> None:
-        """Answer the program's questions until the server is closed."""
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection, contextlib.suppress(OSError):
-                self._answer(connection)
-
-    def _answer(self, connection: socket.socket) -> None:
-        question = b"".join(iter(lambda: connection.recv(4096), b""))
-        prompt = question.decode(errors="replace")[:_MAX_PROMPT_CHARS]
-        # Everything but the question about an unknown host's key may be a password.
-        is_hidden = "(yes/no" not in prompt
-        self.waits = True
-        try:
-            answer = self._ask(prompt, is_hidden)
-        finally:
-            self.waits = False
-        # The sign tells an empty answer from none.
-        if answer is not None:
-            connection.sendall(b"=" + answer.encode())
-
-
-@functools.cache
-def bundle() -> bytes:
-    """Pack the worker and cloudpickle as a zip file. The same files give the same bytes, so that the
-    other machine recognises them. Raises `KernelError`."""
-    packed = io.BytesIO()
-    folders = {"worker": Path(worker.__file__).parent, "cloudpickle": Path(cloudpickle_folder())}
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, folder in folders.items():
-            for file in sorted(folder.rglob("*.py")):
-                entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, file.read_bytes())
-    return packed.getvalue()
-
-
-class Address(NamedTuple):
-    """Where a kernel runs."""
-
-    text: str
-    """As for ``--kernel``."""
-    label: str
-    """The machine or the command, for the user."""
-    argv: tuple[str, ...]
-    """The command whose stdin and stdout lead there."""
-
-
-def parse(text: str) -> Address:
-    """Parse an address. Raises `KernelError`."""
-    if text.startswith("command:"):
-        try:
-            words = shlex.split(text.removeprefix("command:"))
-        except ValueError as error:
-            raise KernelError(f"{text} cannot be read ({error}): {ADDRESS_HINT}.") from None
-        if not words:
-            raise KernelError(f"{text} names no program: {ADDRESS_HINT}.")
-        label = " ".join([Path(words[0]).name, *words[1:]])[:_MAX_LABEL_CHARS]
-        return Address(text, label, (*words, "-c", _loader()))
-
-    # A host that begins with a dash would be an option of ssh.
-    match = _SSH_ADDRESS.fullmatch(text)
-    if match is None or match["host"].startswith("-"):
-        raise KernelError(f"{text} is not a kernel address: {ADDRESS_HINT}.")
-    python = unquote(match["python"] or "python3")
-    host = match["host"].replace("[", "").replace("]", "")
-    port_options = ("-p", match["port"]) if match["port"] else ()
-    # ssh joins the words, and the shell there splits them again.
-    remote_command = shlex.join(["exec", python, "-c", _loader()])
-    argv = ("ssh", "-T", *_SSH_ALIVE_OPTIONS, *port_options, "--", host, remote_command)
-    return Address(text, host, argv)
-
-
-def _loader() -> str:
-    """Return the loader as an argument that no shell changes. Files next to the user's data do not
-    become its modules."""
-    source = (Path(worker.__file__).parent / "link" / "station_loader.py").read_bytes()
-    encoded_source = base64.b64encode(source).decode()
-    user_entries = (
-        "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"
-    )
-    clean_path = f"import sys,os;o={user_entries};sys.path[:]=[q for q in sys.path if q not in o]"
-    return f"{clean_path};import base64;exec(base64.b64decode('{encoded_source}'))"
-
 
 class KernelGone(KernelError):
     """The other machine was reached, but the kernel no longer exists."""
@@ -207,6 +51,25 @@ class KernelGone(KernelError):
 
 class KernelClaimed(KernelError):
     """Another host has attached to the kernel."""
+
+
+def _start_command(address: Address, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the command that leads to a machine. Raises `OSError`.
+
+    Args:
+        address: The machine.
+        variables: Environment variables besides those of this process.
+    """
+    return subprocess.Popen(
+        address.argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **variables},
+        # It must not ask on the screen's terminal, nor get its Ctrl+C.
+        start_new_session=True,
+        bufsize=0,
+    )
 
 
 class Transport:
@@ -244,16 +107,7 @@ class Transport:
         except OSError as error:
             raise KernelError(f"Temporary files cannot be written: {error.strerror}.") from None
         try:
-            self._child = subprocess.Popen(
-                address.argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **self._questions.env},
-                # It must not ask on the screen's terminal, nor get its Ctrl+C.
-                start_new_session=True,
-                bufsize=0,
-            )
+            self._child = _start_command(address, self._questions.env)
         except OSError as error:
             self._questions.close()
             raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None

@@ -1,0 +1,99 @@
+"""Asks the user what ssh wants to know: passwords, and whether a host is the right one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from mahtab_tui.system import start_thread
+
+Ask = Callable[[str, bool], str | None]
+"""Asks the user: the prompt, and whether the answer is hidden. Returns None if there is no
+answer."""
+
+_MAX_PROMPT_CHARS = 4_000
+"""Characters of a question that the user sees."""
+_RECEIVE_BYTES = 4_096
+"""Bytes that are received at a time."""
+_OWNER_RUNS = 0o700
+"""Mode of a program that only its owner reads, changes and runs."""
+
+_ASKPASS = """\
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as asking:
+    asking.connect(os.environ["MAHTAB_ASKPASS"])
+    asking.sendall(" ".join(sys.argv[1:]).encode(errors="replace"))
+    asking.shutdown(socket.SHUT_WR)
+    answer = b"".join(iter(lambda: asking.recv(4096), b""))
+if not answer:
+    sys.exit(1)
+sys.stdout.buffer.write(answer[1:] + b"\\n")
+"""
+"""Run by ssh when it needs a password."""
+
+
+class AskpassServer:
+    """A program for SSH_ASKPASS, and the socket on which it asks."""
+
+    def __init__(self, ask: Ask) -> None:
+        """Start to answer. Raises `OSError`."""
+        self._ask = ask
+        self.waits = False
+        """Whether the user is being asked."""
+        self._folder = tempfile.mkdtemp(prefix="mahtab-")
+        program = os.path.join(self._folder, "askpass")
+        socket_path = os.path.join(self._folder, "s")
+        command = shlex.join([sys.executable, "-I", "-S", "-c", _ASKPASS])
+        Path(program).write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
+        os.chmod(program, _OWNER_RUNS)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(socket_path)
+        self._listener.listen()
+        self.env = {
+            "SSH_ASKPASS": program,
+            "SSH_ASKPASS_REQUIRE": "force",
+            "MAHTAB_ASKPASS": socket_path,
+            # Older versions of ssh ask only if there is a display.
+            "DISPLAY": os.environ.get("DISPLAY", ":"),
+        }
+        """Variables of ssh, by which it finds the program."""
+        start_thread("mahtab-askpass", self._serve)
+
+    def close(self) -> None:
+        """Answer no more questions, and remove the program."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve(self) -> None:
+        """Answer the program's questions until the server is closed."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        """Ask the user one question, and send the answer. Raises `OSError`."""
+        question = b"".join(iter(lambda: connection.recv(_RECEIVE_BYTES), b""))
+        prompt = question.decode(errors="replace")[:_MAX_PROMPT_CHARS]
+        # Everything but the question about an unknown host's key may be a password.
+        is_hidden = "(yes/no" not in prompt
+        self.waits = True
+        try:
+            answer = self._ask(prompt, is_hidden)
+        finally:
+            self.waits = False
+        # The sign tells an empty answer from none.
+        if answer is not None:
+            connection.sendall(b"=" + answer.encode())
