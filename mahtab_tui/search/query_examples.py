@@ -305,6 +305,9 @@ def _example_of_rows(query: str, text: SearchedText, query_lines: QueryLines, ro
     """Show how to compute what the query asks for from the rows of a table."""
     searched_text = text.text[:MAX_SEARCHED_CHARS]
     cells = [word for word in query_lines.words if rows.has_cell(word, searched_text)]
+    if query_lines.words and not cells:
+        # Where a cell has more than the words of the query, no row has them as a value.
+        return _example_of_printing(query_lines)
     words = find_joint_words(cells, searched_text)
     condition = " and ".join(f"{word!r} in row.values()" for word in words)
     module = "csv" if rows.form == "CSV" else "json"

@@ -31,8 +31,10 @@ class Rows(NamedTuple):
 
     def has_cell(self, word: str, text: str) -> bool:
         """Return whether a word is the whole text of a cell."""
-        edge = re.escape(self.separator) if self.separator else '"'
-        cell = rf"(?:^|{edge}){re.escape(word)}(?:{edge}|$)"
+        cell = f'"{re.escape(word)}"'
+        if self.separator:
+            edge = re.escape(self.separator)
+            cell = rf"(?:^|{edge})(?:{re.escape(word)}|{cell})(?:{edge}|$)"
         return re.search(cell, text, re.MULTILINE) is not None
 
 

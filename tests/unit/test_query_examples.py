@@ -81,6 +81,7 @@ def computed(query: str, text: str) -> object:
         ("What is the earliest date of a loan by Ada?", LOANS, "2026-02-01"),
         ("Which reader has the largest total of days?", LOANS, "Ada"),
         ("Which reader kept a cooking book the longest, in days?", LOANS, "Clara"),
+        ("What is the sum of the days of Clara?", LOANS.replace("Clara", '"Clara"'), 65),
         ("How much honey did Hamid sell altogether, in kg?", SALES, 61.5),
         ("How many kg did Hamid sell?", SALES, 131.5),
         ("What is the heaviest that Irene sold, in kg?", SALES, 60),
@@ -96,6 +97,11 @@ def computed(query: str, text: str) -> object:
 )
 def test_example_computes_the_answer(query: str, text: str, answer: object) -> None:
     assert computed(query, text) == answer
+
+
+def test_example_prints_where_cells_have_more_than_the_words_of_the_query() -> None:
+    code = example("What is the sum of the days of Clara?", LOANS.replace("Clara", "Clara Holm"))
+    assert code.startswith("for hit in grep('(?i)Clara'")
 
 
 @pytest.mark.parametrize(
