@@ -24,7 +24,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Lock
-from mahtab_tui.worker.guard import plain_pickle, trial
+from mahtab_tui.worker.guard import fork_observer, plain_pickle, trial
 from mahtab_tui.worker.guard.fork_observer import TOO_LARGE, _are_surely_small
 from mahtab_tui.worker.guard.library_codecs import all_library_codecs
 from mahtab_tui.worker.guard.locked_fork import LockedFork
@@ -505,6 +505,28 @@ def test_a_fork_that_reads_no_answer_to_its_displays_is_ended(cells: Cells) -> N
     code = _forge_messages(struct.pack("!QQ", len(text), 0) + text)
     assert cells.run(code, "keep").needs == "displays without waiting for the kernel"
     assert cells.value("1") == "1\n"
+
+
+def test_output_without_end_does_not_hold_up_the_report_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fork_observer, "TIME_LIMIT_S", 0.3)
+    channel, fork_channel = socket.socketpair()
+    # There is always something to read.
+    output = os.open("/dev/zero", os.O_RDONLY)
+    shown = os.dup(1)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 1)
+        fork_channel.send(struct.pack("!QQ", 2, 0) + b"{}")
+        observer = fork_observer.ForkObserver(os.getpid(), channel, output, {}, "", keep=True)
+        assert observer.follow().needs == "ran longer than 0 s"
+    finally:
+        os.dup2(shown, 1)
+        for descriptor in (output, shown, nothing):
+            os.close(descriptor)
+        for end in (channel, fork_channel):
+            end.close()
 
 
 def test_threads_that_send_at_once_do_not_mix_their_messages() -> None:
