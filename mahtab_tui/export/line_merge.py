@@ -36,6 +36,13 @@ class LineReplacement(NamedTuple):
     """The lines of the other text."""
 
 
+class LinePair(NamedTuple):
+    """A line that two texts have in common, by its index in each."""
+
+    old: int
+    new: int
+
+
 class _Passages(NamedTuple):
     """A passage of each of two texts, by the indices of lines."""
 
@@ -87,13 +94,13 @@ def find_replacements(old: Sequence[str], new: Sequence[str]) -> list[LineReplac
     return replacements
 
 
-def match_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def match_lines(old: Sequence[str], new: Sequence[str]) -> list[LinePair]:
     """Return which lines of a text are which of another, as pairs of indices that both grow.
 
     This is Bram Cohen's patience diff: lines that are unique in both texts divide them into
     passages, which are compared in the same way.
     """
-    matches: list[tuple[int, int]] = []
+    matches: list[LinePair] = []
     waiting = [_Passages(0, len(old), 0, len(new))]
     while waiting:
         passages = waiting.pop()
@@ -117,7 +124,7 @@ def match_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]
 class _SplitPassages(NamedTuple):
     """Two passages without their equal ends."""
 
-    equal_ends: list[tuple[int, int]]
+    equal_ends: list[LinePair]
     """The indices of the equal lines at the start and the end, in pairs."""
     middle: _Passages
     """The lines between them."""
@@ -128,22 +135,22 @@ def _split_equal_ends(
 ) -> _SplitPassages:
     """Split off the equal lines at the start and the end of two passages."""
     old_start, old_end, new_start, new_end = passages
-    pairs: list[tuple[int, int]] = []
+    pairs: list[LinePair] = []
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
-        pairs.append((old_start, new_start))
+        pairs.append(LinePair(old_start, new_start))
         old_start += 1
         new_start += 1
     while old_start < old_end and new_start < new_end and old[old_end - 1] == new[new_end - 1]:
         old_end -= 1
         new_end -= 1
-        pairs.append((old_end, new_end))
+        pairs.append(LinePair(old_end, new_end))
     middle = _Passages(old_start, old_end, new_start, new_end)
     return _SplitPassages(pairs, middle)
 
 
 def _unique_pairs(
     old: Sequence[str], new: Sequence[str], passages: _Passages
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[LinePair]:
     """Yield the pairs of equal lines that are unique in both passages, in the order of the old."""
     old_counts = Counter(old[passages.old_start : passages.old_end])
     new_counts = Counter(new[passages.new_start : passages.new_end])
@@ -151,24 +158,24 @@ def _unique_pairs(
     for old_index in range(passages.old_start, passages.old_end):
         line = old[old_index]
         if old_counts[line] == 1 and new_counts[line] == 1:
-            yield old_index, new_indices[line]
+            yield LinePair(old_index, new_indices[line])
 
 
-def _longest_increasing(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _longest_increasing(pairs: Iterable[LinePair]) -> list[LinePair]:
     """Return the most pairs whose second indices grow, too, by patience sorting."""
     smallest_ends: list[int] = []
     """The smallest second index at which a run of one, two, … pairs ends."""
-    ends: list[tuple[int, int]] = []
+    ends: list[LinePair] = []
     """The last pairs of these runs."""
-    previous_pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    previous_pairs: dict[LinePair, LinePair] = {}
     for pair in pairs:
-        length = bisect_left(smallest_ends, pair[1])
+        length = bisect_left(smallest_ends, pair.new)
         if length:
             previous_pairs[pair] = ends[length - 1]
-        smallest_ends[length : length + 1] = [pair[1]]
+        smallest_ends[length : length + 1] = [pair.new]
         ends[length : length + 1] = [pair]
 
-    longest: list[tuple[int, int]] = []
+    longest: list[LinePair] = []
     pair_or_none = ends[-1] if ends else None
     while pair_or_none is not None:
         longest.append(pair_or_none)
@@ -178,7 +185,7 @@ def _longest_increasing(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int
 
 def _match_repeated(
     old: Sequence[str], new: Sequence[str], passages: _Passages
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[LinePair]:
     """Yield the pairs of equal lines of two passages that have no unique lines in common."""
     old_lines = old[passages.old_start : passages.old_end]
     new_lines = new[passages.new_start : passages.new_end]
@@ -189,7 +196,7 @@ def _match_repeated(
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
             old_index = passages.old_start + block.a + offset
-            yield old_index, passages.new_start + block.b + offset
+            yield LinePair(old_index, passages.new_start + block.b + offset)
 
 
 def _formatted_lines(

@@ -6,7 +6,7 @@ import html
 import platform
 import re
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbformat
 
@@ -203,11 +203,19 @@ def _output_node(output: OutputPart, execution_count: int | None) -> Node:
     }
 
 
-def parse_error(traceback: str) -> tuple[str, str]:
-    """Return the name of the error in a traceback, and the first line of its message."""
+class NamedError(NamedTuple):
+    """An error as a notebook names it."""
+
+    name: str
+    message: str
+    """Its first line."""
+
+
+def parse_error(traceback: str) -> NamedError:
+    """Return the error that a traceback ends with."""
     last_traceback = _CHAIN_LINE.split(traceback)[-1]
     # Frames and their code are indented. What follows the error's name is its message and notes.
     for line in last_traceback.split("\n"):
         if match := _ERROR_LINE.match(line):
-            return match[1], match[2] or ""
-    return "Error", ""
+            return NamedError(match[1], match[2] or "")
+    return NamedError("Error", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.events import Click, Key, Resize
 from textual.strip import Strip
@@ -37,6 +37,16 @@ PREVIEW_DELAY_S = 0.1
 _SESSION_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
+class Preview(NamedTuple):
+    """The beginning of a variable's value."""
+
+    name: str
+    lines: Sequence[str]
+
+
+NO_PREVIEW = Preview("", ())
+
+
 class NamespacePane(RowsView, can_focus=True):
     """Lists the variables; keys filter them, open them and change them."""
 
@@ -54,8 +64,7 @@ class NamespacePane(RowsView, can_focus=True):
         self._folds_soon = False
         """Whether changes wait, which are folded a frame later."""
         self._fetcher = Fetcher(self)
-        self._preview: tuple[str, list[str]] = "", []
-        """The previewed variable, and lines of its value."""
+        self._preview = NO_PREVIEW
 
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
@@ -85,12 +94,13 @@ class NamespacePane(RowsView, can_focus=True):
         self._fetch_preview()
 
     def _fetch_preview(self) -> None:
+        """Read the beginning of the variable at the cursor, if there are lines for it."""
         session = self._session
         if session is None or not self.is_attached:
             return
         height = self.size.height - self.head - len(self.variables) - 2
         if self.app.size.width < PREVIEW_WIDTH or height < _MIN_PREVIEW_LINES:
-            self._show_preview(("", []))
+            self._show_preview(NO_PREVIEW)
             return
         row = self._row_at_cursor
         if row is None:
@@ -98,31 +108,34 @@ class NamespacePane(RowsView, can_focus=True):
         name = row.name
         width = self.width - 2
 
-        def read() -> tuple[str, list[str]]:
+        def read() -> Preview:
             from mahtab_tui.tui.namespace.preview import read_preview
 
-            return name, read_preview(session.open_inspector(), name, height, width)
+            lines = read_preview(session.open_inspector(), name, height, width)
+            return Preview(name, lines)
 
         def clear(_: str) -> None:
-            self._show_preview(("", []))
+            self._show_preview(NO_PREVIEW)
 
         self._fetcher.ask("preview", read, self._show_preview, clear, pause=PREVIEW_DELAY_S)
 
-    def _show_preview(self, preview: tuple[str, list[str]]) -> None:
+    def _show_preview(self, preview: Preview) -> None:
         self._preview = preview
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         line = y - self.head - len(self.variables) - 1
         row = self._row_at_cursor
-        name, lines = self._preview
-        if line < 0 or self._laid_out is None or row is None or row.name != name:
+        preview = self._preview
+        if line < 0 or self._laid_out is None or row is None or row.name != preview.name:
             return super().render_line(y)
+
+        # Below the variables, under a blank line, is what the one at the cursor holds.
         _, palette = self._laid_out
-        preview = [(row.label, palette.muted + BOLD)]
-        preview += [(text, palette.muted) for text in lines]
+        spans = [(row.label, palette.muted + BOLD)]
+        spans += [(text, palette.muted) for text in preview.lines]
         base = self.visual_style.rich_style
-        return plain_strip(Row(preview[line : line + 1]), self.margin, self.width, base)
+        return plain_strip(Row(spans[line : line + 1]), self.margin, self.width, base)
 
     def head_row(self, y: int) -> Row:
         if y == 0:

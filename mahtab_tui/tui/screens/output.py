@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -125,6 +125,13 @@ def write_new_file(path: Path, content: bytes) -> Path:
     return path
 
 
+class CountedText(NamedTuple):
+    """A text with the number of its lines."""
+
+    text: LocalText
+    line_count: int
+
+
 class PagerScreen(SavingScreen):
     """The base class of screens that show a whole text. A subclass reads it."""
 
@@ -152,18 +159,18 @@ class PagerScreen(SavingScreen):
         self.viewer.show_status(Content.styled("…", "$muted"))
         self.fetcher.ask("output", self._read_output, self._show, self.viewer.fail)
 
-    def _read_output(self) -> tuple[LocalText, int]:
-        """Return the text and the number of its lines."""
+    def _read_output(self) -> CountedText:
+        """Return the text as it is shown. Called on a thread. Raises `KernelError` and `StoreError`."""
         text = self.read_text()
         if text is None:
             raise KernelError("This output was not kept.")
         output = LocalText(plain(collapse(SGR.sub("", text))))
-        return output, output.line_number(max(0, output.size - 1))
+        return CountedText(output, output.line_number(max(0, output.size - 1)))
 
-    def _show(self, text_and_line_count: tuple[LocalText, int]) -> None:
-        output, line_count = text_and_line_count
+    def _show(self, counted: CountedText) -> None:
+        output = counted.text
         self._output = output
-        self.set_title(f"{self._title_text}  ·  {line_count:,} lines")
+        self.set_title(f"{self._title_text}  ·  {counted.line_count:,} lines")
         view = TextView(make_local_subject(self.client, "text"), output)
         self.call_later(self.viewer.show, view)
 

@@ -22,7 +22,7 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cut
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace, picture_rows
 from mahtab_tui.tui.transcript.tables import grid_rows, shown_table
-from mahtab_tui.tui.transcript.tracebacks import ERROR_LEAD, error_first, traceback_spans
+from mahtab_tui.tui.transcript.tracebacks import ERROR_LEAD, LedLine, error_first, traceback_spans
 
 MAX_MARKDOWN_CHARS = 20_000
 MARKDOWN_COST = 10
@@ -94,10 +94,6 @@ def _is_code(lines: Sequence[OutputLine]) -> bool:
     return _CODE_START.match(start) is not None and lines[-1].text.endswith(_CODE_ENDS)
 
 
-_LedLine = tuple[OutputLine, str]
-"""A line and its lead, which says what introduces the line or how it is drawn."""
-
-
 class OutputRows:
     """The rows of an output that may still grow; a line is drawn again only if it changes.
 
@@ -115,7 +111,7 @@ class OutputRows:
         self._output = output
         self._width = width
         self._palette = palette
-        self._lines: dict[_LedLine, _DrawnLine] = {}
+        self._lines: dict[LedLine, _DrawnLine] = {}
         self._parts: list[_DrawnLine | Row] = []
         self._ends: list[int] = []
         """The number of rows up to the end of each part."""
@@ -139,7 +135,7 @@ class OutputRows:
         self._max_display_chars = max_display_chars
         self.slow_displays = []
         self.is_complete = True
-        lines: dict[_LedLine, _DrawnLine] = {}
+        lines: dict[LedLine, _DrawnLine] = {}
         self._parts = []
         self._ends = []
         row_count = 0
@@ -185,7 +181,7 @@ class OutputRows:
             rows = DisplayRows(display.state, self._text_rows(display))
         self._lines[display, ""] = rows
 
-    def _visible_lines(self) -> Iterator[_LedLine | Row]:
+    def _visible_lines(self) -> Iterator[LedLine | Row]:
         """Yield the lines to draw, with a remark in place of those that are folded."""
         ordered = error_first(list(self._output))
         kinds = [line.kind for line, _ in ordered]
@@ -193,7 +189,7 @@ class OutputRows:
         # Before the line of this number, the buffer left out lines.
         gap = min(len(self._output.head), first_error) if self._output.omitted_lines else -1
         start = 0
-        for (kind, _), group in groupby(ordered, lambda item: (item[0].kind, item[1])):
+        for (kind, _), group in groupby(ordered, lambda led_line: (led_line[0].kind, led_line[1])):
             lines = list(group)
             omitted_count = self._output.omitted_lines if start <= gap < start + len(lines) else 0
             yield from self._fold(kind, lines, omitted_count, gap - start)
@@ -202,8 +198,8 @@ class OutputRows:
             yield self._remark_folded(f"{self._output.omitted_lines:,} lines")
 
     def _fold(
-        self, kind: str, lines: list[_LedLine], omitted_count: int, gap: int
-    ) -> Iterator[_LedLine | Row]:
+        self, kind: str, lines: list[LedLine], omitted_count: int, gap: int
+    ) -> Iterator[LedLine | Row]:
         """Yield the lines of one kind, or the ends of many.
 
         Args:

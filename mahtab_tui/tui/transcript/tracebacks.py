@@ -19,14 +19,19 @@ _MUTED_STARTS = (_TRACEBACK_HEADING, "  [Previous line", "  … ")
 _HINT_START = "Hint: "
 """Starts a line that helps to fix the error."""
 ERROR_LEAD = "error"
+"""The lead of the first line of the last error."""
+
+LedLine = tuple[OutputLine, str]
+"""A line of an output, and its lead: words that are drawn before it, or how it is drawn; empty for
+most. A plain tuple, because a flood of output makes a thousand of them in each frame."""
 
 
-def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Reorder a traceback at the end: the error, its frames, then each error that led to it. Each
-    line has a lead: `ERROR_LEAD` for the first of the last error, an introduction for earlier ones."""
+def error_first(lines: list[OutputLine]) -> list[LedLine]:
+    """Reorder a traceback at the end: the error, its frames, then each error that led to it. The first
+    line of the last error has the lead `ERROR_LEAD`; that of an earlier one has words."""
     kinds = [line.kind for line in lines]
     start = kinds.index("traceback") if "traceback" in kinds else len(lines)
-    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines]
+    ordered: list[LedLine] = [(line, "") for line in lines]
     if start == len(lines):
         return ordered
     # A traceback may have another form, as in IPython.
@@ -46,7 +51,9 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
     return ordered + _one_error(block[::-1], lead)
 
 
-def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str]]:
+def _one_error(block: list[OutputLine], lead: str) -> list[LedLine]:
+    """Return the lines of one error, without blank lines at its ends: the error, then its frames. lead:
+    that of the first line."""
     while block and not block[0].text.strip():
         del block[0]
     while block and not block[-1].text.strip():

@@ -89,6 +89,19 @@ class Chip(NamedTuple):
     """Shown in a narrow row."""
 
 
+class ChipTexts(NamedTuple):
+    """How all chips of a row are written."""
+
+    texts: Sequence[str]
+    gap: int
+    """Cells between two chips."""
+
+    @property
+    def width(self) -> int:
+        """In cells."""
+        return sum(map(len, self.texts)) + self.gap * (len(self.texts) - 1)
+
+
 class Chips(Widget, can_focus=True):
     """The answers to a question. While it has the focus, other keys go to the editor."""
 
@@ -148,12 +161,12 @@ class Chips(Widget, can_focus=True):
         self._accept_keys_from = self._clock() + IGNORE_KEYS_S
 
     def render(self) -> Content:
-        texts, gap = self._texts()
+        texts = self._fitting_texts()
         chips = []
-        for chip, text in texts:
+        for chip, text in zip(self._chips, texts.texts, strict=True):
             answer_style = Style.from_meta({ANSWER_KEY: chip.answer})
             chips.append(Content.styled(text, chip.style).stylize(answer_style))
-        return Content(" " * gap).join(chips)
+        return Content(" " * texts.gap).join(chips)
 
     def on_key(self, event: Key) -> None:
         is_early = self._is_early(event, self._accept_keys_from)
@@ -194,17 +207,20 @@ class Chips(Widget, can_focus=True):
         self._ignore_input()
         self.post_message(self.Chosen(self._question, answer, letter))
 
-    def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
-        """Return the longest texts that fit, and the gap between them in cells."""
+    def _fitting_texts(self) -> ChipTexts:
+        """Return the longest texts that fit; the shortest if none do."""
         full_texts = [chip.text for chip in self._chips]
         short_texts = [chip.short or chip.text for chip in self._chips]
         bare_texts = [text.strip() for text in short_texts]
-        candidates = [(full_texts, CHIP_GAP), (short_texts, CHIP_GAP), (bare_texts, 1)]
-        for texts, gap in candidates:
-            width = sum(map(len, texts)) + gap * (len(texts) - 1)
-            if width <= self.size.width:
-                break
-        return list(zip(self._chips, texts, strict=True)), gap
+        candidates = (
+            ChipTexts(full_texts, CHIP_GAP),
+            ChipTexts(short_texts, CHIP_GAP),
+            ChipTexts(bare_texts, 1),
+        )
+        for texts in candidates:
+            if texts.width <= self.size.width:
+                return texts
+        return candidates[-1]
 
 
 class PromptRow(Widget, Generic[Request]):
