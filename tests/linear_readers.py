@@ -74,7 +74,8 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.search.answer_code import extract_code, last_answer
     from mahtab_tui.search.prompts import plain_message
     from mahtab_tui.search.query_lines import find_query_lines
-    from mahtab_tui.search.requests import SubAnswers, read_call, read_final
+    from mahtab_tui.search.requests import read_call, read_final
+    from mahtab_tui.search.sub_answers import SubAnswers
     from mahtab_tui.worker.link.frames import FrameReader, encode
     from mahtab_tui.worker.magic.expansion import Names, expand_command
     from mahtab_tui.worker.magic.syntax import transform

@@ -37,7 +37,8 @@ from mahtab_tui.search.nodes import (
     NodeSource,
     TreeServices,
 )
-from mahtab_tui.search.requests import Request, SearchTools
+from mahtab_tui.search.requests import Request
+from mahtab_tui.search.search_tools import SearchTools
 from mahtab_tui.search.tree_nodes import shortened
 from mahtab_tui.search.turns import Exploration
 

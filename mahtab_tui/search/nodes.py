@@ -14,7 +14,8 @@ from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.findings import Findings
 from mahtab_tui.search.limits import SearchDeadline, SearchLimits
-from mahtab_tui.search.requests import Request, SearchTools
+from mahtab_tui.search.requests import Request
+from mahtab_tui.search.search_tools import SearchTools
 
 EndState = Literal["done", "partial", "error", "stopped"]
 

@@ -8,7 +8,13 @@ from typing import Any
 
 from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextSpan
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
-from mahtab_tui.search.requests import SubAnswers, read_call, read_final, read_tool_call
+from mahtab_tui.search.requests import (
+    ToolRequest,
+    read_call,
+    read_final,
+    read_tool_call,
+)
+from mahtab_tui.search.sub_answers import SubAnswers
 from mahtab_tui.search.tree import merge_spans
 
 _MAX_EVIDENCE_SPANS = 4_096
@@ -35,7 +41,7 @@ class SandboxCalls:
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         """Serve a call whose result the code waits for. Raises `CallRefusedError`."""
         if name == "tool":
-            return {"value": await self._call_tool(*read_tool_call(args))}
+            return {"value": await self._call_tool(read_tool_call(args))}
 
         request = read_call(name, args, self._text)
         outcomes = await self._services.ask(self._node, request, self._text)
@@ -49,10 +55,12 @@ class SandboxCalls:
         """Return a sub-call's answer as the code gets it. read_spans: the places that it read."""
         if not outcome.failed:
             self._sub_answers.add(outcome.text, outcome.evidence, read_spans)
-        text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
+        text = outcome.text
+        if outcome.state == "partial":
+            text = f"[partial] {text}"
         return {"text": text, "failed": outcome.failed}
 
-    async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    async def _call_tool(self, call: ToolRequest) -> Any:
         """Call one of the user's functions. All such calls of a turn together may take as long as
         its code."""
         if self._services.tools is None:
@@ -67,10 +75,10 @@ class SandboxCalls:
         start_time = loop.time()
         try:
             async with asyncio.timeout(self._tool_seconds_left):
-                return await self._services.tools.call(name, args, kwargs)
+                return await self._services.tools.call(call.name, call.args, call.kwargs)
         except TimeoutError:
             raise CallRefusedError(
-                f"{name} took too long and was ended: the tools have {turn_seconds:g} s together in a turn."
+                f"{call.name} took too long and was ended: the tools have {turn_seconds:g} s together in a turn."
             ) from None
         finally:
             elapsed = loop.time() - start_time
@@ -85,7 +93,7 @@ class SandboxCalls:
         max_chars = self._services.limits.max_answer_chars(self._node.depth)
         final = read_final(args, self._text, max_chars)
         if final is not None:
-            words, spans = final
-            evidence = self._text.to_root(spans) + self._sub_answers.evidence(words)
-            self.final = NodeOutcome(words, "done", merge_spans(evidence)[:_MAX_EVIDENCE_SPANS])
+            evidence = self._text.to_root(final.spans) + self._sub_answers.evidence(final.words)
+            spans = merge_spans(evidence)[:_MAX_EVIDENCE_SPANS]
+            self.final = NodeOutcome(final.words, "done", spans)
             self.answered.set()

@@ -27,8 +27,8 @@ from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.nodes import NodeOutcome
-from mahtab_tui.search.requests import SearchTools, ToolRunner
 from mahtab_tui.search.search_answers import CancelToken, SearchAnswer
+from mahtab_tui.search.search_tools import SearchTools, ToolRunner
 from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.rlm.contexts import read_context
 
