@@ -25,8 +25,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_prompt_words import PLAIN
 from mahtab_tui.llm.search_prompt_words import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun
-from mahtab_tui.search import api, logs
-from mahtab_tui.search import search_tools
+from mahtab_tui.search import api, logs, search_tools
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
