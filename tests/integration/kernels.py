@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.host import HostFunction, HostServer
 from mahtab_tui.kernel.values import CellResult, Completion, KernelInfo, KernelState, OutputKind
@@ -167,3 +168,8 @@ def executable(path: Path, text: str) -> str:
 
 def _output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def show(cells: Cells, code: str) -> list[DisplayRecord]:
+    """Run a cell, and return what it displayed."""
+    return list(cells.run(code).displays)

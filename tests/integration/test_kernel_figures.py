@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image
 
-from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.pictures.chart import Chart, read_chart
-from tests.integration.kernels import Cells, running
+from tests.integration.kernels import Cells, running, show
 
 PLOT = "plt.plot([1, 2, 3]);"
 FIGURE = """
@@ -38,10 +37,6 @@ def plotting_kernel() -> Iterator[Cells]:
 def cells(plotting_kernel: Cells) -> Iterator[Cells]:
     yield plotting_kernel
     plotting_kernel.run("plt.close('all')")
-
-
-def show(cells: Cells, code: str) -> list[DisplayRecord]:
-    return list(cells.run(code).displays)
 
 
 def drawn_chart(cells: Cells, code: str) -> Chart:
