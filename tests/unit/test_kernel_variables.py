@@ -173,7 +173,9 @@ def test_slots_are_listed_as_they_were_declared() -> None:
         __slots__ = tuple("yx")
 
         def __init__(self) -> None:
-            self.x, self.y, self.zeta = 1, 2, 3
+            self.x = 1
+            self.y = 2
+            self.zeta = 3
 
     [listed] = NamespaceTracker({"point": Point()}).listing()
     assert listed["summary"] == "(zeta=3, y=2, x=1)"
