@@ -39,12 +39,13 @@ MAX_SENT_CHARS = 4_000_000
 MAX_CELL_DEPTH = 3
 """A cell, and nested ones two levels deep."""
 
-_PLAIN = frozenset(
+_PLAIN_CLASSES = frozenset(
     (
         *(int, float, complex, bool, str, bytes, bytearray),
         *(list, tuple, dict, set, frozenset, range, type),
     )
 )
+"""Classes whose values have no display but their repr."""
 
 Piece = tuple[str, str]
 """The kind of an output ("stdout", "value" or "traceback"), and its text."""
@@ -142,6 +143,14 @@ class Executor:
         interrupts: Interrupts,
         loop: EventLoop,
     ) -> None:
+        """Take over a namespace.
+
+        Args:
+            namespace: The user's.
+            environment: Redirects streams while cells run.
+            interrupts: Lets signals end cells.
+            loop: Runs coroutines.
+        """
         self.namespace = namespace
         self.tracker = NamespaceTracker(namespace)
         self.undo: UndoHistory | None = None
@@ -178,6 +187,7 @@ class Executor:
         return failed_outcome(describe_safely(error).text)
 
     def _refuse(self, refusal: str | None) -> Outcome | None:
+        """Return the outcome of a cell that may not run; None if it may."""
         if refusal is None and self.depth >= MAX_CELL_DEPTH:
             refusal = "cells can be nested at most two levels deep"
         if refusal is None:
@@ -237,6 +247,7 @@ class Executor:
         return report.outcome._replace(pieces=pieces, changes=self._end()), report.needs
 
     def _keep_results(self, cell: int, source: str, report: ForkReport) -> None:
+        """Bind what a locked fork has made."""
         if self.undo is not None and self.depth == 1:
             self.undo.begin(cell)
         cache_source(source, cell_filename(cell))
@@ -260,10 +271,11 @@ class Executor:
         return ""
 
     def _run_in_environment(self, cell: int, source: str) -> Outcome:
+        """Run a cell with its streams. May raise what breaks the kernel's own code."""
         self._begin()
         pieces: list[Piece] = []
+        traceback: Traceback | None = None
         status = "ok"
-        frames: list[TracebackRow] = []
         streams_before = self._environment.enter()
         self.attribution.begin(cell)
         try:
@@ -276,33 +288,34 @@ class Executor:
             self._environment.leave_child(error)
             with self._interrupts.allowed():
                 status, traceback = self._describe_end(error, pieces)
-            if traceback is not None:
-                pieces.append(("traceback", traceback.text))
-                frames = traceback.frames
-                is_shortened = len(traceback.text) > MAX_SENT_CHARS
-                if is_shortened:
-                    # The rows of its text are different.
-                    frames = [frame._replace(row=0) for frame in frames]
         finally:
-            self._environment.leave(streams_before, nested=self.depth > 1)
-            self.attribution.end()
-            if syntax.Reloading.reloader is not None:
-                syntax.Reloading.reloader.note()
-            changes = self._end()
-            self._fork_names.difference_update(change["name"] for change in changes)
-            forget_short_texts()
-        shortened = [(kind, shorten(text, MAX_SENT_CHARS)) for kind, text in pieces]
-        return Outcome(status, shortened, changes, frames)
+            changes = self._leave_environment(streams_before)
+
+        if traceback is not None:
+            pieces.append(("traceback", traceback.text))
+        shortened_pieces = [(kind, shorten(text, MAX_SENT_CHARS)) for kind, text in pieces]
+        return Outcome(status, shortened_pieces, changes, _sent_frames(traceback))
+
+    def _leave_environment(self, streams_before: object) -> list[dict[str, Any]]:
+        """Restore what surrounds the cells, and return what the innermost one has changed."""
+        self._environment.leave(streams_before, nested=self.depth > 1)
+        self.attribution.end()
+        if syntax.Reloading.reloader is not None:
+            syntax.Reloading.reloader.note()
+        changes = self._end()
+        self._fork_names.difference_update(change["name"] for change in changes)
+        forget_short_texts()
+        return changes
 
     def _run(self, cell: int, source: str, pieces: list[Piece]) -> None:
-        undo = None
-        if self.depth == 1:
-            undo = self.undo
+        """Run the code of a cell. pieces: gets the text of its value. Raises what the code raises."""
+        undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
         reloader = syntax.Reloading.reloader
         if reloader is not None and reloader.automatic and self.depth == 1:
             reloader.reload(self.namespace)
+
         filename = cell_filename(cell)
         source = syntax.dedent(source.replace("\r\n", "\n").replace("\r", "\n"))
         cache_source(source, filename)
@@ -310,6 +323,7 @@ class Executor:
         compiled = self._compile(source, filename)
         self._cells[-1].compiled = compiled
         self._track_reachable(self.state_recorder or undo)
+
         value = self._evaluate(compiled)
         if compiled.last_expression is None:
             return
@@ -320,6 +334,7 @@ class Executor:
             pieces.append(("value", text))
 
     def _compile(self, source: str, filename: str) -> CompiledCell:
+        """Raises `NotCompiledError`."""
         flags = self._flags
         try:
             plain = syntax.transform(syntax.add_percent_sign(source, self.namespace))
@@ -358,7 +373,7 @@ class Executor:
         has_pyplot = "matplotlib.pyplot" in sys.modules
         if has_pyplot and own_module("values.figures").is_plot_result(value):
             text = ""
-        elif type(value) in _PLAIN and text_form(value) is None:
+        elif type(value) in _PLAIN_CLASSES and text_form(value) is None:
             text = _pretty_repr(value) + "\n"
         else:
             displays = own_module("values.displays")
@@ -406,6 +421,7 @@ class Executor:
         self.depth += 1
 
     def _note_changes(self) -> None:
+        """Note what the innermost cell has changed since it went on."""
         cell = self._cells[-1]
         cell.changes += self.tracker.changes(cell.tree)
 
@@ -425,6 +441,15 @@ class Executor:
         self.depth -= 1
         self._track_reachable()
         return merge_changes(changes)
+
+
+def _sent_frames(traceback: Traceback | None) -> list[TracebackRow]:
+    """Return the frames of a traceback, without their rows if its text is shortened."""
+    if traceback is None:
+        return []
+    if len(traceback.text) <= MAX_SENT_CHARS:
+        return traceback.frames
+    return [frame._replace(row=0) for frame in traceback.frames]
 
 
 def _pretty_repr(value: object) -> str:

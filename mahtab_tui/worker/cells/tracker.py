@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import own_module
 from ..values.objects import Classes, address_of
@@ -20,9 +20,30 @@ if TYPE_CHECKING:
     from ..undo.kinds import Kinds
     from ..undo.mutations import MutationDetector
 
-    Seen = tuple[int, type, int | None, str, object]
-
 _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
+
+
+class _Snapshot(NamedTuple):
+    """What is compared of every variable after every cell."""
+
+    address: int
+    cls: type
+    length: int | None
+    """None if only user code could tell it."""
+    summary: str
+    """Empty for values that have a length, or never change."""
+    shape: object
+    """What else is compared, such as the names of a table's columns."""
+
+    def is_same_object(self, other: _Snapshot) -> bool:
+        return self.address == other.address and self.cls is other.cls
+
+
+class _Mutations(NamedTuple):
+    """Names whose objects were changed in place, or may have been."""
+
+    changed: frozenset[str]
+    unknown: frozenset[str]
 
 
 class NamespaceTracker:
@@ -32,7 +53,7 @@ class NamespaceTracker:
         self._namespace = namespace
         self.version = 0
         """Increases whenever objects may have changed."""
-        self._seen = self._take_snapshot()
+        self._last_snapshots = self._take_snapshots()
         self._parts = {name: read_parts(value) for name, value in self._items()}
         """Of each variable, as it was when it last changed."""
         self._before: MutationDetector | None = None
@@ -46,6 +67,7 @@ class NamespaceTracker:
         self._max_new_names = max_new_names
 
     def listing(self) -> list[dict[str, Any]]:
+        """Describe all variables."""
         return [describe_variable(name, value) for name, value in self._items()]
 
     def before_cell(
@@ -54,6 +76,13 @@ class NamespaceTracker:
         codes: Sequence[types.CodeType],
         steps: UndoHistory | StateRecorder | None = None,
     ) -> None:
+        """Note the objects that a cell may change in place.
+
+        Args:
+            tree: The cell's statements.
+            codes: What they were compiled to.
+            steps: Takes a checkpoint, if the cell may change objects.
+        """
         self._before = None
         if not can_change_objects(tree, self._namespace):
             return
@@ -70,40 +99,41 @@ class NamespaceTracker:
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """Return the changes since the last call. tree: the source that ran, if any."""
         self.version += 1
-        old_snapshot = self._seen
         if self._has_too_many_new_names():
             return []
-        new_snapshot = self._take_snapshot()
-        self._seen = new_snapshot
-        if tree is not None:
-            bound = bound_names(tree, imports=False)
-        else:
-            bound = frozenset()
-        inside, unknown = self._find_mutations()
-        deleted = [name for name in old_snapshot if name not in new_snapshot]
-        result: list[dict[str, Any]] = [
-            {"name": name, "change": "deleted", "variable": None} for name in deleted
-        ]
-        for name in deleted:
-            self._parts.pop(name, None)
-        for name, snapshot in new_snapshot.items():
-            old = old_snapshot.get(name)
-            if old is None:
+        old_snapshots = self._last_snapshots
+        snapshots = self._take_snapshots()
+        self._last_snapshots = snapshots
+        bound = frozenset[str]() if tree is None else bound_names(tree, imports=False)
+        mutations = self._find_mutations()
+
+        rows: list[dict[str, Any]] = []
+        for name in old_snapshots:
+            if name not in snapshots:
+                self._parts.pop(name, None)
+                rows.append({"name": name, "change": "deleted", "variable": None})
+        for name, snapshot in snapshots.items():
+            old_snapshot = old_snapshots.get(name)
+            if old_snapshot is None:
                 change = "added"
-            elif old[:2] != snapshot[:2] or name in bound:
+            elif not snapshot.is_same_object(old_snapshot) or name in bound:
                 change = "rebound"
-            elif old != snapshot or name in inside:
+            elif snapshot != old_snapshot or name in mutations.changed:
                 change = "changed"
-            elif name in unknown:
+            elif name in mutations.unknown:
                 change = "perhaps"
             else:
                 continue
-            row: dict[str, Any] = {"name": name, "change": change, "variable": None}
-            if self._max_new_names is None:
-                row["variable"] = describe_variable(name, self._namespace.get(name))
-                row["columns"] = self._describe_parts(name)
-            result.append(row)
-        return result
+            rows.append(self._describe_change(name, change))
+        return rows
+
+    def _describe_change(self, name: str, change: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"name": name, "change": change, "variable": None}
+        is_in_fork = self._max_new_names is not None
+        if not is_in_fork:
+            row["variable"] = describe_variable(name, self._namespace.get(name))
+            row["columns"] = self._describe_parts(name)
+        return row
 
     def _describe_parts(self, name: str) -> str:
         """Describe what changed inside a table or a dict since its variable last changed."""
@@ -115,17 +145,19 @@ class NamespaceTracker:
     def _has_too_many_new_names(self) -> bool:
         if self._max_new_names is None:
             return False
-        return len(self._namespace) > len(self._seen) + len(HIDDEN_NAMES) + self._max_new_names
+        old_count = len(self._last_snapshots) + len(HIDDEN_NAMES)
+        return len(self._namespace) > old_count + self._max_new_names
 
-    def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
-        old_states = self._before
+    def _find_mutations(self) -> _Mutations:
+        """Return the names whose objects the cell has changed in place."""
+        detector = self._before
         self._before = None
-        if old_states is None:
-            return frozenset(), frozenset()
+        if detector is None:
+            return _Mutations(frozenset(), frozenset())
         try:
-            return old_states.compare()
+            return _Mutations(*detector.compare())
         except Exception:  # a library's object in an unforeseen state
-            return frozenset(), frozenset(old_states.mentioned)
+            return _Mutations(frozenset(), frozenset(detector.mentioned))
 
     def _items(self) -> list[tuple[str, Any]]:
         # In one step, because other threads may change the namespace meanwhile.
@@ -139,13 +171,13 @@ class NamespaceTracker:
         """Return what else is compared of every variable after every cell."""
         return column_names(value)
 
-    def _take_snapshot(self) -> dict[str, Seen]:
+    def _take_snapshots(self) -> dict[str, _Snapshot]:
         return {
-            name: (
+            name: _Snapshot(
                 address_of(value),
                 type(value),
                 safe_length(value),
-                _visible(value),
+                _visible_summary(value),
                 self._shape(value),
             )
             for name, value in self._items()
@@ -153,19 +185,22 @@ class NamespaceTracker:
 
 
 def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one change for each name, of several changes of a cell in order."""
     merged: dict[str, dict[str, Any]] = {}
     for change in changes:
-        earlier_change = merged.get(change["name"])
-        if earlier_change is not None and (
-            change["change"] == "perhaps"
-            or (earlier_change["change"] == "added" and change["change"] != "deleted")
-        ):
-            change = {**change, "change": earlier_change["change"]}
-        merged[change["name"]] = change
+        name = change["name"]
+        earlier_change = merged.get(name)
+        if earlier_change is not None:
+            kind = change["change"]
+            is_still_new = earlier_change["change"] == "added" and kind != "deleted"
+            if kind == "perhaps" or is_still_new:
+                change = {**change, "change": earlier_change["change"]}
+        merged[name] = change
     return list(merged.values())
 
 
-def _visible(value: object) -> str:
+def _visible_summary(value: object) -> str:
+    """Return the summary of a value that has no length and may change in place."""
     if safe_length(value) is not None or type(value) in _IMMUTABLE:
         return ""
     return summary(value)

@@ -23,6 +23,8 @@ _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 """Its id, the thread, flags; the call's number, architecture, instruction and arguments."""
 _ANSWER = struct.Struct("=QqiI")
 """The notification's id, the result, the error, flags."""
+
+# Requests of `ioctl`, and flags, as in `linux/seccomp.h`.
 _RECEIVE_NOTIFICATION = 0xC0502100
 _SEND_ANSWER = 0xC0182101
 _CONTINUE = 1
@@ -32,7 +34,8 @@ _NEW_LISTENER = 1 << 3
 _SECCOMP_CALL = {allowed_calls.X86_64: 317, allowed_calls.AARCH64: 277}
 _INTERNET_FAMILIES = (2, 10)
 """AF_INET and AF_INET6."""
-_DESCRIPTOR_BITS = 0xFFFF_FFFF
+_INT_BITS = 0xFFFF_FFFF
+"""The part of an argument that is a descriptor or another C int."""
 _MAX_PATH_BYTES = 4096
 _ACCESS_MODE = 0o3
 """The flags that say whether a file is read, written, or both."""
@@ -84,8 +87,11 @@ _CONTINUED_CALLS = frozenset(("write", "writev"))
 
 
 class _ReportedCall(NamedTuple):
+    """A system call that is reported."""
+
     name: str
     x86_64: int | None
+    """Its number on this processor; None if it has no such call."""
     aarch64: int | None
     verb: str
     """Follows "wanted to"."""
@@ -98,23 +104,36 @@ class _ReportedCall(NamedTuple):
 def _read_table(table: str) -> Iterator[_ReportedCall]:
     for row in table.strip().splitlines():
         name, *columns, verb = row.split(None, 5)
-        numbers = (None if column == "-" else int(column) for column in columns)
-        x86_64, aarch64, path, flags = numbers
+        x86_64, aarch64, path, flags = map(_read_number, columns)
         yield _ReportedCall(name, x86_64, aarch64, verb, path, flags)
+
+
+def _read_number(column: str) -> int | None:
+    return None if column == "-" else int(column)
 
 
 _CALLS = tuple(_read_table(_CALL_TABLE))
 
 
-def split_calls(
-    allowed: Sequence[AllowedCall], unreported_fds: Sequence[int]
-) -> tuple[tuple[AllowedCall, ...], tuple[AllowedCall, ...]]:
-    """Return the calls for two filters that together allow `allowed`: the first reports what it
-    refuses, and the second leaves these calls to the first. unreported_fds: descriptors to which the
-    process writes without a report."""
+class SplitCalls(NamedTuple):
+    """The calls for two filters that together allow some calls."""
+
+    reporting: tuple[AllowedCall, ...]
+    """Of the filter that reports what it refuses."""
+    silent: tuple[AllowedCall, ...]
+    """Of the other one, which leaves the calls of the first to it."""
+
+
+def split_calls(allowed: Sequence[AllowedCall], unreported_fds: Sequence[int]) -> SplitCalls:
+    """Return the calls for two filters that together allow `allowed`.
+
+    Args:
+        allowed: The calls.
+        unreported_fds: Descriptors to which the process writes without a report.
+    """
     allowed_alternatives = {call.name: call.alternatives for call in allowed}
     allowed_alternatives["clone"] = ()  # the listener counts the threads
-    own_descriptor = allowed_calls.Check(0, _DESCRIPTOR_BITS, tuple(unreported_fds))
+    own_descriptor = allowed_calls.Check(0, _INT_BITS, tuple(unreported_fds))
     allowed_alternatives.update(dict.fromkeys(_CONTINUED_CALLS, ((own_descriptor,),)))
     reporting = tuple(
         AllowedCall(call.name, call.x86_64, call.aarch64, allowed_alternatives.get(call.name, ()))
@@ -123,7 +142,7 @@ def split_calls(
     reported_names = {call.name for call in _CALLS}
     silent_calls = tuple(call for call in allowed if call.name not in reported_names)
     unconditional = tuple(call._replace(alternatives=((),)) for call in reporting)
-    return reporting, (*silent_calls, *unconditional)
+    return SplitCalls(reporting, (*silent_calls, *unconditional))
 
 
 def install_reporting_filter(compiled: bytes) -> int:
@@ -138,8 +157,10 @@ class _Notification(NamedTuple):
     """A call of a thread, which waits for the answer."""
 
     number: int
+    """Identifies it in the answer."""
     thread: int
     call: _ReportedCall | None
+    """None if it is not in the table."""
     arguments: Sequence[int]
 
 
@@ -147,10 +168,12 @@ class RefusalListener:
     """Answers the calls of a locked process, in the process that forked it."""
 
     def __init__(self, fd: int, pid: int) -> None:
+        """fd: as `install_reporting_filter` has returned it in the process. pid: the process."""
         self.fd = fd
         self._pid = pid
         is_x86 = os.uname().machine == allowed_calls.X86_64
         self._calls = {call.x86_64 if is_x86 else call.aarch64: call for call in _CALLS}
+        """By their numbers on this processor."""
 
     def answer(self) -> str:
         """Answer the next call. Return what it wanted and did not get, as a clause; empty if the user
@@ -159,26 +182,27 @@ class RefusalListener:
         if notification is None:
             return ""
         call = notification.call
+        if call is None:
+            self._send(notification, error=errno.EPERM)
+            return ""
         # The system has copied the flags, so that the code cannot change them after this check.
-        if (
-            call is not None
-            and call.name == "clone"
-            and allowed_calls.is_thread(notification.arguments[0])
-        ):
+        if call.name == "clone" and allowed_calls.is_thread(notification.arguments[0]):
             return self._answer_thread(notification)
-        wish = "" if call is None else _describe(call, notification)
-        if call is not None and call.name in _CONTINUED_CALLS:
+
+        wish = _describe(call, notification)
+        if call.name in _CONTINUED_CALLS:
             self._send(notification, flags=_CONTINUE)
         else:
             self._send(notification, error=errno.EPERM)
         return wish
 
     def _answer_thread(self, notification: _Notification) -> str:
+        """Let the process make a thread, unless it has too many."""
         try:
-            has_room = confinement.count_threads(self._pid) < confinement.MAX_THREADS
+            may_have_more = confinement.count_threads(self._pid) < confinement.MAX_THREADS
         except OSError:
-            has_room = False
-        if has_room:
+            may_have_more = False
+        if may_have_more:
             self._send(notification, flags=_CONTINUE)
             return ""
         self._send(notification, error=errno.EAGAIN)
@@ -195,6 +219,7 @@ class RefusalListener:
         return _Notification(number, thread, self._calls.get(call_number), arguments)
 
     def _send(self, notification: _Notification, *, error: int = 0, flags: int = 0) -> None:
+        """Answer a call with an error, or with flags."""
         with suppress(OSError):  # its thread has ended
             fcntl.ioctl(self.fd, _SEND_ANSWER, _ANSWER.pack(notification.number, 0, -error, flags))
 
@@ -203,9 +228,10 @@ class RefusalListener:
 
 
 def _describe(call: _ReportedCall, notification: _Notification) -> str:
+    """Return what a call wants, as a clause; empty if the user need not be asked about it."""
     arguments = notification.arguments
     if call.name == "socket":
-        if arguments[0] & 0xFFFF_FFFF in _INTERNET_FAMILIES:
+        if arguments[0] & _INT_BITS in _INTERNET_FAMILIES:
             return call.verb
         return ""
     if call.name in _CALLS_WITH_DESCRIPTOR:
@@ -224,7 +250,7 @@ def _describe(call: _ReportedCall, notification: _Notification) -> str:
 def _describe_descriptor(call: _ReportedCall, notification: _Notification) -> str:
     """Describe a call that changes an open file; empty if the process may write it, or if there is no
     such file."""
-    fd = notification.arguments[0] & _DESCRIPTOR_BITS
+    fd = notification.arguments[0] & _INT_BITS
     try:
         with open(f"/proc/{notification.thread}/fdinfo/{fd}", encoding="ascii") as fields:
             flags = int(fields.read().partition("flags:")[2].split()[0], 8)
@@ -234,7 +260,8 @@ def _describe_descriptor(call: _ReportedCall, notification: _Notification) -> st
     if not flags & os.O_PATH and flags & _ACCESS_MODE != os.O_RDONLY:
         return ""
     # `read_only.lock` has put /dev/null in place of files that may not be read either.
-    return f"{call.verb} {'an open file' if is_ignored_path(path) else path}"
+    target = "an open file" if is_ignored_path(path) else path
+    return f"{call.verb} {target}"
 
 
 def _read_text(thread: int, address: int) -> str:

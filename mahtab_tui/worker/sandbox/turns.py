@@ -12,7 +12,13 @@ from typing import Any
 
 from ..cells.awaiting import EventLoop
 from ..cells.capture import omission
-from ..cells.compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_parts
+from ..cells.compiling import (
+    CO_COROUTINE,
+    CompiledParts,
+    NotCompiledError,
+    cache_source,
+    compile_parts,
+)
 from ..cells.tracebacks import cell_filename, format_safely, syntax_error
 from ..link.channel import Channel
 from ..link.control import HostCalls
@@ -24,9 +30,12 @@ MAX_MESSAGE_BYTES = 64 * 2**20
 """Maximum bytes of a message to the engine."""
 
 HEAD = 5_000
+"""Characters to keep of the beginning of what a turn prints."""
 TAIL = 3_000
-"""Characters to keep of each end."""
+"""Characters to keep of its end."""
 _MAX_PENDING_CHARS = 1_000_000
+"""Characters that are collected before the end is cut again."""
+_MIN_RECURSION_DEPTH = 1_000
 
 
 class EngineConnection(HostCalls):
@@ -39,14 +48,17 @@ class EngineConnection(HostCalls):
         """Whether the final answer was given; everything after it is ignored."""
 
     def send(self, name: str, args: dict[str, Any]) -> None:
+        """Tell the engine something, without an answer."""
         self._send({"op": "tell", "name": name, "args": args})
         if name == "final":
             self.finished = True
 
     def ready(self) -> None:
+        """Say that the sandbox can run code."""
         self._channel.send({"op": "ready"})
 
     def done(self, outcome: dict[str, Any]) -> None:
+        """Say how a turn has ended."""
         self._channel.send({"op": "done", **outcome})
 
     def _send_frame(self, frame: Frame) -> None:
@@ -90,11 +102,13 @@ class TurnOutput(io.TextIOBase):
         """Return both ends, without lone surrogates."""
         self._cut()
         tail = "".join(self._tail)
-        dropped = self.chars - len(self._head) - len(tail)
-        both = f"{self._head}{omission(dropped) if dropped else ''}{tail}"
-        return both.encode("utf-8", "backslashreplace").decode()
+        omitted_chars = self.chars - len(self._head) - len(tail)
+        middle = omission(omitted_chars) if omitted_chars else ""
+        text = f"{self._head}{middle}{tail}"
+        return text.encode("utf-8", "backslashreplace").decode()
 
     def _cut(self) -> None:
+        """Drop all but the end of what was written after the beginning."""
         tail = "".join(self._tail)[-TAIL:]
         self._tail = [tail]
         self._tail_chars = len(tail)
@@ -106,6 +120,7 @@ class Turns:
     def __init__(
         self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts
     ) -> None:
+        """names: those of `make_names`."""
         # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
@@ -119,17 +134,22 @@ class Turns:
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, object]:
+        """Run the code of a turn. Never raises.
+
+        Args:
+            number: Of the turn.
+            code: Of the model.
+
+        Returns:
+            The number, the status ("ok", "error" or "final"), both ends of the output and its
+            number of characters, and the duration in seconds.
+        """
         start = time.perf_counter()
-        # Restore what an earlier turn may have replaced.
-        sys.settrace(None)
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
-        sys.modules["__main__"] = self._main
-        # Code may define its own `grep`, but not FINAL, the only way to answer.
-        self._main.__dict__.update(
-            {**self._names, **self._main.__dict__, "FINAL": self._names["FINAL"]}
-        )
-        output = self._output = TurnOutput()
-        sys.stdout = sys.stderr = output
+        self._restore_interpreter()
+        output = TurnOutput()
+        self._output = output
+        sys.stdout = output
+        sys.stderr = output
         self._interrupts.install()
         status = "ok"
         try:
@@ -148,14 +168,27 @@ class Turns:
             "duration": time.perf_counter() - start,
         }
 
+    def _restore_interpreter(self) -> None:
+        """Restore what an earlier turn may have replaced."""
+        sys.settrace(None)
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _MIN_RECURSION_DEPTH))
+        sys.modules["__main__"] = self._main
+        # Code may define its own `grep`, but not FINAL, the only way to answer.
+        names = self._main.__dict__
+        names.update({**self._names, **names, "FINAL": self._names["FINAL"]})
+
     def _execute(self, number: int, code: str) -> None:
         filename = cell_filename(number)
         code = code.replace("\r\n", "\n").replace("\r", "\n")
         cache_source(code, filename)
-        body, last_expression = _compile(code, filename)
-        self._evaluate(body)
-        if last_expression is not None and (value := self._evaluate(last_expression)) is not None:
-            print(repr(value))
+        compiled = _compile(code, filename)
+        self._evaluate(compiled.body)
+        if compiled.last_expression is not None:
+            value = self._evaluate(compiled.last_expression)
+            if value is not None:
+                print(repr(value))
+
+        # Models that other programs have trained answer in this way.
         answer = self._main.__dict__.get("answer")
         if type(answer) is dict and answer.get("ready") is True:
             self._names["FINAL"](answer.get("content"))
@@ -175,17 +208,22 @@ class Turns:
         elif self._connection.finished:
             return "final"
         else:
-            try:
-                with self._interrupts.allowed():  # its `__str__` may be defined by the code
-                    text = format_safely(error)
-            except KeyboardInterrupt:
-                text = "KeyboardInterrupt\n"
+            text = self._format(error)
         self._output.write(text)
         return "error"
 
+    def _format(self, error: BaseException) -> str:
+        """Return the traceback of an error. Its `__str__` may be defined by the code."""
+        try:
+            with self._interrupts.allowed():
+                return format_safely(error)
+        except KeyboardInterrupt:
+            return "KeyboardInterrupt\n"
 
-def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements and, separately, the last expression, whose value is shown."""
+
+def _compile(code: str, filename: str) -> CompiledParts:
+    """Compile the statements and, separately, the last expression, whose value is shown. Raises
+    `NotCompiledError`."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
