@@ -7,6 +7,7 @@ the text is split into tokens. `bus.answers` says what counts as code.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.fences import (
@@ -20,10 +21,12 @@ from mahtab_tui.bus.fences import (
 )
 
 Kind = Literal["chat", "code", "thought"]
+"""What a piece of an answer is; "chat" stands for words."""
 
 MAX_TAG_CHARS = 300
 """A longer text is not the start of a tag."""
 MAX_THOUGHT_TAG_CHARS = 20
+"""Enough for every tag of thinking."""
 
 _BLANKS = re.compile(r"[ \t]+|\n")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
@@ -48,6 +51,27 @@ class AnswerPiece(NamedTuple):
     block: int
     """Index of the code block, from 0; for words, of the next one."""
     text: str
+
+
+@dataclass
+class _GrowingPiece:
+    """A piece to which more text may be added."""
+
+    kind: Kind
+    block: int
+    texts: list[str] = field(default_factory=list)
+
+    def finished(self) -> AnswerPiece:
+        """Return the piece as it is now."""
+        return AnswerPiece(self.kind, self.block, "".join(self.texts))
+
+
+class _Line(NamedTuple):
+    """The rest of a line."""
+
+    text: str
+    is_complete: bool
+    """Whether no more text of it comes."""
 
 
 class AnswerSplitter:
@@ -75,8 +99,10 @@ class AnswerSplitter:
         self._thought_end = ""
         """The tag that ends the thought, in lower case."""
         self._block = 0
+        """Number of the block that is read, from 0; between blocks, of the next one."""
         self._block_has_code = False
-        self._pieces: list[tuple[Kind, int, list[str]]] = []
+        self._pieces: list[_GrowingPiece] = []
+        """What was read since the last token."""
 
     @property
     def in_tag(self) -> bool:
@@ -99,7 +125,7 @@ class AnswerSplitter:
         while self._position < len(self._pending):
             if not self._state():
                 break
-        pieces = [AnswerPiece(kind, block, "".join(texts)) for kind, block, texts in self._pieces]
+        pieces = [piece.finished() for piece in self._pieces]
         self._pieces = []
         return pieces
 
@@ -111,21 +137,22 @@ class AnswerSplitter:
     # The states. Each processes the start of the pending text; False if it needs more text first.
 
     def _read_words(self) -> bool:
+        """Read words, up to a tag or a fence that begins something else."""
         if self._pending[self._position] == "<":
             is_read = self._read_tag_in_words()
             if is_read is not None:
                 return is_read
         if self._at_line_start:
-            line, is_complete = self._current_line()
-            if not is_complete and may_open(line):
+            line = self._current_line()
+            if not line.is_complete and may_open(line.text):
                 return False
-            fence = opening(line)
+            fence = opening(line.text)
             if fence is not None:
                 self._fence = fence
                 self._fence_code = []
                 self._skipped_fences = 0
                 self._state = self._read_fence
-                self._skip_fence_line(line)
+                self._skip_fence_line(line.text)
                 return True
         self._emit("chat", self._end_before("<"))
         return True
@@ -177,6 +204,7 @@ class AnswerSplitter:
             self._state = self._read_thought
 
     def _read_thought(self) -> bool:
+        """Read thinking, up to the tag that ends it."""
         if self._pending[self._position] == "<":
             end = self._position + len(self._thought_end)
             text = self._pending[self._position : end].lower()
@@ -191,31 +219,37 @@ class AnswerSplitter:
         return True
 
     def _read_fence(self) -> bool:
+        """Read a line within a fence: code if the fence says so, or else words."""
         assert self._fence is not None
         is_python_fence = is_python(self._fence.info)
         is_code = is_python_fence and self._fences
         if self._at_line_start:
-            line, is_complete = self._current_line()
-            if not is_complete and may_close(line):
+            line = self._current_line()
+            if not line.is_complete and may_close(line.text):
                 return False
-            if self._fence.closed_by(line):
+            if self._fence.closed_by(line.text):
                 self._skipped_fences += 1
                 if not is_python_fence:
                     self._state = self._read_words
-                elif self._skipped_fences > MAX_SKIPPED_FENCES or not in_docstring(
-                    "".join(self._fence_code)
-                ):
-                    self._skip_fence_line(line)
+                elif self._ends_code():
+                    self._skip_fence_line(line.text)
                     self._end_block()
                     return True
             if is_code:
-                self._position += self._fence.margin(line)
+                self._position += self._fence.margin(line.text)
 
         end = self._line_end()
         if is_python_fence:
             self._fence_code.append(self._pending[self._position : end])
         self._emit("code" if is_code else "chat", end)
         return True
+
+    def _ends_code(self) -> bool:
+        """Return whether a closing fence ends the code, and does not stand in a docstring of it. How
+        often that is looked up is limited."""
+        if self._skipped_fences > MAX_SKIPPED_FENCES:
+            return True
+        return not in_docstring("".join(self._fence_code))
 
     def _read_tag_start(self) -> bool:
         """Skip blank lines, and a fence that is not needed, after an opening tag."""
@@ -226,18 +260,19 @@ class AnswerSplitter:
             self._at_line_start = self._pending[self._position - 1] == "\n"
             return True
 
-        line, is_complete = self._current_line()
-        if not is_complete and (may_open(line) or not line.strip()):
+        line = self._current_line()
+        if not line.is_complete and (may_open(line.text) or not line.text.strip()):
             return False
-        fence = opening(line)
+        fence = opening(line.text)
         if fence is not None and (is_python(fence.info) or not fence.info.strip()):
             self._fence = fence
-            self._position += len(line) + 1
+            self._position += len(line.text) + 1
         self._state = self._read_tag
         self._at_line_start = True
         return True
 
     def _read_tag(self) -> bool:
+        """Read code within a tag, up to the tag that ends it."""
         if self._pending[self._position] == "<":
             end_tag = _CODE_END_TAG.match(self._pending, self._position)
             if end_tag is not None:
@@ -247,23 +282,23 @@ class AnswerSplitter:
             if self._is_unfinished(("</assistant-repl-in",), _PARTIAL_CODE_END_TAG):
                 return False
         elif self._at_line_start and self._fence is not None:
-            line, is_complete = self._current_line()
-            if not is_complete and may_close(line):
+            line = self._current_line()
+            if not line.is_complete and may_close(line.text):
                 return False
-            if self._fence.closed_by(line):
-                self._position += len(line) + 1
+            if self._fence.closed_by(line.text):
+                self._position += len(line.text) + 1
                 return True
         self._emit("code", self._end_before("<"))
         return True
 
     # What the states read and write.
 
-    def _current_line(self) -> tuple[str, bool]:
-        """Return the rest of the line, and whether it is complete."""
+    def _current_line(self) -> _Line:
+        """Return the rest of the line."""
         end = self._pending.find("\n", self._position)
         if end < 0:
-            return self._pending[self._position :], self._is_final
-        return self._pending[self._position : end], True
+            return _Line(self._pending[self._position :], self._is_final)
+        return _Line(self._pending[self._position : end], True)
 
     def _line_end(self) -> int:
         """Return where the next line starts, or the pending text ends."""
@@ -295,6 +330,7 @@ class AnswerSplitter:
             self._emit("chat", end)
 
     def _end_block(self) -> None:
+        """Go on with words. A block without code does not count."""
         self._state = self._read_words
         self._at_line_start = True
         if self._block_has_code:
@@ -308,7 +344,8 @@ class AnswerSplitter:
         self._at_line_start = text.endswith("\n")
         if kind == "code" and text.strip():
             self._block_has_code = True
-        if not self._pieces or self._pieces[-1][:2] != (kind, self._block):
-            self._pieces.append((kind, self._block, []))
-        _, _, texts = self._pieces[-1]
-        texts.append(text)
+        last_piece = self._pieces[-1] if self._pieces else None
+        if last_piece is None or (last_piece.kind, last_piece.block) != (kind, self._block):
+            last_piece = _GrowingPiece(kind, self._block)
+            self._pieces.append(last_piece)
+        last_piece.texts.append(text)

@@ -55,6 +55,13 @@ class ClaudeMessage(NamedTuple):
         return is_stopped_answer and sent.type == "ai" and sent.text.startswith(answer)
 
 
+class _ProcessChoice(NamedTuple):
+    """The process that answers, and what it gets."""
+
+    process: ClaudeProcess
+    prompt: _Content
+
+
 class ChatClaudeCLI(BaseChatModel):
     """A LangChain chat model over the CLI, for any threads; it gives one answer at a time."""
 
@@ -67,7 +74,9 @@ class ChatClaudeCLI(BaseChatModel):
     folder: Callable[[], str] | None = None
     """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
+    """Seconds without an event before an answer is abandoned."""
     use_api_key: bool = False
+    """Whether answers may be billed to a key instead of the login."""
     processes: int = PROCESSES
     on_notice: Callable[[str, str], None] | None = None
 
@@ -88,6 +97,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     @property
     def window(self) -> int:
+        """Tokens that the model can read."""
         return self._window
 
     def prepare(self, system: str) -> None:
@@ -103,9 +113,11 @@ class ChatClaudeCLI(BaseChatModel):
             self._one_at_a_time.release()
 
     def stop(self) -> None:
+        """Stop the running answer. Any thread may call it."""
         self._stopped.set()
 
     def close(self) -> None:
+        """Stop the running answer, and end all processes."""
         self.stop()
         self._closed = True
         for process in list(self._processes):
@@ -121,21 +133,20 @@ class ChatClaudeCLI(BaseChatModel):
         with self._one_at_a_time:
             self._stopped.clear()
             self._closed = False
-            system_messages = [
-                message for message in messages if isinstance(message, SystemMessage)
-            ]
-            system = "\n\n".join(map(message_text, system_messages))
-            conversation = [
-                _to_claude_message(message)
-                for message in messages
-                if not isinstance(message, SystemMessage)
-            ]
+            system_texts: list[str] = []
+            conversation: list[ClaudeMessage] = []
+            for message in messages:
+                if isinstance(message, SystemMessage):
+                    system_texts.append(message_text(message))
+                else:
+                    conversation.append(_to_claude_message(message))
 
-            process, prompt = self._choose_process(system, conversation)
+            choice = self._choose_process("\n\n".join(system_texts), conversation)
+            process = choice.process
             turn = ClaudeTurn(process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
             try:
-                process.ask(prompt)
+                process.ask(choice.prompt)
                 yield from self._read_answer(process, turn)
                 turn.check()
             except ModelError as error:  # its usage is still counted
@@ -146,11 +157,12 @@ class ChatClaudeCLI(BaseChatModel):
                 raise
 
             # The process may be kept only if it knows the whole conversation, with its answer.
+            # If it was stopped, it knows that, too.
             process.spent = turn.spent
             self._window = turn.window or self._window
             if failure or not turn.ended or not process.alive:
                 self._drop(process)
-            else:  # also if it was stopped, which the process knows
+            else:
                 process.sent = [*conversation, ClaudeMessage("ai", turn.text, (turn.text,))]
 
             if failure is None or turn.usage:
@@ -164,9 +176,7 @@ class ChatClaudeCLI(BaseChatModel):
         message.content = message.response_metadata.get("final_text", message.content)
         return result
 
-    def _choose_process(
-        self, system: str, conversation: Sequence[ClaudeMessage]
-    ) -> tuple[ClaudeProcess, _Content]:
+    def _choose_process(self, system: str, conversation: Sequence[ClaudeMessage]) -> _ProcessChoice:
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
         folder = self._folder()
@@ -178,20 +188,27 @@ class ChatClaudeCLI(BaseChatModel):
                 # The most recently used is the last.
                 self._processes.remove(process)
                 self._processes.append(process)
-                return process, _content(conversation[-1].parts)
+                return _ProcessChoice(process, _content(conversation[-1].parts))
 
         unused = next((process for process in matching if not process.sent), None)
-        return unused or self._start_process(system, folder), _flatten(conversation)
+        process = unused or self._start_process(system, folder)
+        return _ProcessChoice(process, _flatten(conversation))
 
     def _folder(self) -> str:
-        return self.folder() if self.folder is not None else ""
+        """Return the folder to run in; empty for this process's."""
+        if self.folder is None:
+            return ""
+        return self.folder()
 
     def _find_matching(self, system: str, folder: str) -> list[ClaudeProcess]:
+        """Return the processes that were started with this system prompt, in this folder."""
         return [process for process in self._processes if process.matches(system, folder)]
 
     def _start_process(self, system: str, folder: str) -> ClaudeProcess:
+        """Start a process, and end the oldest if there are too many. Raises `ModelError`."""
         for process in list(self._processes):
-            if not process.sent:  # it was started for another question
+            # It was started for another question.
+            if not process.sent:
                 self._drop(process)
         while len(self._processes) >= self.processes:
             self._processes.pop(0).close()
@@ -201,6 +218,7 @@ class ChatClaudeCLI(BaseChatModel):
         return process
 
     def _drop(self, process: ClaudeProcess) -> None:
+        """End a process that is not asked again."""
         with contextlib.suppress(ValueError):
             self._processes.remove(process)
         process.close()
@@ -253,6 +271,7 @@ class ChatClaudeCLI(BaseChatModel):
                 raise no_response_error(self.timeout)
 
     def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
+        """Return the chunk with what is known of the whole answer, such as its cost."""
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}
         if turn.ended:  # otherwise the cost is unknown
             metadata["cost_usd"] = turn.cost
@@ -274,6 +293,7 @@ class ChatClaudeCLI(BaseChatModel):
         return _chunk(response_metadata=metadata, usage_metadata=counts)
 
     def _report(self, notice: ClaudeNotice) -> None:
+        """Pass a notice on; some only once."""
         if notice.once_key in self._reported_once:
             return
         if notice.once_key:
@@ -287,6 +307,7 @@ def _chunk(text: str = "", **fields: Any) -> ChatGenerationChunk:
 
 
 def _to_chunks(piece: str | ClaudeThought | Restart) -> Iterator[ChatGenerationChunk]:
+    """Yield a piece of an answer as LangChain's chunks."""
     if isinstance(piece, Restart):
         yield _chunk(response_metadata=RESTARTED)
         yield _chunk(piece.text)
@@ -297,6 +318,7 @@ def _to_chunks(piece: str | ClaudeThought | Restart) -> Iterator[ChatGenerationC
 
 
 def _to_claude_message(message: BaseMessage) -> ClaudeMessage:
+    """Return the texts and pictures of a LangChain message."""
     if isinstance(message.content, str):
         return ClaudeMessage(message.type, message.content, (message.content,))
     parts: list[_MessagePart] = []
@@ -311,6 +333,7 @@ def _to_claude_message(message: BaseMessage) -> ClaudeMessage:
 
 
 def _content(parts: Sequence[_MessagePart]) -> _Content:
+    """Return the content of a message: a text, or blocks if it has pictures."""
     if all(isinstance(part, str) for part in parts):
         return "".join(map(str, parts))
     blocks: list[dict[str, Any]] = []

@@ -192,7 +192,8 @@ def parse_rule(text: str) -> Rule:
     if arguments is None:
         raise ValueError(f"{rule_label} names no call: write {name}(*)")
 
-    positional, keywords = _parse_patterns(arguments, rule_label)
+    patterns = _parse_patterns(arguments, rule_label)
+    positional = patterns.positional
     # Calls of `open` have simplified modes, too: see `open_call`.
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
         positional[1] = mode_letter(positional[1])
@@ -204,23 +205,29 @@ def parse_rule(text: str) -> Rule:
         action,  # type: ignore[arg-type]
         name,
         tuple(positional),
-        tuple(keywords),
+        tuple(patterns.keywords),
         allows_more,
         text.strip(),
     )
 
 
-def _parse_patterns(
-    arguments: str, rule_label: str
-) -> tuple[list[Pattern], list[tuple[str, Pattern]]]:
+class _Patterns(NamedTuple):
+    """The patterns of a rule, as they are read."""
+
+    positional: list[Pattern]
+    keywords: list[tuple[str, Pattern]]
+    """With the names of the arguments."""
+
+
+def _parse_patterns(arguments: str, rule_label: str) -> _Patterns:
     """Parse what stands within the parentheses of a rule.
 
     Args:
         arguments: the text within the parentheses.
         rule_label: the beginning of an error's clause.
 
-    Returns:
-        The patterns of positional arguments, and those of keyword arguments with their names.
+    Raises:
+        ValueError: They cannot be read.
     """
     positional: list[Pattern] = []
     keywords: list[tuple[str, Pattern]] = []
@@ -240,7 +247,7 @@ def _parse_patterns(
         else:
             positional.append(value)
         offset = match.end()
-    return positional, keywords
+    return _Patterns(positional, keywords)
 
 
 def _parse_pattern(text: str, rule_label: str) -> Pattern:
@@ -318,6 +325,7 @@ def _may_mean(pattern: str, value: str, paths: Paths) -> bool:
 
 
 def _to_text(value: str | bytes) -> str:
+    """Return a value that may be a path as text."""
     return os.fsdecode(value)
 
 
@@ -344,13 +352,13 @@ def matches_glob(pattern: str, text: str) -> bool:
         if token[0] == "*":
             stars |= 1 << position
 
-    masks_by_character: dict[str, tuple[int, int]] = {}
+    masks_by_character: dict[str, _StepMasks] = {}
     positions = _skip_stars(1, stars)
     for character in text:
         if character not in masks_by_character:
             masks_by_character[character] = _step_masks(tokens, character)
-        advancing, staying = masks_by_character[character]
-        positions = (positions & advancing) << 1 | positions & staying
+        masks = masks_by_character[character]
+        positions = (positions & masks.advancing) << 1 | positions & masks.staying
         positions = _skip_stars(positions, stars)
         if not positions:
             return False
@@ -364,9 +372,17 @@ def _skip_stars(positions: int, stars: int) -> int:
     return positions | (positions & stars) << 1
 
 
-def _step_masks(tokens: Iterable[str], character: str) -> tuple[int, int]:
-    """Return, as bits, the positions from which a character leads to the next one, and those at
-    which it stays."""
+class _StepMasks(NamedTuple):
+    """What a character does at each position in a pattern, as bits."""
+
+    advancing: int
+    """Positions from which it leads to the next one."""
+    staying: int
+    """Positions at which it stays."""
+
+
+def _step_masks(tokens: Iterable[str], character: str) -> _StepMasks:
+    """Return what a character does. tokens: those of the pattern."""
     advancing = 0
     staying = 0
     for position, token in enumerate(tokens):
@@ -376,4 +392,4 @@ def _step_masks(tokens: Iterable[str], character: str) -> tuple[int, int]:
             advancing |= (token == character) << position
         else:  # a question mark, or a set of characters
             advancing |= (character != "/" and fnmatchcase(character, token)) << position
-    return advancing, staying
+    return _StepMasks(advancing, staying)
