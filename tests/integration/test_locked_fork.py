@@ -515,16 +515,16 @@ def test_output_without_end_does_not_hold_up_the_report_for_ever(
     channel, fork_channel = socket.socketpair()
     # There is always something to read.
     output = os.open("/dev/zero", os.O_RDONLY)
-    shown = os.dup(1)
-    nothing = os.open(os.devnull, os.O_WRONLY)
+    real_stdout = os.dup(1)
+    null_device = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nothing, 1)
+        os.dup2(null_device, 1)
         fork_channel.send(struct.pack("!QQ", 2, 0) + b"{}")
         observer = fork_observer.ForkObserver(os.getpid(), channel, output, {}, "", keep=True)
         assert observer.follow().needs == "ran longer than 0 s"
     finally:
-        os.dup2(shown, 1)
-        for descriptor in (output, shown, nothing):
+        os.dup2(real_stdout, 1)
+        for descriptor in (output, real_stdout, null_device):
             os.close(descriptor)
         for end in (channel, fork_channel):
             end.close()
