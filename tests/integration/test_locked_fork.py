@@ -375,6 +375,29 @@ def test_only_modules_that_the_code_imports_are_imported_in_the_kernel(cells: Ce
     )
 
 
+FOLDERS = {
+    "os.open('.git/hooks', os.O_RDONLY)": "pre-commit",
+    "os.open('.git', os.O_RDONLY)": "hooks/pre-commit",
+    "os.open('link', os.O_RDONLY)": "pre-commit",
+    "os.open('.git/../.git/.', os.O_RDONLY)": "hooks/pre-commit",
+}
+
+
+def test_protected_files_are_not_changed_through_their_folders(cells: Cells, project: Path) -> None:
+    hook = project / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("kept")
+    (project / "link").symlink_to(".git/hooks")
+    for folder, path in FOLDERS.items():
+        code = f"import os\nos.open({path!r}, os.O_WRONLY | os.O_TRUNC, dir_fd={folder})"
+        assert "PermissionError" in cells.run(code, "guard").output, folder
+    remove = "import shutil; shutil.rmtree('.git')"
+    assert "PermissionError" in cells.run(remove, "guard").output
+    assert hook.read_text() == "kept"
+    look = "os.close(os.open('.', os.O_RDONLY)); os.listdir('.git'); open('.git/hooks/pre-commit').read()"
+    assert cells.run(look, "guard").output == "'kept'\n"
+
+
 def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: Cells) -> None:
     worker = cells.kernel._require()
     assert set(worker.hello.locks) == set(get_args(Lock))

@@ -23,6 +23,8 @@ _PROTECTED_SUBFOLDERS = frozenset(
     )
 )
 """Pairs of parts of a path that follow each other."""
+_FOLDERS_ABOVE_PROTECTED = _PROTECTED_FOLDERS | {first for first, _ in _PROTECTED_SUBFOLDERS}
+"""Folders in which protected files have names that do not show it."""
 _NESTED_REPOSITORIES = frozenset(("modules", "worktrees"))
 """Folders in `.git` with the hooks and settings of submodules and of other working trees."""
 _PROTECTED_FILES = frozenset(
@@ -150,6 +152,11 @@ class ProtectedFiles:
         """Handle an audit event. Raises `PermissionError`, which ends the operation."""
         if not self._guarded_cells or self._attribution.caller_cell() not in self._guarded_cells:
             return
+        if event == "open" and _opens_protected_folder(*args):
+            raise PermissionError(
+                f"{to_text(args[0])} has protected files: only code that the user has approved by hand"
+                " may open this folder"
+            )
         for path in _changed_paths(event, args):
             if leads_to_protected(path):
                 raise PermissionError(
@@ -195,6 +202,25 @@ def _started_command(args: tuple[object, ...]) -> str:
     if os.path.basename(program) in _SHELLS and len(arguments) == 2 and arguments[0] == "-c":
         return arguments[1]
     return " ".join([program, *arguments])
+
+
+def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
+    """Return whether a folder with protected files is opened: paths that begin in it, as with
+    ``dir_fd``, do not show that they lead there. The parameters are those of the event."""
+    # Only `os.open`, which has no mode, opens folders.
+    if mode is not None or type(path) is int:
+        return False
+    text = to_text(path)
+    resolved = resolve_path(text)
+    folders = [os.path.normpath(text)]
+    if resolved is not None:
+        folders.append(resolved.as_written)
+    for folder in folders:
+        if os.path.basename(folder).lower() in _FOLDERS_ABOVE_PROTECTED:
+            return True
+        if is_protected(folder) and os.path.isdir(folder):
+            return True
+    return False
 
 
 def _is_opened_for_writing(mode: object, flags: int) -> bool:
