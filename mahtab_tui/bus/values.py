@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, NamedTuple, cast
 
 from mahtab_tui.bus.marks import WORD, Name, Word
+
+MAX_DESCRIBED_FILES = 30
+"""Files that a cell has changed, of which a model is told."""
 
 Mode = Literal["python", "ask"]
 """Whether an input of the user is code or a question."""
@@ -149,6 +152,47 @@ class StoredChange(NamedTuple):
         return Change(
             self.name, cast(ChangeKind, self.change), variable, before, self.columns or ""
         )
+
+
+class FileChange(NamedTuple):
+    """What a cell has done to a file or a folder."""
+
+    change: Word
+    """``new``, ``changed``, ``renamed`` or ``removed``; ``more`` if others are only counted."""
+    path: Name
+    """Relative to the folder in which the kernel started, or absolute; ends with a slash for a
+    folder. The number of files for ``more``."""
+    old_path: Name = ""
+    """Of what was renamed."""
+
+
+def describe_files(files: Sequence[FileChange], max_count: int = MAX_DESCRIBED_FILES) -> str:
+    """Return ``files: `out.csv` new, `old.txt` removed``; empty without files. max_count: others are
+    counted."""
+    if not files:
+        return ""
+    descriptions = [_describe_file(file) for file in files[:max_count]]
+    if len(files) > max_count:
+        descriptions.append(f"and {len(files) - max_count:,} more")
+    return f"files: {', '.join(descriptions)}"
+
+
+def _describe_file(file: FileChange) -> str:
+    if file.change == "more":
+        return f"and {file.path} more"
+    if file.change == "renamed":
+        return f"`{file.old_path}` renamed to `{file.path}`"
+    return f"`{file.path}` {file.change}"
+
+
+class FileRestoration(NamedTuple):
+    """What an undo does to a file or a folder."""
+
+    path: Name
+    action: Word
+    """``restore``, ``create again``, ``remove`` or ``rename back``."""
+    diff: str = ""
+    """How a small text changes by it, in the lines of a unified diff; empty for others."""
 
 
 class NotRestored(NamedTuple):

@@ -27,6 +27,7 @@ from mahtab_tui.settings.model import (
     load_settings,
 )
 from mahtab_tui.settings.sources import McpServer
+from mahtab_tui.store.file_copies import collect_file_copies
 from mahtab_tui.system import find_program
 from mahtab_tui.version import __version__
 
@@ -71,6 +72,9 @@ def report() -> Iterator[str]:
     if settings is not None:
         yield from _check_mcp_servers(settings.mcp)
     yield _check_home()
+    removed_count = collect_file_copies()
+    if removed_count:
+        yield _format_line("files", f"removed old copies for undo, of {removed_count:,} kernels")
 
 
 def _format_line(name: str, status: str, advice: str = "") -> str:

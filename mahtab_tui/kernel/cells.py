@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
-from mahtab_tui.bus.values import Change, ChangeKind, Status
+from mahtab_tui.bus.values import MAX_DESCRIBED_FILES, Change, ChangeKind, Status
 from mahtab_tui.kernel.base import Kernel, OnDisplay, OnOutput
 from mahtab_tui.kernel.requests import CellEnd
 from mahtab_tui.kernel.values import CellResult, Mime, OutputKind, Restoration
@@ -40,6 +40,12 @@ INTERRUPT_GRACE_S = 2.0
 """Seconds that a cell may take to end after its interrupt."""
 INTERRUPT_RETRY_S = 0.01
 """Seconds between attempts to interrupt a cell that has not started."""
+
+SUDO_REFUSAL = 'sudo: The "no new privileges" flag is set'
+SUDO_HINT = (
+    "sudo does not work in cells while their changes of files are watched:"
+    " set file_undo = false, then /reset.\n"
+)
 
 _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
 _VALUE_KEY = re.compile(r"[0-9a-f]{16}")
@@ -88,8 +94,28 @@ def describe_restoration(restoration: Restoration, moment: str) -> str:
         moment: That of the state, such as ``before cell 2 ran``.
     """
     if restoration.exact:
-        return f"The namespace is as it was {moment}."
-    return f"All but the following is as it was {moment}. {not_restored(restoration)}"
+        text = f"The namespace is as it was {moment}."
+    else:
+        text = f"All but the following is as it was {moment}. {not_restored(restoration)}"
+    return f"{text} {describe_restored_files(restoration)}".rstrip()
+
+
+def describe_restored_files(restoration: Restoration) -> str:
+    """Return which files an undo has restored, as a sentence; empty for none."""
+    participles = {
+        "restore": "restored",
+        "create again": "created again",
+        "remove": "removed",
+        "rename back": "renamed back",
+    }
+    descriptions = [
+        f"`{file.path}` {participles.get(file.action, file.action)}"
+        for file in restoration.files[:MAX_DESCRIBED_FILES]
+    ]
+    omitted_count = len(restoration.files) - len(descriptions)
+    if omitted_count > 0:
+        descriptions.append(f"and {omitted_count:,} more")
+    return f"Files: {', '.join(descriptions)}." if descriptions else ""
 
 
 def not_restored(restoration: Restoration) -> str:
@@ -398,8 +424,13 @@ class RunningCell:
         """The first exception that a listener has raised; it becomes the result."""
         self._clears_before_next = False
         """Whether the next output replaces all output so far."""
+        self.watches_files = False
+        """Whether its changes of files are watched, so that `sudo` cannot work in it."""
+        self._needs_sudo_hint = False
 
     def add_output(self, text: str) -> None:
+        if self.watches_files and SUDO_REFUSAL in text:
+            self._needs_sudo_hint = True
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
@@ -484,6 +515,8 @@ class RunningCell:
 
     def done(self, cell_end: CellEnd) -> None:
         """Set the result."""
+        if self._needs_sudo_hint:
+            self._add("stdout", SUDO_HINT)
         for kind, text in cell_end.pieces:
             self._add(kind, text)
         self._finish(
@@ -492,6 +525,7 @@ class RunningCell:
             cell_end.changes,
             frames=cell_end.frames,
             needs=cell_end.needs,
+            files=cell_end.files,
         )
 
     def lost(self, status: Status, sentence: str) -> None:

@@ -197,7 +197,13 @@ def _attach(kernel: DetachedKernel) -> LocalProcess:
 
 
 def start_detachable(
-    executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float
+    executable: str,
+    cwd: str,
+    env: Mapping[str, str],
+    session: str,
+    hours: float,
+    *,
+    witness: bool = False,
 ) -> tuple[LocalProcess, str]:
     """Start a session's kernel with a holder.
 
@@ -207,6 +213,7 @@ def start_detachable(
         env: All environment variables.
         session: The id of the session.
         hours: How long an idle kernel waits for a screen.
+        witness: Whether a process above the kernel watches its files.
 
     Returns:
         The kernel's process; and if it has no holder, why, as a sentence.
@@ -218,7 +225,9 @@ def start_detachable(
         listener = listen(session)
     except OSError as error:
         reason = f"{error.filename or 'the folder run'} cannot be used ({error.strerror})"
-        return spawn(executable, cwd, env), f"This kernel ends with its screen: {reason}."
+        return spawn(
+            executable, cwd, env, witness=witness
+        ), f"This kernel ends with its screen: {reason}."
 
     spool_file = os.memfd_create("mahtab-output")
     lifeline, holder_lifeline = socket.socketpair()
@@ -232,7 +241,14 @@ def start_detachable(
         hours,
     )
     try:
-        process = spawn(executable, cwd, env, pipe=(read_end, write_end), holder=settings)
+        process = spawn(
+            executable,
+            cwd,
+            env,
+            pipe=(read_end, write_end),
+            holder=settings,
+            witness=witness,
+        )
     except BaseException:
         lifeline.close()
         os.close(spool_file)

@@ -63,14 +63,14 @@ if sys.version_info < {MIN_VERSION!r}:
     sys.stdout.write("%d.%d.%d" % sys.version_info[:3]); sys.exit({TOO_OLD_CODE})
 import gc, os
 gc.disable()
-fd, folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:])
+fd, folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:4])
 own = [p and os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)] + [""]
 path = sys.path[:]
 sys.path[:] = [p for p in path if p not in own]
 package = type(sys)("mahtab_worker"); package.__path__ = [folder]; sys.modules["mahtab_worker"] = package
 from mahtab_worker.__main__ import main
 sys.path[:] = path if path[:1] == [""] or getattr(sys.flags, "safe_path", False) else [""] + path
-main(fd, holder)
+main(fd, holder, bool(sys.argv[4:]))
 """
 
 
@@ -274,13 +274,17 @@ class LocalProcess:
     detach_handle: DetachHandle | None = None
     cell: int = 0
     """The cell that it ran when this host attached; 0 for none."""
+    has_witness: bool = False
+    """Whether the kernel is a child of `child`, in a process group of its own."""
+    kernel_pid: int = 0
+    """The kernel, if it has a witness and is ready; else 0."""
     shares_clock = True
 
     def signal(self, number: int) -> None:
         # The number of a process that has ended may be reused; its children are killed.
         if number == signal.SIGKILL or self.child.poll() is None:
             with suppress(ProcessLookupError):
-                os.killpg(self.child.pid, number)
+                os.killpg(self.kernel_pid or self.child.pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
         return self.child.wait(timeout)
@@ -383,6 +387,8 @@ class LocalLauncher:
     address = ""
     problem = ""
     will_reattach = False
+    watches_files = False
+    """Whether kernels start with a witness of their files."""
 
     def find(self, python: str | None) -> str:
         return find_interpreter(python)
@@ -390,7 +396,7 @@ class LocalLauncher:
     def start(
         self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-        return spawn(executable, cwd, environment(*size))
+        return spawn(executable, cwd, environment(*size), witness=self.watches_files)
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         return {**target._asdict(), "cloudpickle": cloudpickle_folder()}
@@ -460,6 +466,7 @@ def spawn(
     *,
     pipe: tuple[int, int] | None = None,
     holder: HolderSettings | None = None,
+    witness: bool = False,
 ) -> LocalProcess:
     """Start the worker. On Linux the process ends with the *thread* that called this.
 
@@ -469,6 +476,7 @@ def spawn(
         env: All environment variables.
         pipe: The ends of the pipe for its output, for reading and writing; by default a new one.
         holder: What the kernel's holder needs, if the kernel can outlive its screen.
+        witness: Whether a process above the kernel watches its files.
 
     Raises:
         OSError: The interpreter cannot be started.
@@ -483,6 +491,8 @@ def spawn(
         descriptors += [holder.listener, holder.pipe, holder.spool, holder.lifeline]
         holder_settings = json.dumps(holder._asdict())
     arguments = [str(worker_socket.fileno()), str(_WORKER_FOLDER), holder_settings]
+    if witness:
+        arguments.append("witness")
     try:
         child = subprocess.Popen(
             [executable, "-c", BOOTSTRAP, *arguments],
@@ -501,7 +511,8 @@ def spawn(
     finally:
         worker_socket.close()
         os.close(write_end)
-    return LocalProcess(child, our_socket, output, token, PipeOutput(output))
+    reader = PipeOutput(output)
+    return LocalProcess(child, our_socket, output, token, reader, has_witness=witness)
 
 
 # How a process has ended

@@ -27,6 +27,7 @@ from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     CellResult,
+    FileWatching,
     KeepResult,
     KernelInfo,
     KernelState,
@@ -67,6 +68,7 @@ class ProcessKernel(Kernel):
         undo_memory: int = 1024,
         keep: SaveTarget | None = None,
         launcher: Launcher | None = None,
+        watching: FileWatching | None = None,
     ) -> None:
         """Create a kernel without a process.
 
@@ -79,10 +81,15 @@ class ProcessKernel(Kernel):
             undo_memory: Megabytes for that; the oldest steps are dropped first.
             keep: Where the namespace is saved; None for nowhere.
             launcher: Where the kernel runs; None for this machine.
+            watching: How its files are watched, so that undo restores them; None if they are not.
         """
         super().__init__()
         launcher = launcher or LocalLauncher()
         self._launcher = launcher
+        self._watching: FileWatching | None = None
+        if isinstance(launcher, LocalLauncher) and undo_steps and sys.platform == "linux":
+            self._watching = watching
+            launcher.watches_files = watching is not None
         self._python = python
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
         self._startup = startup
@@ -135,7 +142,9 @@ class ProcessKernel(Kernel):
             if worker is None:
                 return CellResult(listener.cell, Status.DIED, "", (), 0.0, (), self._failure)
             with self._busy(nested):
-                return worker.execute(code, RunningCell(*listener), nested, lock)
+                running = RunningCell(*listener)
+                running.watches_files = self._watching is not None
+                return worker.execute(code, running, nested, lock)
 
     @property
     def can_detach(self) -> bool:
@@ -365,6 +374,9 @@ class ProcessKernel(Kernel):
             worker.set_reload(True)
         if self._undo_steps:
             worker.set_undo_limits(self._undo_steps, self._undo_megabytes)
+
+        if self._watching is not None:
+            worker.watch_files(self._watching)
 
         if startup:
             result = worker.execute(startup, RunningCell(0, lambda kind, text: None))

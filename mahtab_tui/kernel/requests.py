@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.bus.values import Change, Status, TracebackFrame
+from mahtab_tui.bus.values import Change, FileChange, Status, TracebackFrame
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.operations import Operation
@@ -160,6 +160,7 @@ class CellEnd:
     """The token of the request to run the cell, which user code does not know."""
     needs: str = ""
     """The access that a cell in a locked fork lacked."""
+    files: tuple[FileChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.records import DisplayRecord
-from mahtab_tui.bus.values import Change, NotRestored, Status, TracebackFrame, Variable
+from mahtab_tui.bus.values import (
+    Change,
+    FileChange,
+    FileRestoration,
+    NotRestored,
+    Status,
+    TracebackFrame,
+    Variable,
+)
 
 OutputKind = Literal["stdout", "value", "traceback", "display"]
 
@@ -95,6 +103,8 @@ class CellResult:
     needs: str = ""
     """The access that a cell in a locked fork lacked ("wanted to write out.csv"); empty if it has
     done its work."""
+    files: tuple[FileChange, ...] = ()
+    """What it has done to files in watched folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,9 @@ class Restoration:
     not_restored: tuple[NotRestored, ...]
     exact: bool
     """Whether everything is as it was."""
+    files: tuple[FileRestoration, ...] = ()
+    files_unwatched: str = "this kernel cannot watch them"
+    """Why changes of files are not known, as a clause; empty if they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,22 @@ class UndoStep:
     cell: int
     bytes: int
     """Memory that the state before the cell takes."""
+
+
+class FileWatching(NamedTuple):
+    """How the files of a kernel are watched, so that an undo can restore them. The fields are those on
+    the wire."""
+
+    folders: tuple[str, ...]
+    """Watched folders; the first is the one in which the kernel starts."""
+    ignored: tuple[str, ...]
+    """Folders in them that are not watched."""
+    copies: str
+    """The folder for copies."""
+    cell_megabytes: int
+    """Maximum size of the copies that a cell needs."""
+    megabytes: int = 2048
+    """Maximum size of all copies."""
 
 
 class SaveTarget(NamedTuple):

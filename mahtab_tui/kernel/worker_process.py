@@ -21,6 +21,7 @@ from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.launch import (
     DetachHandle,
+    LocalProcess,
     Output,
     Process,
     SeekableOutput,
@@ -39,7 +40,7 @@ from mahtab_tui.kernel.requests import (
     OutgoingFullError,
     checked,
 )
-from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile
+from mahtab_tui.kernel.values import CellResult, FileWatching, Lock, RestoredFile
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.link.descriptors import is_readable
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
@@ -258,6 +259,10 @@ class WorkerProcess:
     def set_undo_limits(self, steps: int, megabytes: int) -> None:
         """Set how many cells can be undone, and the memory for that."""
         self._send("undo_limits", steps=steps, megabytes=megabytes)
+
+    def watch_files(self, watching: FileWatching) -> None:
+        """Watch what cells do to files, from now on."""
+        self._send("watch_files", settings=watching._asdict())
 
     def set_save_settings(self, settings: Mapping[str, Any], *, wait: bool) -> None:
         """Set where and how variables are saved.
@@ -546,6 +551,8 @@ class WorkerProcess:
     def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello
         self.cwd = hello.cwd or self.cwd
+        if isinstance(self._process, LocalProcess) and self._process.has_witness:
+            self._process.kernel_pid = hello.pid
         self._ready.set_result(None)
 
     def _replay(self, message: object, output: SeekableOutput) -> None:

@@ -17,8 +17,8 @@ from mahtab_tui.kernel.launch import (
     environment,
 )
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import SaveTarget
-from mahtab_tui.settings.model import Settings, home_folder
+from mahtab_tui.kernel.values import FileWatching, SaveTarget
+from mahtab_tui.settings.model import Settings, file_copies_folder, home_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.remote.attaching import ConnectedKernel
@@ -72,6 +72,24 @@ def process_kernel(
         undo_memory=settings.undo_memory,
         keep=save_target,
         launcher=_make_launcher(settings, session, reattached),
+        watching=_file_watching(settings, save_target, session),
+    )
+
+
+def _file_watching(
+    settings: Settings, save_target: SaveTarget | None, session: str
+) -> FileWatching | None:
+    """Return how to watch the files of a kernel on this machine; None if they are not watched."""
+    if not settings.file_undo or settings.kernel is not None:
+        return None
+    copies = file_copies_folder(session)
+    if not session and save_target is not None:
+        copies = copies.with_name(os.path.basename(save_target.folder))
+    return FileWatching(
+        folders=(os.getcwd(), *map(str, settings.witnessed_folders)),
+        ignored=(str(home_folder()),),
+        copies=str(copies),
+        cell_megabytes=settings.file_undo_mb,
     )
 
 
@@ -112,7 +130,12 @@ class LocalDetachable(LocalLauncher):
             self._reattached = None
             return process
         process, self.problem = start_detachable(
-            executable, cwd, environment(*size), self._session, self._hours
+            executable,
+            cwd,
+            environment(*size),
+            self._session,
+            self._hours,
+            witness=self.watches_files,
         )
         return process
 

@@ -31,6 +31,7 @@ from mahtab_tui.settings.sources import (
     ValueOrigin,
     all_untrusted_settings,
     config_files,
+    file_copies_folder,
     find_origin,
     first_problem,
     home_folder,
@@ -42,7 +43,7 @@ from mahtab_tui.settings.sources import (
     variable_name,
 )
 
-__all__ = ["SettingsError", "config_files", "home_folder"]
+__all__ = ["SettingsError", "config_files", "file_copies_folder", "home_folder"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -223,6 +224,17 @@ class Settings(BaseSettings):
     undo_memory: int = Field(
         1024, ge=1, description="Megabytes of memory for undo; the oldest cells are dropped first"
     )
+    file_undo: bool = Field(
+        True,
+        description="Whether undo also restores files in the working folder; sudo cannot work in cells then. Linux only",
+    )
+    file_undo_mb: int = Field(
+        200, ge=0, description="Megabytes that a cell's files are copied up to, for undo"
+    )
+    witnessed_folders: Annotated[tuple[Folder, ...], NoDecode] = Field(
+        (),
+        description="Folders besides the working folder whose files undo restores; separated by : in the environment",
+    )
     keep_namespace: bool = Field(
         True,
         description="Whether the variables of a saved session are saved too, and come back with it",
@@ -288,7 +300,7 @@ class Settings(BaseSettings):
                     parse_rule(rule)  # raises if the rule is wrong
         return rules
 
-    @field_validator("skills_dir", mode="before")
+    @field_validator("skills_dir", "witnessed_folders", mode="before")
     @classmethod
     def _split_folders(cls, value: object) -> object:
         if isinstance(value, Path):

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import (
@@ -157,6 +158,16 @@ class ValueOrigin(NamedTuple):
 def home_folder() -> Path:
     """Return the folder of the user's configuration and of all sessions."""
     return Path.home() / ".mahtab"
+
+
+def file_copies_folder(session: str) -> Path:
+    """Return the folder for the copies of files that a kernel changes, for undo.
+
+    Args:
+        session: The id of its session; empty if that is not saved.
+    """
+    name = f"session-{quote(session, safe='')}" if session else "unsaved"
+    return home_folder() / "file-copies" / name
 
 
 def project_folder() -> Path:

@@ -32,6 +32,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
+from mahtab_tui.store.file_copies import delete_file_copies
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import LockedElsewhere, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import (
@@ -272,6 +273,7 @@ def remove_session(row: SessionRow) -> None:
     try:
         delete_session(database(), session)
         shutil.rmtree(_namespace_folder(session), ignore_errors=True)
+        delete_file_copies(session)
         draft_path(session).unlink(missing_ok=True)
         for recovered in recovered_output(session):
             recovered.path.unlink(missing_ok=True)

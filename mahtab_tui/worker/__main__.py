@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import ModuleType
@@ -41,6 +42,9 @@ from .tools import toolbox
 
 if TYPE_CHECKING:
     from .link.holder import HolderClient
+    from .witness.client import FileWatch
+    from .witness.forking import ForkThread
+    from .witness.shared import WitnessLink
 
 _PR_SET_PDEATHSIG = 1
 """An option of Linux's `prctl`."""
@@ -59,20 +63,27 @@ SAVE_TIMEOUT_S = 4.0
 LOCKS = ("keep", "discard", "guard")
 """The ways to confine a cell that this kernel knows; the host is told at the start."""
 
-_JOBS = "execute answer preview_undo undo redo keep restore".split()
+_JOBS = "execute answer preview_undo undo redo keep restore watch_files".split()
 """Operations for the main thread."""
 
 
 class Worker:
     """The kernel: its parts, and the jobs of its main thread."""
 
-    def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
+    def __init__(
+        self,
+        fd: int,
+        token: bytes,
+        holder: HolderClient | None = None,
+        witness: WitnessLink | None = None,
+    ) -> None:
         """Create the kernel on the main thread.
 
         Args:
             fd: The descriptor of the socket that leads to the host.
             token: Begins each frame of the host.
             holder: What keeps the kernel when its host goes; None if nothing does.
+            witness: The process above that watches files; None if nothing does.
         """
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
@@ -101,6 +112,13 @@ class Worker:
         self._saving: Any = None
         """What writes variables now without a host, on the thread `_saver`."""
         self._saver: threading.Thread | None = None
+
+        # The files
+        self._witness = witness
+        self._file_watch: FileWatch | None = None
+        """None if files are not watched."""
+        self._fork_thread: ForkThread | None = None
+        """None if locked forks can be forked by the main thread."""
 
         # The connection
         self.holder = holder
@@ -154,6 +172,8 @@ class Worker:
             self.holder.backlog.state.set_hello(hello)
         threading.Thread(target=ControlThread(self).run, daemon=True).start()
         self.channel.send(hello)
+        if self._witness is not None:
+            os.write(self._witness.control, b".")
         self._run_jobs()
         if self._saver is not None:
             self._saver.join(SAVE_TIMEOUT_S)
@@ -185,6 +205,8 @@ class Worker:
                 self._save_unattended()
             elif job["op"] == "keep":
                 self._save(job)
+            elif job["op"] == "watch_files":
+                self._start_watching(job)
             elif job["op"] == "keep_alone":
                 self._save_unattended()
             else:
@@ -214,9 +236,14 @@ class Worker:
         outcome: Outcome | None = None
         needs = ""
         try:
+            # Cell 0 is the session's own code.
+            watch = self._file_watch if cell and not self._executor.depth else None
+            if watch is not None:
+                watch.begin(cell, self._oldest_undo_cell(cell))
             outcome, needs = self._run_cell(frame, refusal)
             self._disarm_checkpoint()
-            self._send_end(cell, seal, outcome, needs, start)
+            files = [] if watch is None else watch.finish()
+            self._send_end(cell, seal, outcome, needs, start, files)
         except BaseException as error:
             self.environment.leave_child(error)
             if outcome is None:
@@ -242,6 +269,8 @@ class Worker:
         run = partial(
             run_locked, self._executor, self.environment, self._calls, cell, code, keep=keep
         )
+        if self._fork_thread is not None:
+            run = partial(run, fork_thread=self._fork_thread)
         return self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
 
     def _disarm_checkpoint(self) -> None:
@@ -249,13 +278,28 @@ class Worker:
         if self._executor.undo is not None and not self._executor.depth:
             self._executor.undo.disarm()
 
-    def _send_end(self, cell: int, seal: str, outcome: Outcome, needs: str, start: float) -> None:
+    def _oldest_undo_cell(self, cell: int) -> int:
+        """Return the first cell that can be undone; `cell` if none has run."""
+        if self._executor.undo is None:
+            return cell
+        return self._executor.undo.oldest_cell or cell
+
+    def _send_end(
+        self,
+        cell: int,
+        seal: str,
+        outcome: Outcome,
+        needs: str,
+        start: float,
+        files: Sequence[Frame] = (),
+    ) -> None:
         self._open.discard(cell)
         reply = {
             "cell": cell,
             "duration": time.perf_counter() - start,
             "cwd": working_directory(),
             "needs": needs,
+            "files": files,
             **outcome._asdict(),
         }
         self.channel.send({"op": "done", "seal": seal, **reply})
@@ -280,7 +324,8 @@ class Worker:
 
     def is_active(self) -> bool:
         """Return whether code may print now."""
-        return bool(self._open) or self._loop.used or _thread._count() > 1
+        own_threads = 1 if self._fork_thread is None else 2
+        return bool(self._open) or self._loop.used or _thread._count() > own_threads
 
     def is_busy(self) -> bool:
         """Return whether a cell runs, or variables are being saved without a host."""
@@ -403,6 +448,19 @@ class Worker:
         self._executor.undo = undo
         self.environment.watch(own_module("guard.side_effects").EVENTS, undo.audit)
 
+    def _start_watching(self, frame: Frame) -> None:
+        """Watch files from now on. Only this thread, and what it starts, is watched, so that locked
+        forks, which the control thread makes, can have a filter that reports to the kernel."""
+        if self._witness is not None:
+            watch = own_module("witness.client").FileWatch(self._witness, _move_descriptor)
+            self._witness = None
+            self._fork_thread = own_module("witness.forking").ForkThread(self._executor.namespace)
+            watch.start(frame["settings"])
+            self._file_watch = watch
+            if watch.is_on and self._executor.undo is not None:
+                self._executor.undo.watches_files = True
+                self._executor.undo.is_watched = watch.is_watched
+
     def _undo(self, frame: Frame) -> Frame:
         if self._executor.undo is None:
             raise LookupError("Undo is off: the setting undo_steps is 0.")
@@ -410,7 +468,24 @@ class Worker:
             restoration = self._executor.undo.answer(frame["op"], frame["cell"])
         finally:
             self._executor.tracker.changes(None)
-        return {"restoration": restoration, "cwd": working_directory()}
+        return {
+            "restoration": self._with_files(restoration, frame["op"], frame["cell"]),
+            "cwd": working_directory(),
+        }
+
+    def _with_files(self, restoration: Frame, action: str, cell: int) -> Frame:
+        """Preview, undo or redo the changes of files, too. restoration: that of the namespace."""
+        if self._file_watch is None:
+            return restoration
+        answer = self._file_watch.answer(action, cell)
+        not_restored = [*answer.get("not_restored", ()), *restoration["not_restored"]]
+        return {
+            **restoration,
+            "files": answer.get("files", []),
+            "files_unwatched": self._file_watch.unavailable_reason,
+            "not_restored": not_restored,
+            "exact": not not_restored,
+        }
 
     def _prepare_saving(self, frame: Frame) -> None:
         folder = os.path.expanduser(frame["folder"])
@@ -572,14 +647,19 @@ class ControlThread:
         return bool(data) or (self._holder is not None and self._holder.on_host_closed())
 
 
-def main(fd: int, holder: str = "") -> None:
+def main(fd: int, holder: str = "", watches_files: bool = False) -> None:
     """Run a kernel in this process.
 
     Args:
         fd: the descriptor of a socket that leads to the host, which sends a token first.
         holder: the fields of `HolderSettings` or `StationSettings` as JSON; empty for a kernel
             that ends with its host.
+        watches_files: whether this process becomes the witness of the kernel's files, and its child
+            the kernel.
     """
+    witness = None
+    if watches_files and sys.platform == "linux":
+        witness = own_module("witness.split").split(dies_with_parent=not holder)
     _restore_default_signals()
     token = os.read(fd, TOKEN_BYTES)
     fd = _move_descriptor(fd)
@@ -587,9 +667,13 @@ def main(fd: int, holder: str = "") -> None:
     client = None
     if holder:
         client = own_module("link.holder").connect(settings, _move_descriptor)
-    if client is None or "control" in settings:
+    if witness is not None:
         _die_with_parent()
-    worker = Worker(fd, token, client)
+        if os.getppid() != witness.other_pid:
+            os._exit(1)
+    elif client is None or "control" in settings:
+        _die_with_parent()
+    worker = Worker(fd, token, client, witness)
     bind_library()
     install_finder()
     sys.argv = [""]

@@ -23,6 +23,7 @@ from .private_places import readable_paths
 if TYPE_CHECKING:
     from ..cells.environment import CellEnvironment
     from ..link.control import HostCalls
+    from ..witness.forking import ForkThread
 
 _MAX_QUOTED_NAMES = 20
 
@@ -35,9 +36,11 @@ def run_locked(
     source: str,
     *,
     keep: bool,
+    fork_thread: ForkThread | None = None,
 ) -> ForkReport:
     """Run a cell in a locked fork, on the main thread. Nothing of it remains after
-    `KeyboardInterrupt`. keep: report its new values, too."""
+    `KeyboardInterrupt`. keep: report its new values, too. fork_thread: forks in place of this
+    thread, whose files are watched."""
     if obstacle := read_only.missing():
         return stopped(f"cannot be locked: {obstacle}")
 
@@ -65,7 +68,10 @@ def run_locked(
         with held.passed_on():
             write_waiting_text(list(executor.namespace.values()))
         try:
-            pid = held.fork(run_fork)
+            if fork_thread is None:
+                pid = held.fork(run_fork)
+            else:
+                pid = fork_thread.fork(held, run_fork)
         except OSError as error:
             return stopped(f"could not be forked ({error.strerror})")
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -13,7 +14,10 @@ _CACHES = ("__pycache__", "/.cache/", "/.config/matplotlib", "/.matplotlib")
 """Parts of the paths of caches, which libraries write by themselves."""
 _MAX_COMMAND_CHARS = 80
 
-_STARTED_PROGRAM = "this program was started; what it has done stays"
+STARTED_PROGRAM = "this program was started; what it has done stays"
+STARTED_WATCHED_PROGRAM = (
+    "this program was started; what it has done stays, except to watched files"
+)
 
 Args = tuple[Any, ...]
 """The arguments of an audit event."""
@@ -95,8 +99,8 @@ _EFFECTS: dict[str, _EffectKind] = {
     "os.chown": _EffectKind(_path, "change the owner of", "its owner was changed and stays so"),
     "os.utime": _EffectKind(_path, "change the time of"),
     "os.chdir": _EffectKind(_path, "go to the folder"),
-    "os.system": _EffectKind(_first_argument, "start", _STARTED_PROGRAM),
-    "subprocess.Popen": _EffectKind(_command, "start", _STARTED_PROGRAM),
+    "os.system": _EffectKind(_first_argument, "start", STARTED_PROGRAM),
+    "subprocess.Popen": _EffectKind(_command, "start", STARTED_PROGRAM),
     "os.exec": _EffectKind(_first_argument, "start"),
     "os.posix_spawn": _EffectKind(_first_argument, "start"),
     "socket.connect": _EffectKind(
@@ -111,6 +115,19 @@ _EFFECTS: dict[str, _EffectKind] = {
 """By the names of audit events."""
 EVENTS = frozenset(_EFFECTS)
 """The audit events for `read_side_effect`."""
+_FOLDER_INDEXES = {
+    "open": 3,
+    "os.remove": 1,
+    "os.rename": 2,
+    "os.mkdir": 2,
+    "os.rmdir": 1,
+    "os.truncate": 2,
+    "os.link": 2,
+    "os.symlink": 2,
+    "os.chmod": 2,
+}
+"""By events that change files: the index of the argument with the descriptor of the folder in which
+the path begins; beyond the last one if there is none."""
 
 
 def read_side_effect(event: str, args: Args) -> SideEffect | None:
@@ -133,6 +150,21 @@ def read_side_effect(event: str, args: Args) -> SideEffect | None:
     if target is None:
         return None
     return SideEffect(kind.verb, target, kind.remains)
+
+
+def changed_path(event: str, args: Args) -> str:
+    """Return the whole path of a file that an audit event changes; empty if it is about something
+    else. Never raises."""
+    if event not in _FOLDER_INDEXES:
+        return ""
+    with suppress(Exception):  # arguments of the user's own classes
+        path = to_text(args[0])
+        index = _FOLDER_INDEXES[event]
+        folder = args[index] if len(args) > index else -1
+        if type(folder) is int and folder >= 0:
+            path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        return os.path.abspath(path)
+    return ""
 
 
 def is_ignored_path(path: str) -> bool:

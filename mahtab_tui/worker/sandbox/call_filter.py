@@ -64,26 +64,30 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
     return _compiled(code)
 
 
-def reporting_program(architecture: str, calls: Sequence[AllowedCall]) -> bytes:
+def reporting_program(
+    architecture: str, calls: Sequence[AllowedCall], *, allows_other_tables: bool = False
+) -> bytes:
     """Return a filter that reports these calls to its listener unless their checks hold, and leaves
-    all others to other filters."""
-    code = _checked_calls(architecture, calls, _NOTIFY)
+    all others to other filters. allows_other_tables: whether a program may use calls of another
+    table, such as that of 32 bits, which are not reported."""
+    other_tables = _ALLOW if allows_other_tables else _KILL
+    code = _checked_calls(architecture, calls, _NOTIFY, other_tables)
     return _compiled([*code, (_RETURN, 0, 0, _ALLOW)])
 
 
 def _checked_calls(
-    architecture: str, calls: Sequence[AllowedCall], refusal: int
+    architecture: str, calls: Sequence[AllowedCall], refusal: int, other_tables: int = _KILL
 ) -> list[_Instruction]:
-    """Return code that allows these calls if their checks hold, and else returns `refusal` for them.
-    After it, other calls follow."""
+    """Return code that allows these calls if their checks hold, and else returns `refusal` for them,
+    and `other_tables` for calls of another table. After it, other calls follow."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
-        (_RETURN, 0, 0, _KILL),
+        (_RETURN, 0, 0, other_tables),
         (_LOAD, 0, 0, _NUMBER),
     ]
     if architecture == X86_64:
-        code += [(_JUMP_FROM, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
+        code += [(_JUMP_FROM, 0, 1, _X32), (_RETURN, 0, 0, other_tables)]
     for call in calls:
         number = call.aarch64
         if architecture == X86_64:

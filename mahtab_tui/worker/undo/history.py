@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
 from ..cells.tracebacks import describe_safely
-from ..guard.side_effects import read_side_effect
+from ..guard.side_effects import (
+    STARTED_PROGRAM,
+    STARTED_WATCHED_PROGRAM,
+    changed_path,
+    read_side_effect,
+)
 from ..link.interrupts import HeldSignals
 from ..values.objects import (
     MISSING,
@@ -93,6 +98,10 @@ class UndoHistory:
         self._no_fork = no_fork
         if not no_fork and sys.platform != "linux":
             self._no_fork = "this system cannot fork it safely"
+        self.watches_files = False
+        """Whether another part takes back what programs do to watched files."""
+        self.is_watched: Callable[[str], bool] = lambda path: False
+        """Whether another part takes back what is done to a path."""
         self._kinds = Kinds(namespace)
         self._memory = DirtyPages()
         self._memory_use = MemoryUse()
@@ -110,6 +119,11 @@ class UndoHistory:
         """Why it cannot, as a clause."""
         self._killed_checkpoints: list[Checkpoint] = []
         """Some of them may not be gone yet."""
+
+    @property
+    def oldest_cell(self) -> int:
+        """The first cell that can be undone; 0 if there is none."""
+        return self._steps[0].cell if self._steps else 0
 
     def begin(self, cell: int) -> None:
         """Start a step. Cell 0 is the session's own code, and gets none."""
@@ -233,6 +247,11 @@ class UndoHistory:
             return
         effect = read_side_effect(event, args)
         if effect is not None and effect.remains:
+            path = changed_path(event, args)
+            if path and self.is_watched(path):
+                return
+            if self.watches_files and effect.remains == STARTED_PROGRAM:
+                effect = effect._replace(remains=STARTED_WATCHED_PROGRAM)
             effects[Unrestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:

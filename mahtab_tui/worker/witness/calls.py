@@ -1,0 +1,95 @@
+"""The system calls that the witness is told of, because they change files or names of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..sandbox import call_filter
+from ..sandbox.allowed_calls import X86_64, AllowedCall, Check
+
+_OPENS_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+# Names; their numbers on x86_64 and aarch64; what they do; the index of the flags among the
+# arguments; and those of paths, each with that of the descriptor of the folder where it begins.
+_CALL_TABLE = """
+    open       2   -   open    1 -:0
+    openat     257 56  open    2 0:1
+    openat2    437 437 open2   2 0:1
+    creat      85  -   write   - -:0
+    truncate   76  45  write   - -:0
+    rename     82  -   rename  - -:0 -:1
+    renameat   264 38  rename  - 0:1 2:3
+    renameat2  316 276 rename  4 0:1 2:3
+    unlink     87  -   unlink  - -:0
+    unlinkat   263 35  unlink  2 0:1
+    rmdir      84  -   unlink  - -:0
+    mkdir      83  -   create  - -:0
+    mkdirat    258 34  create  - 0:1
+    mknod      133 -   create  - -:0
+    mknodat    259 33  create  - 0:1
+    symlink    88  -   create  - -:1
+    symlinkat  266 36  create  - 1:2
+    link       86  -   create  - -:1
+    linkat     265 37  create  - 2:3
+    chmod      90  -   mark    - -:0
+    fchmodat   268 53  mark    - 0:1
+    fchmodat2  452 452 mark    3 0:1
+    fchmod     91  52  markfd  - 0:-
+    utimensat  280 88  mark    3 0:1
+    utimes     235 -   mark    - -:0
+    utime      132 -   mark    - -:0
+    futimesat  261 -   mark    - 0:1
+"""
+
+
+class WatchedCall(NamedTuple):
+    """A system call that changes files."""
+
+    name: str
+    x86_64: int | None
+    aarch64: int | None
+    action: str
+    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, mark (change the
+    permissions or times) or markfd (those of an open file)."""
+    flags: int | None
+    """Index of the argument with flags; of ``open2``, that with their address."""
+    paths: tuple[tuple[int | None, int | None], ...]
+    """Indexes of the arguments with a folder's descriptor and with a path's address."""
+
+
+def _read_index(column: str) -> int | None:
+    return None if column == "-" else int(column)
+
+
+def _read_table() -> Iterator[WatchedCall]:
+    for row in _CALL_TABLE.strip().splitlines():
+        name, x86_64, aarch64, action, flags, *pairs = row.split()
+        paths = []
+        for pair in pairs:
+            folder, _, path = pair.partition(":")
+            paths.append((_read_index(folder), _read_index(path)))
+        numbers = _read_index(x86_64), _read_index(aarch64)
+        yield WatchedCall(name, *numbers, action, _read_index(flags), tuple(paths))
+
+
+def watched_calls(architecture: str) -> dict[int, WatchedCall]:
+    """Return the calls by their numbers on a processor."""
+    calls = {}
+    for call in _read_table():
+        number = call.x86_64 if architecture == X86_64 else call.aarch64
+        if number is not None:
+            calls[number] = call
+    return calls
+
+
+def watching_filter(architecture: str) -> bytes:
+    """Return a filter that reports the calls, except those that open files only to read them."""
+    calls = []
+    for call in _read_table():
+        alternatives: tuple[tuple[Check, ...], ...] = ()
+        if call.action == "open" and call.flags is not None:
+            alternatives = ((Check(call.flags, _OPENS_TO_CHANGE, (0,)),),)
+        calls.append(AllowedCall(call.name, call.x86_64, call.aarch64, alternatives))
+    return call_filter.reporting_program(architecture, calls, allows_other_tables=True)

@@ -1,0 +1,316 @@
+"""Copies of files, as they were before a cell changed them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from contextlib import suppress
+
+from .states import FILE, FileState, is_same, read_state
+
+_FICLONE = 0x40049409
+"""The request of Linux to let one file share the blocks of another until either is written."""
+_COPY_BYTES = 2**20
+_FRESH_NS = 50_000_000
+"""A file written less than this before its copy may change again without a new time."""
+_LOCK_NAME = "in-use"
+
+
+class Snapshot:
+    """A path as it was, with its content if there is a copy."""
+
+    __slots__ = ("file", "is_linked", "reason", "state", "taken_ns", "users")
+
+    def __init__(self, state: FileState) -> None:
+        self.state = state
+        self.file = ""
+        """The path of the copy; empty if there is none."""
+        self.reason = ""
+        """Why there is no copy, although one was needed, as a clause."""
+        self.users = 0
+        """How many steps use the copy."""
+        self.is_linked = False
+        """Whether the copy is the file itself, under a second name."""
+        self.taken_ns = time.time_ns()
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Whether the file could change after the snapshot without a new time."""
+        return self.taken_ns - self.state.mtime_ns < _FRESH_NS
+
+    @property
+    def may_be_shared(self) -> bool:
+        """Whether the copy still serves if the state of the file is the same."""
+        return bool(self.file) and not self._is_fresh
+
+    def is_same(self, path: str, now: FileState) -> bool:
+        """Return whether nothing that an undo restores is different. now: the state of the path."""
+        if not is_same(self.state, now):
+            return False
+        is_comparable = self.file and self.state.kind == FILE and not self.is_linked
+        return not (is_comparable and self._is_fresh) or _have_same_content(self.file, path)
+
+
+class Copies:
+    """A folder with copies, within limits."""
+
+    def __init__(self, folder: str, max_cell_bytes: int, max_bytes: int) -> None:
+        """Make the folder, and remove those of ended processes beside it.
+
+        Args:
+            folder: For this process only.
+            max_cell_bytes: For all copies of a cell.
+            max_bytes: For all copies; the oldest are removed first.
+        """
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self.folder = folder
+        self._max_cell_bytes = max_cell_bytes
+        self._max_bytes = max_bytes
+        self._cell_bytes = 0
+        self._used: dict[str, int] = {}
+        """Bytes by copy, the oldest first."""
+        self._used_bytes = 0
+        """Of all copies."""
+        self._snapshots: dict[str, Snapshot] = {}
+        """By copy."""
+        self._linked: dict[tuple[int, int], Snapshot] = {}
+        """Those whose copy is the file itself, by device and number."""
+        self._serial = 0
+        self._lock = os.open(
+            os.path.join(folder, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        )
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_abandoned(os.path.dirname(folder))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._used
+
+    def begin_cell(self) -> None:
+        self._cell_bytes = 0
+
+    def save(self, path: str, snapshot: Snapshot, *, may_link: bool) -> None:
+        """Copy a file into its snapshot, or note why that is impossible.
+
+        Args:
+            path: The file.
+            snapshot: Of it.
+            may_link: Whether only its name changes, so that its content can be kept by another name.
+        """
+        state = snapshot.state
+        size = state.used_bytes
+        if may_link and state.inode not in self._linked and self._link(path, snapshot):
+            return
+        if self._cell_bytes + size > self._max_cell_bytes:
+            megabytes = self._max_cell_bytes // 2**20
+            snapshot.reason = f"it was not copied, because the cell changed more than {megabytes} MB (file_undo_mb)"
+            return
+        copy = self._new_name()
+        try:
+            copy_content(path, copy)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(copy)
+            snapshot.reason = f"it could not be copied ({error.strerror})"
+            return
+        self._cell_bytes += size
+        self._add(copy, size, snapshot)
+
+    def _link(self, path: str, snapshot: Snapshot) -> bool:
+        copy = self._new_name()
+        try:
+            os.link(path, copy, follow_symlinks=False)
+        except OSError:
+            return False
+        snapshot.is_linked = True
+        self._linked[snapshot.state.inode] = snapshot
+        self._add(copy, snapshot.state.used_bytes, snapshot)
+        return True
+
+    def separate(self, inode: tuple[int, int]) -> None:
+        """Copy the content of a file that is about to be written, and was kept by another name."""
+        snapshot = self._linked.pop(inode, None)
+        if snapshot is None or not snapshot.file:
+            return
+        linked = snapshot.file
+        snapshot.file = ""
+        snapshot.is_linked = False
+        self._forget(linked)
+        self.save(linked, snapshot, may_link=False)
+        os.unlink(linked)
+
+    def _new_name(self) -> str:
+        self._serial += 1
+        return os.path.join(self.folder, str(self._serial))
+
+    def _add(self, copy: str, size: int, snapshot: Snapshot) -> None:
+        snapshot.file = copy
+        self._used[copy] = size
+        self._used_bytes += size
+        self._snapshots[copy] = snapshot
+        while self._used_bytes > self._max_bytes and len(self._used) > 1:
+            evicted = self._snapshots[next(iter(self._used))]
+            self._remove(evicted)
+            gigabytes = self._max_bytes / 2**30
+            evicted.reason = (
+                f"its copy was removed, because all copies need more than {gigabytes:g} GB"
+            )
+
+    def _forget(self, copy: str) -> None:
+        self._used_bytes -= self._used.pop(copy, 0)
+        self._snapshots.pop(copy, None)
+
+    def release(self, snapshot: Snapshot) -> None:
+        """Note that one step less uses a snapshot."""
+        snapshot.users -= 1
+        if snapshot.users <= 0:
+            self._remove(snapshot)
+
+    def _remove(self, snapshot: Snapshot) -> None:
+        if not snapshot.file:
+            return
+        self._forget(snapshot.file)
+        if self._linked.get(snapshot.state.inode) is snapshot:
+            del self._linked[snapshot.state.inode]
+        with suppress(OSError):
+            os.unlink(snapshot.file)
+        snapshot.file = ""
+
+    def restore(self, snapshot: Snapshot, path: str, *, in_place: bool) -> None:
+        """Write the content of a snapshot to a path, with permissions and times. Raises `OSError`.
+
+        Args:
+            snapshot: With a copy.
+            path: Of a file, or of nothing.
+            in_place: Whether other names and open descriptors of the file lead to the old content,
+                too.
+        """
+        state = snapshot.state
+        if snapshot.is_linked and not os.path.lexists(path):
+            os.link(snapshot.file, path)
+        elif in_place:
+            copy_content(snapshot.file, path)
+        else:
+            draft = f"{path}.{os.getpid()}.restored"
+            try:
+                copy_content(snapshot.file, draft)
+                set_marks(draft, state)
+                os.rename(draft, path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(draft)
+                raise
+        set_marks(path, state)
+
+    def close(self) -> None:
+        """Remove all copies."""
+        _remove_folder(self.folder)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(self.folder))
+
+
+def _have_same_content(path: str, other_path: str) -> bool:
+    with suppress(OSError), open(path, "rb") as file, open(other_path, "rb") as other_file:
+        while True:
+            data = file.read(_COPY_BYTES)
+            if data != other_file.read(_COPY_BYTES):
+                return False
+            if not data:
+                return True
+    return False
+
+
+def set_marks(path: str, state: FileState) -> None:
+    """Give a file permissions, owner and time. Raises `OSError`."""
+    now = read_state(path)
+    if now.owner != state.owner:
+        with suppress(OSError):
+            os.chown(path, *state.owner)
+    if stat.S_IMODE(now.mode) != stat.S_IMODE(state.mode):
+        os.chmod(path, stat.S_IMODE(state.mode))
+    os.utime(path, ns=(state.mtime_ns, state.mtime_ns))
+
+
+def copy_content(source: str, target: str) -> None:
+    """Copy a file: by sharing its blocks, if the file system can, else only what is not a hole.
+    Raises `OSError`."""
+    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        writer = os.open(target, flags, 0o600)
+        try:
+            _copy_between(reader, writer)
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+
+
+def _copy_between(reader: int, writer: int) -> None:
+    try:
+        fcntl.ioctl(writer, _FICLONE, reader)
+    except OSError:
+        pass
+    else:
+        return
+    size = os.fstat(reader).st_size
+    os.ftruncate(writer, size)
+    position = 0
+    while position < size:
+        try:
+            position = os.lseek(reader, position, os.SEEK_DATA)
+            end = os.lseek(reader, position, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole follows
+                return
+            end = size
+        while position < end:
+            data = os.pread(reader, min(_COPY_BYTES, end - position), position)
+            if not data:
+                return
+            view = memoryview(data)
+            while view:
+                written_bytes = os.pwrite(writer, view, position)
+                view = view[written_bytes:]
+                position += written_bytes
+
+
+def remove_abandoned(folder: str) -> int:
+    """Remove the copies of witnesses that have ended; return how many folders there were.
+
+    Args:
+        folder: Of a session, with a folder for each witness.
+    """
+    removed_count = 0
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if _is_abandoned(entry.path):
+                _remove_folder(entry.path)
+                removed_count += 1
+    return removed_count
+
+
+def _remove_folder(folder: str) -> None:
+    """Remove a folder of copies. (Loading `shutil` would delay a kernel's end.)"""
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            os.unlink(entry.path)
+        os.rmdir(folder)
+
+
+def _is_abandoned(folder: str) -> bool:
+    try:
+        lock = os.open(os.path.join(folder, _LOCK_NAME), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # A witness that has just made its folder has no lock yet.
+        return time.time() - read_state(folder).mtime_ns / 1e9 > 60
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True

@@ -1,0 +1,310 @@
+"""Takes back what cells have done to files: what that would do, and doing it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from .copies import Snapshot, set_marks
+from .journal import Group, Journal, Move, Step, Touch, moved_path
+from .states import (
+    FILE,
+    FOLDER,
+    LINK,
+    MISSING_KIND,
+    FileState,
+    read_state,
+    take_fingerprint,
+)
+
+MAX_DIFF_BYTES = 65_536
+"""Of a text before and after, to show what differs."""
+MAX_DIFF_LINES = 30
+
+_CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
+
+
+class FileRestoration(NamedTuple):
+    """What an undo does to a path. The fields are those on the wire."""
+
+    path: str
+    action: str
+    """restore, create again, remove, or rename back."""
+    diff: str = ""
+    """How the content changes by it; empty for what is not a small text."""
+
+
+class Unrestored(NamedTuple):
+    """A path that stays as it is. The fields are those on the wire."""
+
+    name: str
+    reason: str
+
+
+class _Item(NamedTuple):
+    """A path to restore."""
+
+    path: str
+    current_path: str
+    """Where it is now, if renames of folders are not reversed yet."""
+    touch: Touch
+    now: FileState
+
+    @property
+    def before(self) -> FileState:
+        return self.touch.snapshot.state
+
+    @property
+    def depth(self) -> int:
+        return self.path.count(os.sep)
+
+
+class Restorer:
+    """Takes back steps, in order."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.files: dict[str, FileRestoration] = {}
+        """By path."""
+        self.unrestored: list[Unrestored] = []
+
+    def preview(self, steps: Sequence[Step]) -> None:
+        """Describe what `apply` would do."""
+        groups = self._journal.groups(steps)
+        moves = [group.earlier_move for group in groups if group.earlier_move is not None]
+        for index, group in enumerate(groups):
+            # The renames that happened after these changes are not reversed yet.
+            later_moves = list(reversed(moves[:index]))
+            for item in self._items(group, later_moves):
+                if self._obstacle(item):
+                    self._refuse(item)
+                else:
+                    self._describe(item)
+            if group.earlier_move is not None:
+                self._describe_move(group.earlier_move)
+        self._name_problems(steps)
+
+    def apply(self, steps: Sequence[Step], record: Step) -> None:
+        """Restore files. record: gets the present states, for a redo."""
+        journal = self._journal
+        for group in journal.groups(steps):
+            items = [item for item in self._items(group, ()) if not self._refuse(item)]
+            for item in items:
+                self._describe(item)
+                # The copy for a redo. The name of what is replaced goes, not its content.
+                keeps_content = item.now.links <= 1 and item.path not in journal.open_paths
+                journal.touch(record, item.path, writes=True, keeps_content=keeps_content)
+            self._restore_all(items)
+            if group.earlier_move is not None:
+                self._move_back(group.earlier_move, record)
+        journal.close_epoch(record)
+        self._name_problems(steps)
+
+    def _items(self, group: Group, later_moves: Sequence[Move]) -> Iterator[_Item]:
+        """Yield what is different now."""
+        for path, touch in group.touches.items():
+            current_path = path
+            for move in later_moves:
+                current_path = moved_path(current_path, move)
+            now = read_state(current_path)
+            if not touch.snapshot.is_same(current_path, now):
+                yield _Item(path, current_path, touch, now)
+
+    def _obstacle(self, item: _Item) -> str:
+        """Return why a path is not restored, as a clause; empty if it is."""
+        after = item.touch.after
+        if after is not None and not after.matches(item.current_path):
+            return _CHANGED_SINCE
+        before = item.before
+        has_content = before.kind != FILE or item.touch.snapshot.file
+        if not has_content and _needs_content(item.touch.snapshot, item.path, item.now):
+            return item.touch.snapshot.reason or "its content was not copied"
+        is_special = before.kind not in (MISSING_KIND, FILE, FOLDER, LINK)
+        if is_special and not stat.S_ISFIFO(before.mode) and item.now.kind != before.kind:
+            return "it is a device or a socket, which cannot be created again"
+        return ""
+
+    def _refuse(self, item: _Item) -> bool:
+        """Name a path that is not restored; return whether it is not."""
+        reason = self._obstacle(item)
+        if reason:
+            self.unrestored.append(Unrestored(item.current_path, reason))
+        return bool(reason)
+
+    def _describe(self, item: _Item) -> None:
+        if item.before.kind == MISSING_KIND:
+            action = "remove"
+        elif item.now.kind == MISSING_KIND:
+            action = "create again"
+        else:
+            action = "restore"
+        diff = ""
+        if action == "restore":
+            diff = _diff(item.current_path, item.touch.snapshot, item.now)
+        earlier = self.files.get(item.path)
+        if earlier is not None and action != "remove":  # restored before in a renamed folder
+            action = earlier.action
+        self.files[item.path] = FileRestoration(item.path, action, diff)
+
+    def _describe_move(self, move: Move) -> None:
+        self.files[move.source] = FileRestoration(move.source, "rename back")
+
+    def _name_problems(self, steps: Sequence[Step]) -> None:
+        sentences = dict.fromkeys(problem for step in steps for problem in step.problems)
+        self.unrestored += [Unrestored("", sentence) for sentence in sentences]
+
+    # Changing files
+
+    def _restore_all(self, items: Sequence[_Item]) -> None:
+        # First all that is in the way, the deepest first, then folders from the top, then files.
+        removed = [item for item in items if item.now.kind not in (MISSING_KIND, item.before.kind)]
+        for item in sorted(removed, key=lambda item: -item.depth):
+            self._try(item, self._remove)
+        made = [item for item in items if item.before.kind != MISSING_KIND]
+        for item in sorted(made, key=lambda item: (item.before.kind != FOLDER, item.depth)):
+            self._try(item, self._make)
+
+    def _try(self, item: _Item, work: object) -> None:
+        try:
+            work(item)  # type: ignore[operator]
+        except OSError as error:
+            self._fail(item.path, str(error.strerror))
+
+    def _fail(self, path: str, reason: str) -> None:
+        self.files.pop(path, None)
+        self.unrestored.append(Unrestored(path, f"it could not be restored ({reason})"))
+
+    def _remove(self, item: _Item) -> None:
+        if item.now.kind == FOLDER:
+            os.rmdir(item.path)
+        else:
+            os.unlink(item.path)
+
+    def _make(self, item: _Item) -> None:
+        before = item.before
+        now = read_state(item.path)
+        if before.kind == FOLDER:
+            if now.kind == MISSING_KIND:
+                os.mkdir(item.path)
+            os.chmod(item.path, stat.S_IMODE(before.mode))
+        elif before.kind == LINK:
+            # A new link takes the place of the old one in one step.
+            draft = f"{item.path}.{os.getpid()}.restored"
+            os.symlink(before.target, draft)
+            os.rename(draft, item.path)
+        elif before.kind not in (FILE, FOLDER) and now.kind == MISSING_KIND:
+            os.mkfifo(item.path)
+            set_marks(item.path, before)
+        elif before.kind == FILE and _needs_content(item.touch.snapshot, item.path, now):
+            # A second name that the copy for a redo has given it does not count.
+            in_place = item.now.links > 1 or item.path in self._journal.open_paths
+            self._journal.copies.restore(item.touch.snapshot, item.path, in_place=in_place)
+        else:
+            set_marks(item.path, before)
+
+    def _move_back(self, move: Move, record: Step) -> None:
+        state = read_state(move.target)
+        if state.inode != move.inode:
+            self.unrestored.append(Unrestored(move.target, _CHANGED_SINCE))
+            return
+        if read_state(move.source).kind != MISSING_KIND:
+            self.unrestored.append(Unrestored(move.source, "something else has this name now"))
+            return
+        self._journal.move_folder(record, move.target, move.source, state)
+        try:
+            os.rename(move.target, move.source)
+        except OSError as error:
+            self._fail(move.source, str(error.strerror))
+            return
+        self._describe_move(move)
+
+
+def _needs_content(snapshot: Snapshot, path: str, now: FileState) -> bool:
+    """Return whether the content of a file has to be written, not only permissions."""
+    before = snapshot.state
+    if not snapshot.file and not snapshot.reason:  # only permissions and times were to change
+        return (now.inode, now.size) != (before.inode, before.size)
+    has_old_marks = now._replace(mode=snapshot.state.mode)
+    return not snapshot.is_same(path, has_old_marks)
+
+
+def _diff(path: str, snapshot: Snapshot, now: FileState) -> str:
+    """Return the lines that change when a small text is restored; empty for others."""
+    if not snapshot.file or max(now.size, snapshot.state.size) > MAX_DIFF_BYTES:
+        return ""
+    now_text = _read_text(path)
+    old_text = _read_text(snapshot.file)
+    if now_text is None or old_text is None:
+        return ""
+    import difflib
+
+    lines = list(
+        difflib.unified_diff(now_text.splitlines(), old_text.splitlines(), lineterm="", n=1)
+    )[2:]
+    omitted_count = len(lines) - MAX_DIFF_LINES
+    if omitted_count > 0:
+        lines[MAX_DIFF_LINES:] = [f"… {omitted_count:,} more lines"]
+    return "\n".join(lines)
+
+
+def _read_text(path: str) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        with open(path, "rb") as file:
+            data = file.read(MAX_DIFF_BYTES + 1)
+        if b"\0" not in data:
+            return data.decode()
+    return None
+
+
+class RedoStack:
+    """The undone steps, until another cell runs."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._undone: list[tuple[Step, list[Step]]] = []
+        """What restores the state before each undo, and the steps that it removed."""
+
+    def undo(self, cell: int) -> Restorer:
+        """Take back the steps from a cell on."""
+        journal = self._journal
+        steps = [step for step in journal.steps if step.cell >= cell]
+        record = Step(cell)
+        # The copies of the state before are not limited by what the cells have copied.
+        journal.copies.begin_cell()
+        restorer = Restorer(journal)
+        restorer.apply(steps, record)
+        journal.steps = [step for step in journal.steps if step.cell < cell]
+        self._undone.append((record, steps))
+        return restorer
+
+    def redo(self) -> Restorer:
+        """Reverse the last undo."""
+        restorer = Restorer(self._journal)
+        if self._undone:
+            record, steps = self._undone.pop()
+            scratch = Step(0)
+            restorer.apply([record], scratch)
+            self._journal.forget(record)
+            self._journal.forget(scratch)
+            self._journal.steps += steps
+            for step in steps:
+                _refresh(step, self._journal)
+        return restorer
+
+    def forget(self) -> None:
+        """Forget the undone steps, because another cell runs."""
+        for record, steps in self._undone:
+            for step in (record, *steps):
+                self._journal.forget(step)
+        self._undone = []
+
+
+def _refresh(step: Step, journal: Journal) -> None:
+    """Note how the paths of a step are now, after a redo has made them again."""
+    for epoch in step.epochs:
+        for path, touch in epoch.touches.items():
+            if touch.after is not None:
+                touch.after = take_fingerprint(path, path in journal.open_paths)

@@ -1,0 +1,597 @@
+"""The witness: learns of each call that changes files before it happens, and copies the file."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import gc
+import os
+import resource
+import select
+import signal
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple, NoReturn
+
+from .calls import WatchedCall, watched_calls
+from .copies import Copies
+from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
+from .journal import Journal, PathChange
+from .restoring import RedoStack, Restorer
+from .shared import Connection, Message, SharedFields, WitnessLink
+from .states import FILE, FOLDER, MISSING_KIND, read_state
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")
+"""Its id, the thread, flags; the call's number, architecture, instruction and arguments."""
+_ANSWER = struct.Struct("=QqiI")
+_ID = struct.Struct("=Q")
+_RECEIVE_NOTIFICATION = 0xC0502100
+_SEND_ANSWER = 0xC0182101
+_IS_ID_VALID = 0x40082102
+_SET_LISTENER_FLAGS = 0x40082104
+_WAKE_ON_THIS_CPU = 1
+_CONTINUE = 1
+"""The flag of an answer that lets the system execute the call."""
+
+_AT_FDCWD = -100
+_AT_REMOVEDIR = 0x200
+_AT_SYMLINK_NOFOLLOW = 0x100
+_RENAME_EXCHANGE = 2
+_O_TMPFILE = 0o20000000
+_MAX_PATH_BYTES = 4096
+_IGNORED_SIGNALS = "INT HUP TERM QUIT PIPE TSTP USR1 USR2 ALRM".split()
+_REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
+MAX_REPORTED_CHANGES = 100
+"""Changes of a cell that the kernel is told."""
+
+
+def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
+    """Become the witness of a kernel: serve until it has ended, then end in the same way.
+
+    Args:
+        link: To the kernel.
+        dies_with_parent: Whether to end with the thread that started this process.
+    """
+    for name in _IGNORED_SIGNALS:
+        signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
+    control = Connection(link.control)
+    _close_descriptors(control.fd)
+    os.chdir("/")
+    libc = ctypes.CDLL(None)
+    # Processes that outlive their parents stay descendants, whose memory can be read.
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if dies_with_parent:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    server = Server(control, SharedFields(link.page), link.other_pid)
+    gc.freeze()
+    gc.enable()
+    server.run()
+
+
+def _close_descriptors(kept_fd: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.closerange(3, kept_fd)
+    os.closerange(kept_fd + 1, 65_536)
+
+
+class _Notification(NamedTuple):
+    """A call of a thread, which waits for the answer."""
+
+    number: int
+    thread: int
+    call: WatchedCall | None
+    arguments: Sequence[int]
+
+
+class _UnseenError(Exception):
+    """It is not known which file a call changes; the message is a sentence."""
+
+
+class Server:
+    """Answers the calls of the kernel's processes, and the kernel's questions."""
+
+    def __init__(self, control: Connection, fields: SharedFields, kernel_pid: int) -> None:
+        self._control = control
+        self._fields = fields
+        self._kernel_pid = kernel_pid
+        self._listener = -1
+        self._calls = watched_calls(os.uname().machine)
+        self._folders: WatchedFolders | None = None
+        self._journal: Journal | None = None
+        self._redo: RedoStack | None = None
+        self._watches_open_files = False
+        """Whether any file was opened for writing, so that it may still be."""
+        self._buffer = bytearray(_NOTIFICATION.size)
+        self._namespace = os.stat("/proc/self/ns/mnt").st_ino
+        self._poll = select.poll()
+        self._wakeup, wakeup_end = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(wakeup_end, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
+
+    def run(self) -> NoReturn:
+        for fd in (self._control.fd, self._wakeup):
+            self._poll.register(fd, select.POLLIN)
+        self._reap()
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._listener:
+                    self._answer_call()
+                elif fd == self._control.fd:
+                    self._answer_kernel()
+                else:
+                    with suppress(BlockingIOError):
+                        os.read(self._wakeup, 4096)
+                    self._reap()
+
+    # The kernel's end
+
+    def _reap(self) -> None:
+        """Wait for processes that have ended; end if the kernel is among them."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._kernel_pid:
+                self._end(status)
+
+    def _end(self, status: int) -> NoReturn:
+        """End like the kernel. Its processes that go on need somebody who lets their calls go on."""
+        has_copies = self._journal is not None and not self._journal.copies.is_empty
+        if has_copies or (self._listener >= 0 and not self._is_unused()):
+            with suppress(OSError):
+                if os.fork() == 0:
+                    self._serve_survivors()
+        elif self._journal is not None:
+            self._journal.copies.close()
+        code = os.waitstatus_to_exitcode(status)
+        if code >= 0:
+            os._exit(code)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if -code not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(128 - code)
+
+    def _is_unused(self) -> bool:
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+    def _serve_survivors(self) -> NoReturn:
+        """Copy nothing more, and let all calls go on until no process is left that makes them."""
+        try:
+            os.setsid()
+            if self._journal is not None:
+                self._journal.copies.close()
+            self._journal = None
+            poll = select.poll()
+            poll.register(self._listener, select.POLLIN)
+            while True:
+                for _, events in poll.poll():
+                    if events & select.POLLHUP:
+                        os._exit(0)
+                    self._answer_call()
+        finally:
+            os._exit(1)
+
+    # The kernel's questions
+
+    def _answer_kernel(self) -> None:
+        try:
+            message, fd = self._control.receive()
+        except (OSError, EOFError):
+            self._poll.unregister(self._control.fd)
+            return
+        if message["op"] == "watch" and fd is not None:
+            self._start_watching(message, fd)
+            return
+        try:
+            answer = self._answer(message)
+        except Exception as error:  # whatever one question does, the next must be answered
+            reason = f"The changes of files are unknown ({type(error).__name__}: {error})."
+            answer = {"files": [], "not_restored": [{"name": "", "reason": reason}]}
+        with suppress(OSError):
+            self._control.send(answer)
+
+    def _start_watching(self, message: Message, listener: int) -> None:
+        self._folders = WatchedFolders(message["folders"], message["ignored"])
+        copies = Copies(
+            os.path.join(message["copies"], str(os.getpid())),
+            message["cell_megabytes"] * 2**20,
+            message["megabytes"] * 2**20,
+        )
+        self._journal = Journal(copies)
+        self._redo = RedoStack(self._journal)
+        self._listener = listener
+        with suppress(OSError):  # Linux 6.6
+            fcntl.ioctl(listener, _SET_LISTENER_FLAGS, _WAKE_ON_THIS_CPU)
+        self._poll.register(listener, select.POLLIN)
+
+    def _answer(self, message: Message) -> Message:
+        journal = self._journal
+        redo = self._redo
+        if journal is None or redo is None:
+            return {"files": [], "not_restored": []}
+        op = message["op"]
+        if op == "begin":
+            self._begin(message["cell"])
+            return {}
+        if op == "finish":
+            return {"files": self._finish()}
+        self._note_open_files()
+        if op == "preview_undo":
+            restorer = Restorer(journal)
+            restorer.preview([step for step in journal.steps if step.cell >= message["cell"]])
+        elif op == "undo":
+            restorer = redo.undo(message["cell"])
+        else:
+            restorer = redo.redo()
+        return {
+            "files": [
+                {**file._asdict(), "path": self._shown(path)}
+                for path, file in restorer.files.items()
+            ],
+            "not_restored": [
+                {"name": self._shown(item.name), "reason": item.reason}
+                for item in restorer.unrestored
+            ],
+        }
+
+    def _begin(self, cell: int) -> None:
+        """Copy what is open for writing, because the cell can write it without another call."""
+        assert self._journal is not None
+        self._forget_old(cell)
+        self._fields.cell = cell
+        self._note_open_files()
+        self._fields.has_news = bool(self._journal.open_paths)
+        step = self._journal.step(cell)
+        for path in self._journal.open_paths:
+            self._journal.touch(step, path, writes=True)
+
+    def _forget_old(self, cell: int) -> None:
+        assert self._journal is not None
+        assert self._redo is not None
+        if not self._journal.steps or self._journal.steps[-1].cell != cell:
+            self._redo.forget()
+        self._journal.forget_before(self._fields.oldest_cell)
+
+    def _finish(self) -> list[Message]:
+        """Return what the cell has changed."""
+        journal = self._journal
+        assert journal is not None
+        self._note_open_files()
+        self._fields.has_news = bool(journal.open_paths)
+        step = journal.step(self._fields.cell)
+        changes = journal.finish(step)
+        reported = [self._describe(change) for change in changes[:MAX_REPORTED_CHANGES]]
+        omitted_count = len(changes) - len(reported)
+        if omitted_count:
+            reported.append({"change": "more", "path": f"{omitted_count:,}", "old_path": ""})
+        if step.is_empty:
+            journal.steps.remove(step)
+        return reported
+
+    def _describe(self, change: PathChange) -> Message:
+        path = self._shown(change.path)
+        if read_state(change.path).kind == FOLDER:
+            path += os.sep
+        return {
+            "change": change.change,
+            "path": path,
+            "old_path": self._shown(change.old_path),
+        }
+
+    def _shown(self, path: str) -> str:
+        """Return a path as text, relative to the kernel's folder at its start."""
+        first_folder = self._folders.folders[0] if self._folders is not None else ""
+        if path.startswith(first_folder + os.sep):
+            path = path[len(first_folder) + 1 :]
+        return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+    # Files that are open
+
+    def _note_open_files(self) -> None:
+        """Find the files that processes of the kernel have open for writing, or mapped."""
+        assert self._journal is not None
+        if not self._watches_open_files:
+            return
+        paths = {
+            path
+            for pid in _descendants(os.getpid())
+            for path in (*_written_files(pid), *_mapped_files(pid))
+            if self._is_watched(path)
+        }
+        self._journal.open_paths = paths
+        self._watches_open_files = bool(paths)
+
+    # Calls
+
+    def _answer_call(self) -> None:
+        """Answer the next call: copy what it changes, and let it go on."""
+        self._buffer[:] = bytes(_NOTIFICATION.size)
+        try:
+            fcntl.ioctl(self._listener, _RECEIVE_NOTIFICATION, self._buffer)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINTR):
+                self._poll.unregister(self._listener)
+            return
+        number, thread, _, call_number, _, _, *arguments = _NOTIFICATION.unpack(self._buffer)
+        notification = _Notification(number, thread, self._calls.get(call_number), arguments)
+        if self._journal is not None:
+            try:
+                self._witness(notification)
+            except _UnseenError as error:
+                self._note_problem(str(error))
+            except Exception as error:  # the call must go on in any case
+                self._note_problem(f"A change of a file was not seen ({type(error).__name__}).")
+        with suppress(OSError):  # its thread has ended
+            fcntl.ioctl(self._listener, _SEND_ANSWER, _ANSWER.pack(number, 0, 0, _CONTINUE))
+
+    def _note_problem(self, sentence: str) -> None:
+        assert self._journal is not None
+        if self._fields.cell:
+            self._journal.step(self._fields.cell).problems[sentence] = None
+            self._fields.has_news = True
+
+    def _witness(self, notification: _Notification) -> None:
+        call = notification.call
+        if call is None or not self._fields.cell:
+            return
+        thread = notification.thread
+        flags = 0
+        if call.flags is not None:
+            flags = notification.arguments[call.flags] & 0xFFFF_FFFF
+        paths = [
+            self._path(notification, folder, path, follows=_follows(call.action, flags))
+            for folder, path in call.paths
+        ]
+        if call.action == "open2":
+            flags = _read_number(thread, notification.arguments[2])
+        with suppress(OSError):
+            # If the thread has ended meanwhile, something else may have been read.
+            fcntl.ioctl(self._listener, _IS_ID_VALID, _ID.pack(notification.number))
+            self._note_change(call.action, flags, paths)
+
+    def _path(
+        self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
+    ) -> str:
+        """Return the path that a call changes, resolved as its process sees it; empty if there is none."""
+        thread = notification.thread
+        arguments = notification.arguments
+        folder_fd = _AT_FDCWD
+        if folder is not None:
+            folder_fd = ctypes.c_int(arguments[folder] & 0xFFFF_FFFF).value
+        if path is None or not arguments[path]:
+            return _descriptor_path(thread, folder_fd)
+        name = _read_text(thread, arguments[path])
+        if not name:
+            return ""
+        name = _own_view(thread, name)
+        if name.startswith(("/dev/", "/sys/")) and not name.startswith(SHARED_MEMORY_FOLDER):
+            return ""
+        if not self._shares_files(thread):
+            raise _UnseenError(
+                "A program changed files in a container or another root folder, where files are not watched."
+            )
+        if not name.startswith("/"):
+            base = "cwd" if folder_fd == _AT_FDCWD else f"fd/{folder_fd}"
+            name = f"/proc/{thread}/{base}/{name}"
+        return _resolve(name, follows=follows)
+
+    def _shares_files(self, thread: int) -> bool:
+        """Return whether a process has the same file systems and root folder as the witness."""
+        try:
+            return (
+                os.stat(f"/proc/{thread}/ns/mnt").st_ino == self._namespace
+                and os.readlink(f"/proc/{thread}/root") == "/"
+            )
+        except OSError:
+            return False
+
+    def _is_watched(self, path: str) -> bool:
+        working_folder = ""
+        with suppress(OSError):
+            working_folder = os.readlink(f"/proc/{self._kernel_pid}/cwd")
+        return self._folders is not None and self._folders.contains(path, working_folder)
+
+    def _leaves_alone(self, path: str) -> bool:
+        """Return whether a path belongs to a repository's own files, which only it can change safely;
+        the undo names them."""
+        parts = path.split(os.sep)
+        for index, part in enumerate(parts):
+            if part in _REPOSITORY_FOLDERS:
+                repository = self._shown(os.sep.join(parts[: index + 1]))
+                self._note_problem(f"{repository}: the history of versions stays as it is now.")
+                return True
+        return False
+
+    def _note_change(self, action: str, flags: int, paths: Sequence[str]) -> None:
+        """Note what a call is about to do, with what it needs for an undo."""
+        paths = [
+            path if self._is_watched(path) and not self._leaves_alone(path) else ""
+            for path in paths
+        ]
+        if not any(paths):
+            return
+        journal = self._journal
+        assert journal is not None
+        cell = self._fields.cell
+        self._forget_old(cell)
+        step = journal.step(cell)
+        journal.settle_move(step)
+        self._fields.has_news = True
+        if action == "rename":
+            self._note_rename(flags, paths)
+            return
+        path = paths[0]
+        state = read_state(path)
+        exists = state.kind != MISSING_KIND
+        if action in ("open", "open2"):
+            changes = flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC)
+            if exists and (not changes or (flags & os.O_EXCL and flags & os.O_CREAT)):
+                return
+            if (exists and state.kind != FILE) or not (exists or flags & os.O_CREAT):
+                return
+            if flags & _O_TMPFILE == _O_TMPFILE:
+                return
+            self._watches_open_files = True
+        elif (action == "create" and exists) or (
+            action in ("unlink", "mark", "markfd") and not exists
+        ):
+            return
+        journal.touch(
+            step,
+            path,
+            writes=action not in ("mark", "markfd"),
+            keeps_content=action == "unlink",
+        )
+
+    def _note_rename(self, flags: int, paths: Sequence[str]) -> None:
+        journal = self._journal
+        assert journal is not None
+        step = journal.step(self._fields.cell)
+        source, target = paths
+        state = read_state(source)
+        for path in filter(None, paths):
+            if read_state(path).kind == FOLDER and flags & _RENAME_EXCHANGE:
+                raise _UnseenError(f"{self._shown(path)}: this folder was exchanged for another.")
+        if state.kind == FOLDER and source and target:
+            journal.touch(step, target, writes=True, keeps_content=True)
+            journal.move_folder(step, source, target, state)
+            return
+        if FOLDER in (state.kind, read_state(target).kind):
+            raise _UnseenError(
+                f"{self._shown(source or target)}: this folder was moved between a watched folder and another."
+            )
+        for path in filter(None, paths):
+            journal.touch(step, path, writes=True, keeps_content=True)
+
+
+def _follows(action: str, flags: int) -> bool:
+    """Return whether a call changes what a link leads to, not the link."""
+    if action == "mark":
+        return not flags & _AT_SYMLINK_NOFOLLOW
+    return action in ("open", "open2", "write")
+
+
+def _read_text(thread: int, address: int) -> str:
+    """Read a path in the memory of a process."""
+    return os.fsdecode(_read_memory(thread, address, _MAX_PATH_BYTES).split(b"\0", 1)[0])
+
+
+def _read_number(thread: int, address: int) -> int:
+    return int.from_bytes(_read_memory(thread, address, 8), "little")
+
+
+def _read_memory(thread: int, address: int, size: int) -> bytes:
+    try:
+        fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, size, address)
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        return b""
+    except (OSError, OverflowError):
+        raise _UnseenError(
+            "A program changed files whose memory cannot be read, so that they are unknown."
+        ) from None
+
+
+def _descriptor_path(thread: int, fd: int) -> str:
+    """Return the path of an open file; empty if it has none."""
+    with suppress(OSError):
+        path = os.readlink(f"/proc/{thread}/fd/{fd}")
+        if path.startswith("/") and not path.endswith(" (deleted)"):
+            return path
+    return ""
+
+
+def _own_view(thread: int, path: str) -> str:
+    """Replace the beginning of a path that means something else for each process."""
+    for prefix, target in (
+        ("/proc/self/", ""),
+        ("/proc/thread-self/", ""),
+        ("/dev/fd/", "fd/"),
+    ):
+        if path.startswith(prefix):
+            return f"/proc/{thread}/{target}{path[len(prefix) :]}"
+    return path
+
+
+def _resolve(path: str, *, follows: bool) -> str:
+    """Return a path without links and dots; empty if its folder does not exist.
+
+    Args:
+        path: Of anything, or of nothing.
+        follows: Whether a link at its end is followed.
+    """
+    flags = os.O_PATH | os.O_CLOEXEC
+    path = path.rstrip("/") or "/"
+    folder, name = os.path.split(path)
+    if follows or name in ("", ".", ".."):
+        with suppress(OSError):
+            return _path_of(os.open(path, flags))
+    try:
+        folder = _path_of(os.open(folder, flags | os.O_DIRECTORY))
+    except OSError:
+        return ""
+    resolved = os.path.join(folder, name)
+    if follows and os.path.islink(resolved):  # it leads to nothing yet
+        return os.path.realpath(resolved)
+    return resolved
+
+
+def _path_of(fd: int) -> str:
+    """Return the path of a descriptor, and close it. Raises `OSError`."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Yield a process and those that it, or one of them, has started."""
+    yield pid
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
+                pids = children.read().split()
+            for child in pids:
+                yield from _descendants(int(child))
+
+
+def _written_files(pid: int) -> Iterator[str]:
+    """Yield the paths of what a process has open for writing."""
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError, IndexError, ValueError):
+                path = os.readlink(f"/proc/{pid}/fd/{name}")
+                if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
+                    continue
+                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as fields:
+                    flags = int(fields.read().partition("flags:")[2].split()[0], 8)
+                if flags & (os.O_WRONLY | os.O_RDWR):
+                    yield path
+
+
+def _mapped_files(pid: int) -> Iterator[str]:
+    """Yield the paths of files that a process has in its memory, and changes there."""
+    path = f"/proc/{pid}/maps"
+    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(None, 5)
+            if len(fields) == 6 and fields[1].startswith("rw-s") and fields[5].startswith("/"):
+                yield fields[5]
