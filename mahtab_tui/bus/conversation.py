@@ -68,6 +68,7 @@ class Conversation:
             records.UserReplOut: self._fold_output,
             records.AssistantReplOut: self._fold_output,
             records.Namespace: self._fold_namespace,
+            records.FileChanges: self._fold_file_changes,
             records.UserChat: self._fold_question,
             records.UserAttachment: self._fold_attachment,
             records.AssistantChat: self._fold_answer,
@@ -241,6 +242,12 @@ class Conversation:
             cell.changes = record.changes
             self.touch_output(cell)
         self._touch_results(self._results.change_namespace(record))
+
+    def _fold_file_changes(self, record: records.FileChanges) -> None:
+        cell = self._find_cell(record.cell)
+        if cell is not None:
+            cell.files = record.changes
+            self.touch_output(cell)
 
     # Questions and answers
 

@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import PICTURES, AnswerFigure, ReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.staleness import StaleInput, describe_stale
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.bus.values import Change, TracebackFrame
+from mahtab_tui.bus.values import Change, FileChange, TracebackFrame
 
 MAX_EXCEPTION_ROWS = 20
 """Rows after the last frame in which an exception's message is looked for."""
@@ -160,6 +160,8 @@ class Cell(Entry):
     undone: bool = False
     changes: Sequence[Change] = ()
     """What it has changed in the namespace."""
+    files: Sequence[FileChange] = ()
+    """What it has done to files."""
     stale_inputs: Sequence[StaleInput] = ()
     """Variables that it has used and that are different now: its output may not hold."""
     rerun_number: int | None = None

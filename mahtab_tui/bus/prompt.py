@@ -65,6 +65,13 @@ class PromptHandler(records.RecordHandler):
         self.hidden.fold(record)
         if isinstance(record, records.Hide | records.Replace | records.Private):
             return
+        # With the results of the model's own cell, it has learnt what that did to files.
+        if (
+            isinstance(record, records.FileChanges)
+            and record.turn is not None
+            and record.guest is None
+        ):
+            return
         is_of_other_agent = isinstance(record, records.CellRecord) and record.guest is not None
         if isinstance(record, _MESSAGES) and not is_of_other_agent:
             return
@@ -72,6 +79,8 @@ class PromptHandler(records.RecordHandler):
             if record.status == "ok" and not record.text.strip() and not record.detail:
                 return
             record = record.changed(duration=None, detail=record.detail or None)
+        if isinstance(record, records.FileChanges):
+            record = record.changed(changes=())
         if isinstance(record, records.CellRecord):
             record = _name_author(record)
         self._remember(record)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output
-from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable
+from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable, describe_files
 from mahtab_tui.kernel.cells import INTERRUPT_GRACE_S, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
 from mahtab_tui.kernel.values import CellResult
@@ -119,6 +119,7 @@ def format_answer(
     if done.late:
         sections.append(f"Printed since the last call:\n{format_output(done.late)}")
     sections.append(format_changes(result.changes, done.omitted_changes))
+    sections.append(escape_controls(describe_files(result.files)))
 
     text = "\n".join(section.rstrip("\n") for section in sections if section)
     text = text or "(no value, no output)"

@@ -197,10 +197,12 @@ class AgentCalls:
         undo = session.undo
         first_cell = undo.last_step() if cell is None else cell
         cells = name_cells(undo.cells_from(first_cell))
-        changes = session.kernel.preview_undo(first_cell).changes
-        names = ", ".join(change.name for change in changes[:MAX_CHANGES])
-        if len(changes) > MAX_CHANGES:
-            names += f" and {len(changes) - MAX_CHANGES:,} more"
+        preview = session.kernel.preview_undo(first_cell)
+        changed_names = [change.name for change in preview.changes]
+        changed_names += [f"{file.action} {file.path}" for file in preview.files]
+        names = ", ".join(changed_names[:MAX_CHANGES])
+        if len(changed_names) > MAX_CHANGES:
+            names += f" and {len(changed_names) - MAX_CHANGES:,} more"
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
         return describe_restoration(undo.undo(first_cell), f"before cell {first_cell} ran")

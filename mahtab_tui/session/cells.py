@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import DisplayRecord, ReplIn, ReplOut, emit
-from mahtab_tui.bus.values import Status
+from mahtab_tui.bus.values import Status, describe_files
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import BoundedCell
 from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind
@@ -362,6 +362,10 @@ class Cells:
         elif result.changes:
             party = started.party or YOU
             self.authors.report_changes(result.cell, party, result.changes, started.guest)
+        if result.files:
+            text = describe_files(result.files)
+            attrs = {**output_attrs(started), "party": started.party or YOU}
+            emit(self._runtime.log, records.FileChanges(text, changes=result.files, **attrs))
 
     def _log_end(
         self, started: ReplIn, result: CellResult, withheld_names: tuple[str, ...]

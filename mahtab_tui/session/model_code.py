@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import Approval, Decision, Notice, Review, emit, warn
-from mahtab_tui.bus.values import NotRestored, Status
+from mahtab_tui.bus.values import NotRestored, Status, describe_files
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock
@@ -230,6 +230,8 @@ class ModelCode:
         variables = ""
         with suppress(KernelError):
             variables = self._descriptions.for_changes(result.changes, printed=printed)
+        if not self._private.is_private_cell(result.cell):
+            variables = "\n".join(filter(None, (variables, describe_files(result.files))))
         return make_encodable(variables)
 
     def _keep_pictures(self, request: ApprovalRequest, result: CellResult) -> Sequence[str]:
@@ -269,7 +271,7 @@ class ModelCode:
         while True:
             review = Review(request=f"{request}.review", party=self._runtime.info.party)
             review = self._describe_changes(cell, review)
-            if not (review.changes or review.not_restored):
+            if not (review.changes or review.not_restored or review.files):
                 return Decision("keep")
 
             emit(log, review.changed(state="waiting"))
@@ -302,6 +304,7 @@ class ModelCode:
         return review.changed(
             changes=inverted_changes(restoration),
             not_restored=restoration.not_restored,
+            files=restoration.files,
         )
 
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:

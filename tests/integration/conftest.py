@@ -14,7 +14,7 @@ import pytest_asyncio
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.reading import LoadedNotebook
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import SaveTarget
+from mahtab_tui.kernel.values import FileWatching, SaveTarget
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes, SearchedText
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.settings.model import load_settings
@@ -53,6 +53,7 @@ def open_session(project: Path) -> Iterator[OpenSession]:
         past: Sequence[Record] = (),
         undo_steps: int = 20,
         keep: SaveTarget | None = None,
+        watching: FileWatching | None = None,
         notebook: LoadedNotebook | None = None,
         **more: Any,
     ) -> Opened:
@@ -64,7 +65,7 @@ def open_session(project: Path) -> Iterator[OpenSession]:
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         it = Opened.make(
             load_settings(model=model or f"replay:{path}", approval=approval, **more),
-            kernel=ProcessKernel(undo_steps=undo_steps, keep=keep),
+            kernel=ProcessKernel(undo_steps=undo_steps, keep=keep, watching=watching),
             past=past,
             notebook=notebook,
         )

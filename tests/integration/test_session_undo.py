@@ -14,12 +14,14 @@ from mahtab_tui.bus.entries import Cell, Note
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import FileWatching
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import COMPLETE
 from tests.integration.sessions import Opened, OpenSession
+from tests.waiting import wait_for
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
 
@@ -220,3 +222,31 @@ def test_screen_resize_does_not_count_as_a_change(open_session: OpenSession) -> 
     assert [change.name for change in it.session.kernel.preview_undo(2).changes] == ["items"]
     it.session.undo.undo(2)
     assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
+
+
+def test_what_a_cell_did_to_files_is_shown_stored_told_and_undone(
+    open_session: OpenSession, project: Path
+) -> None:
+    watching = FileWatching((str(project),), (), str(project.parent / "copies"), 200)
+    block = "```python\nopen('theirs.csv', 'w').close()\n```"
+    done = {"text": "Done.", "match": "files: `theirs.csv` new"}
+    it = open_session(block, done, approval="auto", watching=watching)
+    it.run("open('mine.csv', 'w').write('x')")
+    record = it.store.wait(tags.CELL_FILES)
+    assert isinstance(record, records.FileChanges)
+    assert record.text == "files: `mine.csv` new"
+    prompt = PromptHandler()
+    prompt.resume(it.store.records)
+    assert '<cell-files cell="1">files: `mine.csv` new</cell-files>' in prompt.get_context()
+
+    it.ask_and_wait("Go on")
+    wait_for(lambda: not it.session.agent.in_turn)
+    transcript = Transcript(0.0)
+    transcript.fold(it.store.records)
+    cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
+    assert [[file.path for file in cell.files] for cell in cells] == [["mine.csv"], ["theirs.csv"]]
+
+    it.session.undo.undo(1)
+    undone = it.store.wait(tags.USER_UNDO)
+    assert undone.text.endswith("Files: `theirs.csv` removed, `mine.csv` removed.")
+    assert not list(project.glob("*.csv"))

@@ -27,6 +27,7 @@ from mahtab_tui.bus.records.cells import (
     AssistantReplOutStream,
     CellRecord,
     DisplayRecord,
+    FileChanges,
     Namespace,
     ReplIn,
     ReplOut,

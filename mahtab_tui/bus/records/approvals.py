@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.marks import Word
 from mahtab_tui.bus.records.record import Record
-from mahtab_tui.bus.values import Change, NotRestored
+from mahtab_tui.bus.values import Change, FileRestoration, NotRestored
 
 
 class Decision(NamedTuple):
@@ -57,6 +57,8 @@ class Review(Record, tag="review"):
     party: Word | None = None
     changes: tuple[Change, ...] = ()
     not_restored: tuple[NotRestored, ...] = ()
+    files: tuple[FileRestoration, ...] = ()
+    """What an undo would do to files."""
 
 
 class Input(Record, tag="input"):

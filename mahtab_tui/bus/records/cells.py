@@ -10,7 +10,7 @@ from mahtab_tui.bus.records.record import (
     Record,
     Stream,
 )
-from mahtab_tui.bus.values import Change, TracebackFrame
+from mahtab_tui.bus.values import Change, FileChange, TracebackFrame
 
 PICTURES = frozenset(("image/png", "image/jpeg"))
 """MIME types of pictures."""
@@ -143,6 +143,12 @@ class Namespace(Record, tag="namespace"):
     """The number of the colour of the joined agent that made the changes; None if none did."""
     restored: Flag = False
     """Whether an undo or redo caused it; `cell` and `party` name the author of the variables."""
+
+
+class FileChanges(CellRecord, tag="cell-files", in_prompt=True):
+    """What a cell has done to files. Text: the same in words, for the model."""
+
+    changes: tuple[FileChange, ...] = ()
 
 
 class Undo(Record, tag="user-undo", in_prompt=True):

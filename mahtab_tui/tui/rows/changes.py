@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from textual.content import Content
 
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.values import CHANGE_SIGNS, Change, NotRestored, Variable
+from mahtab_tui.bus.values import CHANGE_SIGNS, Change, FileRestoration, NotRestored, Variable
 from mahtab_tui.tui.rows.row import (
     add_separators,
 )
@@ -16,6 +16,8 @@ from mahtab_tui.tui.rows.row import (
 MAX_OLD_SUMMARY_CHARS = 24
 """A longer summary of the earlier value is cut."""
 MAX_LISTED_CHANGES = 200
+_DIFF_STYLES = {"+": "$good", "-": "$bad"}
+"""By the first character of a line of a diff."""
 _SIGN_STYLES = {"+": "$good", "~": "$highlight", "?": "$muted", "−": "$bad"}
 
 
@@ -56,12 +58,23 @@ def describe_change(change: Change) -> str:
     return f"{old_value} → {new_value}"
 
 
-def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored]) -> list[Content]:
-    """Return a line per change, and per thing that an undo does not restore."""
+def change_lines(
+    changes: Sequence[Change],
+    not_restored: Sequence[NotRestored],
+    files: Sequence[FileRestoration] = (),
+) -> list[Content]:
+    """Return a line per change, per file that an undo restores, and per thing that it does not."""
     lines = [_change_line(change) for change in changes[:MAX_LISTED_CHANGES]]
-    if not lines:
+    if not lines and not files:
         lines.append(Content("No variable changes."))
     lines += _count_of_others(len(changes))
+    if files:
+        if lines:
+            lines.append(Content(""))
+        lines.append(Content("An undo of the files would:"))
+        for file in files[:MAX_LISTED_CHANGES]:
+            lines += _file_lines(file)
+        lines += _count_of_others(len(files))
     if not_restored:
         lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
         for name, reason in not_restored[:MAX_LISTED_CHANGES]:
@@ -69,6 +82,14 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
             lines.append(Content(f"  {one_line(sentence)}"))
         lines += _count_of_others(len(not_restored))
     return lines
+
+
+def _file_lines(file: FileRestoration) -> Iterator[Content]:
+    """Yield what an undo does to a file, and the lines of a small text that it changes."""
+    yield Content.assemble(f"  {file.action} ", (one_line(file.path), "$highlight"))
+    for line in file.diff.splitlines():
+        if not line.startswith("@@"):
+            yield Content.styled(f"    {one_line(line)}", _DIFF_STYLES.get(line[:1], "$muted"))
 
 
 def _change_line(change: Change) -> Content:

@@ -39,6 +39,7 @@ _NO_INSTRUCTIONS = (
     "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
 )
 OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
+OUTSIDE_WATCHED = "Everything else outside this kernel stays as it is."
 POLL_INTERVAL_S = 0.3
 MAX_LISTED_TOOLS = 300
 _PHASE_MARKS = {
@@ -221,8 +222,11 @@ class UndoScreen(Confirm):
         self._fetcher.ask("undo", preview, self._ready, self._failed)
 
     def _ready(self, restoration: Restoration) -> None:
-        lines = change_lines(restoration.changes, restoration.not_restored)
-        outside = Content.styled(OUTSIDE, "$muted")
+        lines = change_lines(restoration.changes, restoration.not_restored, restoration.files)
+        text = OUTSIDE_WATCHED
+        if restoration.files_unwatched:
+            text = f"{OUTSIDE} Files are not watched here: {restoration.files_unwatched}."
+        outside = Content.styled(text, "$muted")
         self._changes.update(Content("\n").join([*lines, Content(""), outside]))
         self._yes.disabled = False
 

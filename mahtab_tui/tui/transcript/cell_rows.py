@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from mahtab_tui.bus.entries import Cell, describe_staleness
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.values import CHANGE_SIGNS
+from mahtab_tui.bus.values import CHANGE_SIGNS, describe_files
 from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.rows.changes import describe_change
 from mahtab_tui.tui.rows.code import CodeRows
@@ -77,6 +77,8 @@ class CellRows:
             self._parts.append([remark(offer, self._palette)])
         if cell.changes:
             self._parts += [blank, list(self._changes())]
+        if files := describe_files(cell.files, MAX_CHANGES):
+            self._parts.append(self._note_rows(" ".join(plain(files).split())))
         if staleness := describe_staleness(cell):
             self._parts.append(self._note_rows(staleness))
 

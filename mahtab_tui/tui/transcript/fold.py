@@ -46,7 +46,7 @@ class NotebookText(AnswerText):
 def ends_with_bar(entry: Entry) -> bool:
     """Return whether the last row of an entry has the bar of the model."""
     if isinstance(entry, Cell):
-        return not (entry.person or len(entry.output) or entry.changes)
+        return not (entry.person or len(entry.output) or entry.changes or entry.files)
     return isinstance(entry, AnswerText | ToolUse) and not isinstance(entry, NotebookText)
 
 

@@ -303,6 +303,7 @@ def estimate_rows(entry: Entry, width: int) -> int:
         # Outputs and changes have a blank row above them.
         if entry.changes:
             rows += 2
+        rows += bool(entry.files)
         if len(entry.output):
             rows += min(FOLD_ABOVE_LINES, len(entry.output)) + 1
         if entry.late_output is not None:

@@ -69,7 +69,7 @@ class ReviewRow(PromptRow[Review]):
     def show(self, record: Review) -> None:
         self.query_one("#review-reason", LineInput).value = ""
         self.query_one("#review-changes", Static).update(
-            Content("\n").join(change_lines(record.changes, record.not_restored))
+            Content("\n").join(change_lines(record.changes, record.not_restored, record.files))
         )
         self.query_one("#review-scroll").scroll_home(animate=False)
         self.show_part("chips")
