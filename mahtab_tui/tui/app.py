@@ -136,6 +136,7 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
+        """Make the main screen, and what commands act on."""
         input_help = SessionInputHelp(self.session)
         self.panes = Panes(self.session, self.history, self.ui_state, input_help)
         self.command_context = CommandContext(

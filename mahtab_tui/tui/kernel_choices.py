@@ -41,6 +41,7 @@ def other_kernels(info: KernelInfo, recent: Sequence[str]) -> list[KernelChoice]
 
 
 def _find_kernels(info: KernelInfo, recent: Sequence[str]) -> Iterator[KernelChoice]:
+    """Yield the kernels of this machine, those that wait elsewhere, and addresses used before."""
     yield KernelChoice("here", "here", "this machine")
     if not info.host:
         for environment in find_environments(Path(info.cwd), info.executable):

@@ -292,6 +292,7 @@ class TerminalApp(App[T]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
+        """Show a notice, whose text may come from elsewhere; Textual would read markup in it."""
         if not timeout:
             timeout = 3 if len(message) <= BRIEF_CHARS else 5
         super().notify(

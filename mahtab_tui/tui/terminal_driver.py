@@ -189,6 +189,7 @@ class StdioRedirect:
         os.dup2(errors, 2)
 
     def _read(self, read_end: int) -> None:
+        """Pass on what is written to the pipe, as lines. Runs on a thread."""
         pending = b""
         while chunk := os.read(read_end, _PIPE_CHUNK_BYTES):
             *lines, pending = (pending + chunk).split(b"\n")
@@ -286,6 +287,7 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
+        """Read keys until the application ends. Runs on the input thread."""
         parser = KeyParser(self._debug, self._take_reply)
         decode = getincrementaldecoder("utf-8")("replace").decode
         # Pending input was typed before single keys could be read.
@@ -426,6 +428,7 @@ def _release_terminal(driver: LinuxDriver) -> None:
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
+    """Give the terminal back as it was, unless another program has it."""
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(driver.fileno) != os.getpgrp():
             return

@@ -97,6 +97,8 @@ def command(
         over_screens = group in ("Session", "Screen")
 
     def declare(function: Callable[..., None]) -> Command:
+        """Return the command that calls a function."""
+
         def run(context: CommandContext, typed: str) -> None:
             if argument:
                 function(context, typed)

@@ -323,6 +323,7 @@ class Completer:
         return EditorState(self._area.text, self._area.cursor_index, self._area.python)
 
     def _ask_kernel(self, code: str, cursor: int, python: bool) -> Completions | None:
+        """Return completions of what is at the cursor; None if there are none. Runs on a thread."""
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 

@@ -243,6 +243,7 @@ class EditorPane(Widget):
             self.offer = _PROSE_OFFER if is_prose(text) else ""
 
     def _look_up_mentions(self, question: str) -> None:
+        """Look up what a question mentions, after a pause in typing."""
         input_help = self._input_help
         if not question or input_help is None:
             self._fetcher.forget("mentions")

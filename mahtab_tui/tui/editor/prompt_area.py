@@ -241,6 +241,7 @@ class PromptArea(CodeArea):
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
+        """Enter the text, and empty the editor, unless an earlier draft comes back."""
         text = self.whole_text.rstrip()
         if not text:
             self.post_message(self.EmptySubmitted())

@@ -85,6 +85,7 @@ class ArrayView(View, Vertical):
         self.fetcher.ask("array", read, self._set_facts, self.fail)
 
     def _set_facts(self, facts: ArrayFacts) -> None:
+        """Take the shape of the array, and choose a slice that fits it."""
         if not slice_fits(self.subject.slice, facts.shape):
             # Show the last two dimensions, at index 0 of the others.
             index_count = len(facts.shape) - 2
@@ -128,6 +129,7 @@ class ArrayView(View, Vertical):
         return Excerpt(excerpt.opened, f"[{format_slice(self.subject.slice)}]{rows}")
 
     def _draw_head(self) -> None:
+        """Show the shape, the type and some statistics above the values."""
         facts = self._facts
         statistics = self._statistics
         if facts is None:
@@ -155,6 +157,7 @@ class ArrayView(View, Vertical):
         return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) index of the dimensions that are not shown."""
         facts = self._facts
         slice = self.subject.slice
         if facts is None or slice is None:

@@ -75,6 +75,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._fit()
 
     def _fit(self) -> None:
+        """Draw the picture as large as the view is now."""
         if self._opened is None or not self.size:
             return
         image = self._opened.image

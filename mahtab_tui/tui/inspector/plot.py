@@ -59,6 +59,7 @@ class PlotView(View, Vertical, can_focus=True):
             self.fetcher.ask("plot", fetch, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
+        """Put the drawing of a plot into the view."""
         self.remove_children()
         if plot.kind == "heat":
             heat_map = HeatMap(plot)
@@ -118,6 +119,7 @@ class HeatMap(Widget):
 
 
 def _plotext(plot: Plot, colour: str) -> PlotextPlot:
+    """Return the widget that draws a line or a histogram."""
     from textual_plotext import PlotextPlot
 
     widget = PlotextPlot()

@@ -215,6 +215,7 @@ class InspectorScreen(Dialog[None]):
             self.app.notify(opened.problem, severity="warning")
 
     def _show(self, index: int) -> None:
+        """Show a tab of the present object, whose view is made when it is first needed."""
         level = self._level
         if index >= len(level.tabs):
             return
@@ -238,6 +239,7 @@ class InspectorScreen(Dialog[None]):
             view.take_focus()
 
     def _draw_heading(self) -> None:
+        """Draw the path to the object, what it is, and its tabs."""
         level = self._level
         opened = self._level.opened
         width = self.app.size.width - 2
@@ -272,6 +274,7 @@ class InspectorScreen(Dialog[None]):
         self._open()
 
     def action_back(self) -> None:
+        """Close the input line, go back to the containing object, or close the inspector."""
         if self.viewer.close_line():
             return
         if len(self._levels) == 1:
@@ -313,6 +316,7 @@ class InspectorScreen(Dialog[None]):
         self._fetcher.ask("copy", read, show, self.viewer.fail)
 
     def action_export(self) -> None:
+        """Ask for a file, and export what the view shows."""
         opened = self._level.opened
         view = self.view
         if opened is None:

@@ -216,6 +216,7 @@ class TableModel:
         return True
 
     def _add_page(self, request: BlockRequest, page: TablePage) -> None:
+        """Keep the cells of a page, and widen their columns."""
         if page.total_rows != self.total_rows:
             # The table itself has changed, so nothing of it is still valid.
             self._blocks.clear()

@@ -155,6 +155,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._fetch()
 
     def _fetch(self) -> None:
+        """Fetch what the visible part lacks, and draw what is there."""
         if not self.size:
             self.refresh()
             return
@@ -185,6 +186,7 @@ class TableView(View, ScrollView, can_focus=True):
             self.fail(sentence)
 
     def _fetch_statistics(self) -> None:
+        """Fetch the statistics of the next visible column, one after the other."""
         table = self._table
         client = self.subject.client
         path = self.subject.path
@@ -231,6 +233,7 @@ class TableView(View, ScrollView, can_focus=True):
         return segments
 
     def _header_text(self, line: int, column: int) -> tuple[str, Style]:
+        """Return what a line of the header says of a column, and its style."""
         palette = self.palette
         table = self._table
         if line == 0:
@@ -267,6 +270,7 @@ class TableView(View, ScrollView, can_focus=True):
         return mark
 
     def _cells(self, row: int, has_cursor: bool, base: Style) -> list[Segment]:
+        """Draw a row: its label, and its cells in the visible columns."""
         block = self._table.block(row)
         index = row % ROWS_PER_BLOCK
         label = ""
@@ -314,6 +318,7 @@ class TableView(View, ScrollView, can_focus=True):
         return "It has no columns."
 
     def _show_status(self) -> None:
+        """Say where the cursor is, and what is known of its column."""
         table = self._table
         column = self._column
         if table.busy:

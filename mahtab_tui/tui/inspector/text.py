@@ -327,6 +327,7 @@ class SourceView(View, Vertical):
         self.fetcher.ask("source", read, self._show, self.fail)
 
     def _show(self, source: SourceCode) -> None:
+        """Show the signature and the docstring above the source."""
         doc = plain(source.doc).strip()
         parts = []
         if source.signature:

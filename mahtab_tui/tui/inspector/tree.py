@@ -208,6 +208,7 @@ class TreeRows:
             self._type_width = min(MAX_TYPE_WIDTH, max(self._type_width, len(child.type)))
 
     def _spans(self, line: TreeLine, child: ChildObject | None) -> list[Span]:
+        """Draw a line: an arrow, a name, a type and a summary."""
         palette = self._palette
         indent = "  " * line.branch.depth
         if child is None:

@@ -36,6 +36,7 @@ def read_preview(inspector: InspectorClient, name: str, height: int, width: int)
 def _table_preview(
     inspector: InspectorClient, table: InspectedObject, height: int, width: int
 ) -> list[str]:
+    """Return the first lines of a table: headings, and the cells below them."""
     from mahtab_tui.kernel.inspector_client import TableArrangement
 
     # A column has at least about four cells.

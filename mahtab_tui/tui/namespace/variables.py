@@ -249,6 +249,7 @@ class VariableRows:
         return len(changes)
 
     def arrange(self) -> None:
+        """Choose the visible variables, sort them, and fit the columns to them."""
         rows = list(reversed(self._rows.values()))
         if self.filter:
             rows = [row for row in rows if row.matches(self.filter) or row.name in self.watched]
@@ -318,6 +319,7 @@ class VariableRows:
         return Row([*spans, *self._author_spans(row, palette)])
 
     def _author_spans(self, row: VariableRow, palette: Palette) -> list[Span]:
+        """Draw who made or changed a variable, in their colour."""
         is_user = row.record.party == "you"
         style = palette.muted
         # Without a cell, the variable is of an earlier kernel.
@@ -351,6 +353,7 @@ class VariableRows:
         return sentence
 
     def title(self, filtering: bool, focused: bool) -> Row:
+        """Return the title of the pane: how many variables there are, the filter, the order."""
         assert self._layout is not None
         width, palette = self._layout
         title_style = palette.person + BOLD if focused else palette.muted

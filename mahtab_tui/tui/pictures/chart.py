@@ -167,6 +167,7 @@ def _word(text: object) -> str:
 
 
 def _to_panel(source: dict[str, Any]) -> Panel:
+    """Read a panel. Raises any exception if it is not valid."""
     left, top, right, bottom = map(float, source["box"])
     for start, end in ((left, right), (top, bottom)):
         if not -MAX_SIDE_PIXELS < start < end < 2 * MAX_SIDE_PIXELS:

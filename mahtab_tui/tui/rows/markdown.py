@@ -242,6 +242,7 @@ class MarkdownRenderer:
         return rows
 
     def _list(self, block: Block, width: int) -> list[Row]:
+        """Draw the items of a list below each other, behind their marks."""
         items = block.children
         if block.type == "ordered_list":
             start = int(block.attrs.get("start", 1))

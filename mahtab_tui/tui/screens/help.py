@@ -114,6 +114,7 @@ class HelpScreen(Dialog[None]):
     @on(Mount)
     @on(Input.Changed)
     def _find(self) -> None:
+        """List the topics in which the typed text is found, and show one of them."""
         query = self._query
         has_key = any(query.lower() in " ".join(row).lower() for row in self._rows)
 
@@ -174,6 +175,7 @@ class HelpScreen(Dialog[None]):
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
     def _page(self, query: str, width: int) -> Text:
+        """Render a page of the manual, or what the search finds in it."""
         source = page(self._topic).text
         if query:
             source = filter_page(source, query)
@@ -188,6 +190,7 @@ class HelpScreen(Dialog[None]):
         return text
 
     def _keys(self, query: str, width: int) -> Content:
+        """List the keys, or those of which a line contains the query, under their groups."""
         indent = " " * (KEYS_WIDTH + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""

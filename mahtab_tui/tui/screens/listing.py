@@ -208,6 +208,12 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
         raise NotImplementedError
 
     def find(self, cursor: int | None = 0, pause: float = SEARCH_DELAY_S) -> None:
+        """Search for the typed text on a thread, and show the results.
+
+        Args:
+            cursor: The row to go to; None lets `show_results` decide.
+            pause: Seconds without another key before the search starts.
+        """
         self._searching = True
         self._waiting_actions = []
 

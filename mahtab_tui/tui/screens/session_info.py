@@ -137,6 +137,7 @@ class InstructionsScreen(TextDialog):
         self.query_one(VerticalScroll).focus()
 
     def _show(self) -> None:
+        """Draw the instructions of each file, and whether a model gets them."""
         has_untrusted = bool(self._instructions.untrusted)
         self.keys.update(
             "t trusts what is held back · Esc closes" if has_untrusted else "Esc closes"
@@ -160,6 +161,7 @@ class InstructionsScreen(TextDialog):
         self.text.update(Content("\n").join(lines))
 
     def action_trust(self) -> None:
+        """Ask whether models may get what is held back."""
         untrusted = self._instructions.untrusted
         if not untrusted:
             return
@@ -314,6 +316,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         return [tool for tool in state.tools.values() if typed.lower() in tool.name.lower()]
 
     def _server_tools(self, state: ServerState) -> Content:
+        """Draw the tools of a server, or those that match what is typed."""
         if not state.revision:
             start = "it starts when a tool is used or you press Ctrl+R."
             if state.phase == "ended":
@@ -345,6 +348,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         self.app.run_worker(self._restart())  # continues when the screen is closed
 
     async def _restart(self) -> None:
+        """Start the chosen server again, and say how that went."""
         state = self.chosen
         servers = self._servers
         if state is None or servers is None:

@@ -111,6 +111,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self.app.run_worker(self._load())
 
     async def _load(self) -> None:
+        """Read all settings, which may be in several files, and list them."""
         try:
             entries = await asyncio.to_thread(list_settings, self._settings)
         except SettingsError as error:
@@ -194,6 +195,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self.app.run_worker(self._save_and_report(key, text))
 
     async def _save_and_report(self, key: str, text: str) -> None:
+        """Write a setting, and say what came of it; one at a time."""
         async with self._saving:
             try:
                 if text:

@@ -219,6 +219,7 @@ class SkillsScreen(SearchScreen[None, SkillRow, SkillHits]):
             self.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
+        """Ask whether models may get a skill, with all its files as they are now."""
         # All files are trusted as they are now, even if they change while the dialog is open.
         other_texts = await asyncio.to_thread(skill_texts, skill)
         texts = {**other_texts, skill.file: instructions_text(skill)}

@@ -208,6 +208,7 @@ class CallDrawing:
         self.palette = palette
 
     def spans(self, line: CallLine, now: float) -> list[Span]:
+        """Draw a line. now: the time in seconds, for what runs."""
         match line.kind:
             case "root":
                 return self._root(line, now)
@@ -250,6 +251,7 @@ class CallDrawing:
         return [*prefix, (query, query_style), figures]
 
     def _node(self, line: CallLine, now: float) -> list[Span]:
+        """Draw a call: its mark, its text, and its figures at the right."""
         node = line.node
         palette = self.palette
         arrow = self._arrow(line)
@@ -326,6 +328,7 @@ class CallDrawing:
         return "▸ ", self.palette.muted
 
     def _batch(self, line: CallLine) -> list[Span]:
+        """Draw a fan-out: what it asks, or the states of its parts."""
         batch = line.batch
         assert batch is not None
         palette = self.palette

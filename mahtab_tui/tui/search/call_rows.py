@@ -85,6 +85,7 @@ class CallRows:
         return Row([(mark.sign, mark_style), (fitted, self._palette.text)])
 
     def update(self) -> None:
+        """Make the rows again, but of turns only those that have changed."""
         node = self._node
         rows: list[CallRow] = []
         for turn in node.turns:
@@ -104,6 +105,7 @@ class CallRows:
         self.rows = rows
 
     def _turn(self, turn: Turn) -> Iterator[Row]:
+        """Draw a turn: what the model wrote, its code, and what that printed."""
         palette = self._palette
         node = self._node
         width = self._width
@@ -124,6 +126,7 @@ class CallRows:
         yield Row()
 
     def _turn_heading(self, turn: Turn) -> Row:
+        """Draw the number of a turn, and at the right edge what it used."""
         palette = self._palette
         label = self._node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
         usage = []
@@ -139,6 +142,7 @@ class CallRows:
         return Row([label_span], palette.model, right=[usage_span])
 
     def _output_rows(self, turn: Turn) -> Iterator[Row]:
+        """Draw what the code of a turn printed, and how it ended."""
         if turn.output is None:
             return
         palette = self._palette
@@ -164,6 +168,7 @@ class CallRows:
             yield Row([(f"■ The code {failure}.", palette.bad)], palette.hairline)
 
     def _answer(self, node: SearchNode) -> Iterator[CallRow]:
+        """Draw the answer, and the places of the text that it rests on."""
         palette = self._palette
         headings = {
             "partial": ("Answer, as far as it got", palette.highlight),

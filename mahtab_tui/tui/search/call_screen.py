@@ -235,6 +235,7 @@ class NodeScreen(Dialog[None], NodeActions):
         self._text.display = side_by_side or not self._call_pane.display
 
     def _refresh_changed(self) -> None:
+        """Draw what has changed since the last drawing; times go on."""
         node = self._node
         now = self._clock()
         versions = (node.version, self._tree.structure)

@@ -118,6 +118,7 @@ class CallTree:
             yield from self._node_lines(tree, additional_root, "", is_last=True)
 
     def _lines_below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
+        """Yield the lines of a node's calls. prefix: what is drawn before them."""
         # A large fan-out stands for its parts, where the first of them would be.
         items: dict[str, SearchNode | FanOut] = {}
         for child in node.children:
@@ -154,6 +155,7 @@ class CallTree:
     def _batch_lines(
         self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, is_last: bool
     ) -> Iterator[CallLine]:
+        """Yield the line of a fan-out, and those of its parts if it is open."""
         is_open = None
         if batch.slots:
             is_open = self._open_by_key.get((tree.id, f"{node.id}/{batch.id}"), False)

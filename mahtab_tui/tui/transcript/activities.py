@@ -87,6 +87,7 @@ class Activities:
         brief: str,
         begins: bool,
     ) -> None:
+        """Begin or end an activity. begins: whether it is going on now."""
         self.current = None
         if begins and record.time >= self._since:
             if isinstance(record, records.Agent):

@@ -57,6 +57,7 @@ class CellRows:
         self._height = 0
 
     def update(self) -> None:
+        """Draw what has changed, and put the parts of the cell together."""
         cell = self._cell
         code = cell.code.strip("\n")
         has_run = cell.number is not None and not cell.approval

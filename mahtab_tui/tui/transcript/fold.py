@@ -269,6 +269,7 @@ class Transcript(Conversation):
         super()._fold_question(record)
 
     def _fold_answer_piece(self, record: records.AssistantChatStream) -> None:
+        """Add what has been streamed to the last piece of the answer, or begin a new piece."""
         pieces = self._pieces_of(record)
         # The answer begins anew, after a failed attempt.
         if record.fresh:
@@ -295,6 +296,7 @@ class Transcript(Conversation):
     def _fold_thought(
         self, record: records.AssistantThought | records.AssistantThoughtStream
     ) -> None:
+        """Show what the model thinks above its answer; a whole thought is collapsed."""
         step = answer_step(record)
         is_whole = isinstance(record, records.AssistantThought)
         entry = self._thought_texts.get(step)
@@ -320,6 +322,7 @@ class Transcript(Conversation):
             self._agent_approval(record)
 
     def _block_approval(self, record: records.Approval) -> None:
+        """Show on a block of an answer whether it waits or was not run."""
         cell = self._block(record)
         if cell is None:
             return
@@ -343,6 +346,7 @@ class Transcript(Conversation):
         self.touch(cell)
 
     def _agent_approval(self, record: records.Approval) -> None:
+        """Show code of an agent that waits, which has no entry yet, and what the user answers."""
         call = record.call
         state = record.state
         cell = self._waiting_cells.get(call)
@@ -462,6 +466,7 @@ class Transcript(Conversation):
         self.opened = note
 
     def _fold_notebook_cell(self, record: records.NotebookCell) -> None:
+        """Add a cell of a notebook: code that has not run, or text."""
         key = record.entry_name
         number = record.position
         if record.kind == "code":

@@ -153,6 +153,7 @@ class OutputRows:
         self._lines = lines
 
     def _draw(self, line: OutputLine, lead: str) -> _DrawnLine:
+        """Draw a line, unless it is drawn already, or must wait for a later step."""
         drawn_line = self._lines.get((line, lead))
         if drawn_line is not None and drawn_line.state == line.state:
             return drawn_line

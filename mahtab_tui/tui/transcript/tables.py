@@ -171,6 +171,7 @@ def _table_row(
     aligns_right: Sequence[bool],
     palette: Palette,
 ) -> Row:
+    """Draw a line of a table: its cells in the visible columns, padded or cut."""
     spans: list[Span] = []
     for column, width, is_right in zip(columns, widths, aligns_right, strict=True):
         if spans:

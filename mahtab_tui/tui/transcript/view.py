@@ -129,6 +129,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._update_scroll()
 
     def _update_scroll(self) -> None:
+        """Lay out what is visible, and tell Textual where the view is."""
         viewport = self.viewport
         if viewport.window is None:
             return
@@ -150,6 +151,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.set_timer(FRAME_S, self._draw_more)
 
     def _draw_more(self) -> None:
+        """Draw the next part of a visible entry that takes more than a frame."""
         self._waits_to_draw = False
         entry = self.viewport.unfinished_entry()
         if entry is None:
@@ -223,6 +225,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return strip
 
     def _strip(self, index: int, width: int, base: Style, palette: Palette) -> Strip:
+        """Draw a row, with matches, the selection and the mark."""
         assert self.viewport.window is not None
         row = self.viewport[index]
         position = self.viewport.window.position_at(index)

@@ -279,6 +279,7 @@ class Viewport:
         window.measure(range(self.top.entry, count), self.top.row + self.page)
 
     def _greeting_rows(self, window: EntryWindow) -> list[Row]:
+        """Return the rows of the greeting that fit; none once the user has begun."""
         entries = self.transcript.entries
 
         def is_early(entry: Entry) -> bool:

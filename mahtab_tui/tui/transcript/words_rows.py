@@ -47,6 +47,7 @@ class WordsRows(list[Row]):
         """Where the drawn end of a long text begins in its source."""
 
     def update(self) -> None:
+        """Draw what is new of the text, and the notes below it."""
         if self._revision != self._words.revision:
             self._revision = self._words.revision
             self._settled_chars = 0

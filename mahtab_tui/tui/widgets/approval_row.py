@@ -285,6 +285,7 @@ class ApprovalRow(PromptRow[Approval]):
         super().show_part(part)
 
     def refresh_question(self) -> None:
+        """Say who wants to run what, how much of it is visible, and what the keys do."""
         record = self._requests[self._current]
         role = _role(record)
         author = clean(record.party or "") if role else ""

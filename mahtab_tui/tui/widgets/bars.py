@@ -116,6 +116,7 @@ class HeaderBar(Widget):
         self._folds: HeaderFolds | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
+        """Take records, and draw the header again if something in it has changed."""
         old_activity = self._activity()
         if self._folds is None:
             from mahtab_tui.tui.transcript.activities import Activities, PendingRequests
@@ -138,6 +139,7 @@ class HeaderBar(Widget):
             self.auto_refresh = interval
 
     def _fold_record(self, record: Record) -> None:
+        """Take one record; reactive fields draw what changes."""
         from mahtab_tui.bus.records import KernelRecord, SessionRecord, Usage, Window
 
         if isinstance(record, SessionRecord):
@@ -201,6 +203,7 @@ class HeaderBar(Widget):
         return Content.assemble(left, " " * max(1, left_width - left.cell_length), right)
 
     def _left_side(self, is_narrow: bool, names: Sequence[Content]) -> Content:
+        """Show the model, the approval, and what the session has used."""
         parts = [Content.styled("◐ mahtab", "bold $highlight"), *names]
         approval = _APPROVAL_TEXTS.get(self.approval, self.approval)
         parts.append(Content.styled(approval, "$good" if self.approval == "ask" else "$highlight"))
@@ -312,6 +315,7 @@ class KeyLine(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
 
     def _find_keys(self, screen: Screen[object]) -> None:
+        """Find the keys that do something now, and draw them if they are others."""
         # While the terminal is in the background, no widget has the focus; it comes back.
         if not self.app.app_focus:
             return

@@ -131,6 +131,7 @@ class InputRow(Widget):
         return self.query_one(_AnswerLine)
 
     def _open(self, record: records.Input) -> None:
+        """Ask for a line, or answer with one that was typed before it was asked for."""
         if self._close_timer is not None:
             self._close_timer.stop()
         # Only the last line is the prompt; the lines before it are in the output.

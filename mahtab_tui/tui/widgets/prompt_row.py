@@ -361,6 +361,7 @@ class PromptRow(Widget, Generic[Request]):
 
     @on(Chips.Chosen)
     def _take_answer(self, message: Chips.Chosen) -> None:
+        """Answer, or wait for a moment whether a text follows the letter."""
         message.stop()
         # No question is answered unseen.
         if message.question != self._current:
