@@ -33,6 +33,7 @@ gc, umask, signal handlers, atexit: this setting cannot be restored | import ate
 rows, level, texts: a connection cannot be restored | import sqlite3; rows, level, texts = [sqlite3.connect(':memory:') for _ in range(3)] | rows.row_factory = sqlite3.Row; level.isolation_level = None; texts.text_factory = bytes
 foreign, temporary, attached, version, boxed, hidden, cursor, other: settings and tables of a connection stay | import sqlite3; foreign, temporary, attached, version, hidden, other = [sqlite3.connect(':memory:') for _ in range(6)]; boxed = {'c': [hidden]}; cursor = other.cursor() | foreign.execute('pragma foreign_keys = 1'); temporary.execute('create temp table t (a)'); attached.execute("attach ':memory:' as more"); version.execute('pragma synchronous = off'); boxed['c'][0].execute('create table t (a)'); cursor.execute('pragma busy_timeout = 7')
 traced: were not compared (it calls functions | import sqlite3; traced = sqlite3.connect(':memory:'); traced.set_trace_callback(len) | traced.execute('select 1').fetchall()
+begun: were not compared (its transaction is open | import sqlite3; begun = sqlite3.connect(':memory:'); begun.execute('begin') | begun.execute('select 1').fetchall()
 end: a finalizer cannot be restored | import weakref\nclass P: pass\np1 = P(); end = weakref.finalize(p1, len, '') | del p1
 weak: a weak reference does not come back | p2 = P(); weak = weakref.ref(p2) | del p2
 descriptor 100: what was read from this pipe | pipe = os.pipe(); moved = os.write(pipe[1], b'abc'), os.dup2(pipe[0], 100), os.close(pipe[0]) | os.read(100, 2)
@@ -88,6 +89,17 @@ def test_work_and_modules_that_go_on_from_earlier_are_not_named(cells: Cells) ->
     )
     assert done.exact, done.not_restored
     assert cells.text("v, f.closed, open('out.txt').read()") == "([1], False, 'waits')\n"
+
+
+def test_comparing_a_connection_locks_no_file(cells: Cells) -> None:
+    cells.text(
+        "import sqlite3; one, other = [sqlite3.connect('data.db', timeout=0) for _ in range(2)]; one.execute('create table t (a)'); one.execute('begin')"
+    )
+    cells.text("one.execute('pragma query_only = 1'); None")
+    assert cells.text("other.execute('begin exclusive').fetchall()") == "[]\n"
+    assert (
+        cells.text("other.rollback(); one.execute('pragma busy_timeout').fetchall()") == "[(0,)]\n"
+    )
 
 
 def test_objects_referenced_by_a_generator_are_restored(cells: Cells) -> None:

@@ -112,12 +112,21 @@ def _read_on_thread(sqlite3: Any, connection: Any) -> object:
     return results[0] if results else is_busy
 
 
+def unknown_reason(state: object) -> str:
+    """Return why not everything of a connection was read, as a clause; empty if it was.
+
+    state: what `read_connection` has returned."""
+    if isinstance(state, UnknownState):
+        return state.reason
+    if isinstance(state, dict) and "databases" not in state:
+        return "its transaction is open"
+    return ""
+
+
 def has_same_settings(old_state: object, new_state: object) -> bool:
     """Compare what `read_connection` has returned at two times; True if that is unknown."""
     if not isinstance(old_state, dict) or not isinstance(new_state, dict):
         return True
-    if old_state["databases"] != new_state["databases"]:
-        return False
     return all(old_state[name] == new_state[name] for name in old_state.keys() & new_state.keys())
 
 
@@ -146,12 +155,12 @@ def _read_settings(sqlite3: Any, connection: Any) -> dict[str, Any]:
         return None if row is None else row[0]
 
     settings = {name: read(f"PRAGMA {name}") for name in _OWN_SETTINGS}
-    databases = [row[0] for row in cursor.execute(_DATABASES).fetchall()]
-    settings["databases"] = databases
-    # In a transaction, reading a file would lock it.
-    if connection.in_transaction:
+    # In a transaction, reading anything of a file would lock it, even the list of databases.
+    if sqlite3.Connection.in_transaction.__get__(connection):
         return settings
 
+    databases = [row[0] for row in cursor.execute(_DATABASES).fetchall()]
+    settings["databases"] = databases
     read(f"{_BUSY_TIMEOUT} = 0")
     try:
         for database in databases:

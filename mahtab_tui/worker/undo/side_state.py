@@ -23,7 +23,7 @@ from ..values.objects import (
     own_dict,
 )
 from .actions import Action, Unrestored
-from .connections import UnknownState, has_same_settings, is_connection, read_connection
+from .connections import has_same_settings, is_connection, read_connection, unknown_reason
 from .opaque import file_class
 
 _KERNEL_PID = os.getpid()
@@ -202,10 +202,9 @@ class SideState:
         """Yield the connections whose settings were not compared, with the reason."""
         for reference, kind, old_state in self._entries:
             if kind is _CONNECTION and (value := reference()) is not None:
-                for state in (old_state, kind.read(value)):
-                    if isinstance(state, UnknownState):
-                        yield value, state.reason
-                        break
+                reason = unknown_reason(old_state) or unknown_reason(kind.read(value))
+                if reason:
+                    yield value, reason
 
     def find_started_threads(self) -> list[Unrestored]:
         """Name the user's threads that run now and did not run then."""
