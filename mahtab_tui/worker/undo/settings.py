@@ -27,15 +27,18 @@ from .registries import (
     write_tracemalloc,
 )
 
-_SIGNALS = tuple(
+_SIGNALS: tuple[int, ...] = tuple(
     number
     for number in map(int, signal.valid_signals())
     if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
 )
+"""The numbers of the signals whose handlers code can set. SIGINT, which interrupts a
+cell, is not among them."""
 
 _LIMITS = tuple(
     sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 )
+"""The numbers of the resources that the system can limit."""
 
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
@@ -78,6 +81,29 @@ def _list_setting(
         on_written()
 
     return Setting(f"{module}.{name}", read, write)
+
+
+def _dict_setting(
+    module: str, name: str, set_by: tuple[str, ...] = (), is_cache: bool = False
+) -> Setting:
+    """Return the setting for the items of a dict of a module, which stays the same dict.
+
+    Args:
+        module: The module, which may not be loaded.
+        name: The name of the dict in the module.
+        set_by: See `Setting`.
+        is_cache: See `Setting`.
+    """
+
+    def read() -> dict[Any, Any]:
+        return dict(getattr(sys.modules[module], name))
+
+    def write(items: dict[Any, Any]) -> None:
+        mapping = getattr(sys.modules[module], name)
+        mapping.clear()
+        mapping.update(items)
+
+    return Setting(f"{module}.{name}", read, write, set_by, is_cache)
 
 
 def _function_setting(
@@ -192,34 +218,95 @@ def _write_logging(states: dict[str, Any]) -> None:
     manager._clear_cache()
 
 
-def _put_dict(mapping: dict[Any, Any], content: dict[Any, Any]) -> None:
-    mapping.clear()
-    mapping.update(content)
+def _read_numpy_random() -> Any:
+    """Return the state of numpy's own generator, its array as plain values."""
+    return dump_plain(sys.modules["numpy.random"].get_state())
 
 
-SETTINGS = (
+def _write_numpy_random(state: Any) -> None:
+    sys.modules["numpy.random"].set_state(load_plain(state))
+
+
+def _read_torch_random() -> bytes:
+    """Return the state of torch's own generator."""
+    return bytes(sys.modules["torch"].get_rng_state().numpy())
+
+
+def _write_torch_random(state: bytes) -> None:
+    torch = sys.modules["torch"]
+    # From a bytearray, because torch warns about memory that it cannot write.
+    torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+
+def _read_decimal_context() -> tuple[Any, ...]:
+    """Return the arguments that make the decimal context of this thread."""
+    arguments: tuple[Any, ...] = sys.modules["decimal"].getcontext().__reduce__()[1]
+    return arguments
+
+
+def _write_decimal_context(arguments: tuple[Any, ...]) -> None:
+    decimal = sys.modules["decimal"]
+    decimal.setcontext(decimal.Context(*arguments))
+
+
+def _read_collector() -> tuple[bool, tuple[int, int, int], int]:
+    """Return whether the garbage collector is on, its thresholds and its debugging flags."""
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
+
+
+def _read_gc_callbacks() -> list[Any]:
+    return list(gc.callbacks)
+
+
+def _write_gc_callbacks(callbacks: list[Any]) -> None:
+    gc.callbacks[:] = callbacks
+
+
+def _read_signal_handlers() -> list[Any]:
+    """Return the handlers of `_SIGNALS`, in that order."""
+    return [_getsignal(number) for number in _SIGNALS]
+
+
+def _read_processors() -> list[int]:
+    """Return the numbers of the processors that the kernel may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def _write_processors(numbers: list[int]) -> None:
+    os.sched_setaffinity(0, numbers)
+
+
+def _read_process_limits() -> list[tuple[int, int]]:
+    """Return the soft and the hard limit of each of `_LIMITS`."""
+    return [resource.getrlimit(number) for number in _LIMITS]
+
+
+def _read_locale() -> str:
+    """Return the locale of all categories, as `locale.setlocale` takes it."""
+    locale = sys.modules["locale"]
+    locale_name: str = locale.setlocale(locale.LC_ALL)
+    return locale_name
+
+
+def _read_warnings_capture() -> bool:
+    """Return whether warnings go to the logging library."""
+    return sys.modules["logging"]._warnings_showwarning is not None
+
+
+SETTINGS: tuple[Setting, ...] = (
     Setting("os.environ", read_environment, write_environment),
     Setting("working directory", os.getcwd, os.chdir),
     *(_list_setting("sys", name) for name in ("path", "argv", "meta_path", "path_hooks")),
-    Setting(
-        "sys.path_importer_cache",
-        lambda: dict(sys.path_importer_cache),
-        lambda state: _put_dict(sys.path_importer_cache, state),
+    _dict_setting(
+        "sys",
+        "path_importer_cache",
         set_by=("path_importer_cache", "invalidate_caches"),
         is_cache=True,
     ),
     _list_setting("warnings", "filters", _note_new_filters),
     _function_setting("random", "getstate", "setstate", label="random"),
-    Setting(
-        "numpy.random",
-        lambda: dump_plain(sys.modules["numpy.random"].get_state()),
-        lambda state: sys.modules["numpy.random"].set_state(load_plain(state)),
-    ),
-    Setting(
-        "decimal context",
-        lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
-        lambda state: sys.modules["decimal"].setcontext(sys.modules["decimal"].Context(*state)),
-    ),
+    Setting("numpy.random", _read_numpy_random, _write_numpy_random),
+    Setting("decimal context", _read_decimal_context, _write_decimal_context),
     Setting("decimal's own contexts", read_decimal_contexts, write_decimal_contexts),
     _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
     _function_setting("sys", "getswitchinterval", "setswitchinterval"),
@@ -251,46 +338,26 @@ SETTINGS = (
     _function_setting("numpy", "getbufsize", "setbufsize"),
     _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
     _function_setting("numpy", "geterr", "seterr", named=True),
-    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug())),
-    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS))),
+    Setting("gc", _read_collector),
+    Setting("signal handlers", _read_signal_handlers),
     Setting(
         "blocked signals", _blocked_signals, partial(signal.pthread_sigmask, signal.SIG_SETMASK)
     ),
     Setting("timers", _read_timers, _stop_timers),
-    Setting(
-        "processors",
-        lambda: sorted(os.sched_getaffinity(0)),
-        lambda state: os.sched_setaffinity(0, state),
-    ),
-    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS))),
+    Setting("processors", _read_processors, _write_processors),
+    Setting("limits of the process", _read_process_limits),
     Setting("umask", _read_umask),
     Setting("pandas options", _read_pandas_options, _write_pandas_options),
     Setting("logging", _read_logging, _write_logging, set_by=("logging",)),
     Setting(
         "logging.captureWarnings",
-        lambda: sys.modules["logging"]._warnings_showwarning is not None,
+        _read_warnings_capture,
         lambda state: sys.modules["logging"].captureWarnings(state),
     ),
-    Setting("locale", lambda: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL)),
-    Setting(
-        "torch.random",
-        lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
-        lambda state: sys.modules["torch"].set_rng_state(
-            sys.modules["torch"].frombuffer(bytearray(state), dtype=sys.modules["torch"].uint8)
-        ),
-    ),
-    Setting(
-        "copyreg.dispatch_table",
-        lambda: dict(sys.modules["copyreg"].dispatch_table),
-        lambda state: _put_dict(sys.modules["copyreg"].dispatch_table, state),
-        set_by=("copyreg",),
-    ),
-    Setting(
-        "gc.callbacks",
-        lambda: list(gc.callbacks),
-        lambda state: list.__setitem__(gc.callbacks, slice(None), state),
-        set_by=("callbacks",),
-    ),
+    Setting("locale", _read_locale),
+    Setting("torch.random", _read_torch_random, _write_torch_random),
+    _dict_setting("copyreg", "dispatch_table", set_by=("copyreg",)),
+    Setting("gc.callbacks", _read_gc_callbacks, _write_gc_callbacks, set_by=("callbacks",)),
     Setting("atexit", lambda: sys.modules["atexit"]._ncallbacks(), set_by=("atexit",)),
     Setting(
         "pandas accessors",
@@ -298,11 +365,11 @@ SETTINGS = (
         write_accessors,
         set_by=tuple(f"register_{name}_accessor" for name in ("dataframe", "series", "index")),
     ),
-    Setting(
-        "matplotlib.units.registry",
-        lambda: dict(sys.modules["matplotlib.units"].registry),
-        lambda state: _put_dict(sys.modules["matplotlib.units"].registry, state),
+    _dict_setting(
+        "matplotlib.units",
+        "registry",
         set_by=("registry", "register_matplotlib_converters"),
     ),
     Setting("linecache.cache", read_source_cache, write_source_cache, set_by=("linecache",)),
 )
+"""All settings whose changes by a cell are undone, or noted if they cannot be undone."""
