@@ -100,7 +100,8 @@ def make_answer(call: ModelCall) -> ModelAnswer:
         text = reader.whole_text
         joined = join_chunks(reader.chunks) if call.options else None
         if joined is not None:
-            message, calls = joined
+            message = joined.message
+            calls = joined.calls
 
     failure = None if call.is_stopped else call.failure
     return ModelAnswer(

@@ -28,15 +28,14 @@ from mahtab_tui.agent.state import (
     should_continue,
     step_results,
 )
+from mahtab_tui.agent.step_results import max_output_chars, render_results
 from mahtab_tui.agent.tool_calls import (
     MAX_CALLS,
     ToolOutcome,
     call_message,
-    max_output_chars,
-    parse_written_calls,
-    render_results,
     run_call,
 )
+from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figures import near_misses
@@ -388,7 +387,9 @@ class Nodes:
         message = answer.message
         # Some models write their calls into the answer instead of making them.
         if self.toolset is not None and not calls and answer.is_complete:
-            text, calls = parse_written_calls(text, self.toolset.tools)
+            parsed = parse_written_calls(text, self.toolset.tools)
+            text = parsed.words
+            calls = parsed.calls
             if calls:
                 message = call_message(text, calls)
         if message is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.state import ReflectionResult
-from mahtab_tui.agent.tool_calls import render_results
+from mahtab_tui.agent.step_results import render_results
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 _MAX_CHECKED_CHARS = 4_000

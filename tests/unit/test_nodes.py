@@ -19,7 +19,7 @@ from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.reflection import parse_reflection
 from mahtab_tui.agent.state import AgentState, ReflectionMode
-from mahtab_tui.agent.tool_calls import max_output_chars, render_results
+from mahtab_tui.agent.step_results import max_output_chars, render_results
 from mahtab_tui.bus.records import Agent, Decision, Notice, Record
 from mahtab_tui.session.info import HeadlessFrontend
 from tests import tags

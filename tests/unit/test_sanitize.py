@@ -17,7 +17,7 @@ from textual.color import Color as TextualColor
 from textual.strip import Strip
 
 from mahtab_tui.agent.host import ExecutionResult
-from mahtab_tui.agent.tool_calls import render_results
+from mahtab_tui.agent.step_results import render_results
 from mahtab_tui.bus.hidden_characters import refusal, visible
 from mahtab_tui.bus.record_xml import escape_content
 from mahtab_tui.bus.sanitize import plain
