@@ -18,7 +18,13 @@ _DISCOVERY_TIMEOUT_S = 0.3
 _LIST_MODELS_TIMEOUT_S = 2.0
 """Seconds in which a server that was named must answer."""
 _MAX_SERVER_MODELS = 200
+"""Models of one server."""
 _MAX_NAME_CHARS = 200
+"""Characters of a model's name."""
+_ADDRESS_COLUMN = 1
+_STATE_COLUMN = 3
+_UID_COLUMN = 7
+"""Columns of the tables of sockets in ``/proc/net``."""
 _LISTENING = "0A"
 """State of a listening socket in the tables of Linux, in ``/proc/net``."""
 _SYSTEM_UIDS = range(1_000)
@@ -162,14 +168,31 @@ def _is_of_another_user(port: int | None) -> bool:
         except OSError:
             continue
         for line in lines:
-            _, local_address, _, state, _, _, _, uid_text, *_ = line.split()
-            local_port = int(local_address.rpartition(":")[2], 16)
-            if state != _LISTENING or local_port != port:
+            user_socket = _parse_socket(line)
+            if not user_socket.is_listening or user_socket.port != port:
                 continue
-            uid = int(uid_text)
-            if uid != os.getuid() and uid not in _SYSTEM_UIDS:
+            if user_socket.uid != os.getuid() and user_socket.uid not in _SYSTEM_UIDS:
                 return True
     return False
+
+
+class _UserSocket(NamedTuple):
+    """A socket of a user of this machine."""
+
+    port: int
+    is_listening: bool
+    uid: int
+
+
+def _parse_socket(line: str) -> _UserSocket:
+    """Parse a line of a table of sockets in ``/proc/net``."""
+    columns = line.split()
+    _, port = columns[_ADDRESS_COLUMN].rsplit(":", 1)
+    return _UserSocket(
+        port=int(port, 16),
+        is_listening=columns[_STATE_COLUMN] == _LISTENING,
+        uid=int(columns[_UID_COLUMN]),
+    )
 
 
 def _is_usable_name(name: object) -> TypeGuard[str]:

@@ -182,10 +182,12 @@ class SessionState(BaseModel):
         self.messages.append({"role": "user", "content": text})
 
     def add_assistant_message(self, text: str) -> None:
+        """Add an answer to the conversation that new agents start with."""
         self.messages.append({"role": "assistant", "content": text})
 
     @property
     def log(self) -> logging.Logger:
+        """The bus, which passes on everything that happens."""
         return self._open().log
 
     def close(self) -> None:
@@ -205,27 +207,34 @@ class SessionState(BaseModel):
         """Restore the namespace to the state before a cell; without one, before what ran last.
         Raises `KernelError`."""
         undo = self._open().undo
-        return undo.undo(undo.last_step() if cell is None else cell)
+        if cell is None:
+            cell = undo.last_step()
+        return undo.undo(cell)
 
     def redo(self) -> Restoration:
         """Reverse the last undo, if no other cell has run since. Raises `KernelError`."""
         return self._open().undo.redo()
 
     def agent_host(self, model: str) -> AgentHost:
+        """Return what an agent needs of the session. model: its full name."""
         session = self._open()
         session.info.party = model_label(model)
         return session.agent
 
     def conversation(self) -> Sequence[tuple[str, str]]:
+        """Return the messages as pairs of "user" or "assistant" and text."""
         return [(message["role"], message["content"]) for message in self.messages]
 
     def skills(self) -> dict[str, str]:
+        """Return the descriptions of the skills, by name."""
         return self._open().knowledge.skills.descriptions()
 
     def tools(self) -> Toolset:
+        """Return the functions that a model can call."""
         return self._open().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:
+        """Use an agent for ``ask()`` in cells."""
         self._open().agent.continue_from(agent)
 
     def _open(self) -> Session:

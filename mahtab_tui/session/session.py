@@ -127,9 +127,11 @@ class Session:
 
     @property
     def built(self) -> bool:
+        """Whether the components exist."""
         return self._lazy_components.made
 
     def build(self) -> None:
+        """Build the components, if that was not done yet."""
         self._lazy_components.get()
 
     def _build(self) -> Components:
@@ -399,6 +401,7 @@ class Session:
 
     @cached_property
     def kernel_control(self) -> KernelControl:
+        """What the user does to the kernel: reset it, exchange it, undo cells."""
         from mahtab_tui.session.kernel_control import KernelControl
 
         components = self._lazy_components.get()
@@ -470,6 +473,7 @@ class Session:
         return key in _IMMEDIATE_SETTINGS or key.startswith("rlm_")
 
     def renew_model(self) -> None:
+        """Make the model anew, by the settings as they are now."""
         self.agent.change(lambda agent: agent.set_model(self.models.make()))
 
     @property
