@@ -69,6 +69,26 @@ def hint(pilot: Pilot[None]) -> str:
     return static_text(pilot, "#hint")
 
 
+async def test_the_hint_says_what_enter_does(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "x = 1")
+    assert "Enter runs" in hint(pilot)
+    await pilot.press("ctrl+j")
+    await write(pilot, "y = f")
+    assert "Enter runs" in hint(pilot)
+    await pilot.press("home")
+    assert "Enter opens a line" in hint(pilot), "the cursor is within the code"
+    await pilot.press("end", "left_parenthesis")
+    assert "Enter opens a line" in hint(pilot)
+    app.editor.toggle_mode()
+    await pilot.pause()
+    assert "Enter sends" in hint(pilot)
+    app.editor.toggle_mode()
+    app.editor.clear()
+    await pilot.pause()
+    assert "Enter runs" in hint(pilot)
+
+
 async def test_backtick_at_the_start_toggles_the_mode(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     assert glyph_and_mode(pilot) == ("❯", "Python")

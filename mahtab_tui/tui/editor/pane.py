@@ -32,6 +32,9 @@ _MODE_HINTS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
     "ask": "Ask · Enter sends · ` back to Python · Ctrl+J new line · /help",
 }
+_LINE_HINT = "Python · Enter opens a line · an empty line at the end runs a block"
+_MAX_CHECKED_CHARS = 20_000
+"""A longer text is not parsed at each key for the hint."""
 _CELL_HINT = "Enter runs it as this cell of the notebook · Escape cancels"
 _REPLACING_HINT = (
     "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
@@ -57,6 +60,9 @@ class EditorPane(Widget):
     """The key of the entry that Enter replaces; empty for a new input."""
     mentions: var[Sequence[MentionChip]] = var((), init=False)
     """What the question mentions."""
+    enter_opens_line: var[bool] = var(False, init=False)
+    """Whether the Python code is incomplete, or the cursor is within it, so that Enter does not run
+    it."""
     offer: var[str] = var("", init=False)
     """Says that the text belongs to the other mode; empty if it does not."""
 
@@ -95,6 +101,8 @@ class EditorPane(Widget):
         self._hint = Static(id="hint", markup=False)
         self._input_help = input_help
         self._fetcher = Fetcher(self, at_once=1)
+        self._looked_at: tuple[Mode, str, tuple[int, int]] | None = None
+        """Mode, text and cursor for which `enter_opens_line` holds."""
         self._draft = Draft("python", "")
         """What was in the editor before an entry was to be replaced."""
 
@@ -181,6 +189,7 @@ class EditorPane(Widget):
         if self.is_attached:
             self._show_mode()
             self._look_at_text()
+            self._look_at_cursor()
             self.post_message(self.ModeChanged(mode))
 
     def watch_replaced_entry(self) -> None:
@@ -191,6 +200,9 @@ class EditorPane(Widget):
         self._hint.update(self._hint_line())
 
     def watch_offer(self) -> None:
+        self._hint.update(self._hint_line())
+
+    def watch_enter_opens_line(self) -> None:
         self._hint.update(self._hint_line())
 
     def _show_mode(self) -> None:
@@ -212,7 +224,7 @@ class EditorPane(Widget):
             return Content(_CELL_HINT if is_notebook_cell else _REPLACING_HINT)
         if self.mentions:
             return self._mentions_line()
-        return Content(_MODE_HINTS[self.mode])
+        return Content(_LINE_HINT if self.enter_opens_line else _MODE_HINTS[self.mode])
 
     def _mentions_line(self) -> Content:
         """Draw what the question mentions, each with its size."""
@@ -241,6 +253,18 @@ class EditorPane(Widget):
         else:
             self._look_up_mentions("")
             self.offer = _PROSE_OFFER if is_prose(text) else ""
+
+    @on(TextArea.Changed, "#code")
+    @on(TextArea.SelectionChanged, "#code")
+    def _look_at_cursor(self) -> None:
+        """Note whether Enter would run the code, once for each text and cursor."""
+        area = self._area
+        looked_at = (self.mode, area.text, area.cursor_location)
+        if looked_at == self._looked_at:
+            return
+        self._looked_at = looked_at
+        is_code = self.mode == "python" and 0 < len(area.text) <= _MAX_CHECKED_CHARS
+        self.enter_opens_line = is_code and not area.may_run()
 
     def _look_up_mentions(self, question: str) -> None:
         """Look up what a question mentions, after a pause in typing."""
