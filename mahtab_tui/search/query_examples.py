@@ -187,8 +187,8 @@ def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -
     lines_code = _lines_code(text, words)
     if comparison and numbers:
         limit = f"float(value) {comparison.operator} {comparison.number}"
-        found = f're.findall(r"{numbers.pattern}", line)'
-        lines_code += f"\nlines = [line for line in lines for value in {found} if {limit}]"
+        matches_code = f're.findall(r"{numbers.pattern}", line)'
+        lines_code += f"\nlines = [line for line in lines for value in {matches_code} if {limit}]"
 
     if aggregate and aggregate.is_extreme and WHICH.match(query):
         return _look_at_lines(query_lines, words, lines_code)
@@ -207,8 +207,8 @@ def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -
     separators = {key: separator for key, separator, _ in _PAIR.findall(sample)}
     if aggregate and not aggregate.is_of_numbers and separators and (not comparison or numbers):
         key = choose_key(query, list(separators))
-        found = rf're.findall(r"\b{key}{separators[key]}(\w+)", line)'
-        values = f"[value for line in lines for value in {found}]"
+        matches_code = rf're.findall(r"\b{key}{separators[key]}(\w+)", line)'
+        values = f"[value for line in lines for value in {matches_code}]"
         code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
         return _computing_example(aggregate.name.format(key=key), words, condition, numbers, code)
     return _look_at_lines(query_lines, words, lines_code)

@@ -157,7 +157,7 @@ class ArrayView(View, Vertical):
         return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) index of the dimensions that are not shown."""
+        """Go to the next (1) or previous (-1) slice along the first dimension that has an index."""
         facts = self._facts
         slice = self.subject.slice
         if facts is None or slice is None:
