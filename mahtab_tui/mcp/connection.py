@@ -87,7 +87,7 @@ class Journal:
             self._file = None  # the disk is full, but cells can still run
 
 
-class _Call:
+class _PendingCall:
     """An open call."""
 
     def __init__(self, journal: Journal, author: str) -> None:
@@ -209,7 +209,7 @@ class SessionConnection:
         self._link = link
         self._journal = journal
         self._numbers = itertools.count(1)
-        self._open_calls: dict[int, _Call] = {}
+        self._open_calls: dict[int, _PendingCall] = {}
         self._end_reason = ""
         self._welcome: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         """The session's first frame."""
@@ -289,7 +289,7 @@ class SessionConnection:
         if self._end_reason:
             raise McpToolError(self._end_reason)
 
-        call = _Call(self._journal, self.name)
+        call = _PendingCall(self._journal, self.name)
         call_id = next(self._numbers)
         start_time = time.monotonic()
         self._open_calls[call_id] = call

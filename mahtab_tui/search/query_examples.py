@@ -34,7 +34,7 @@ from mahtab_tui.search.query_terms import (
     named_key,
 )
 from mahtab_tui.search.tagged_text import join_paragraphs, tagged
-from mahtab_tui.search.text_rows import Rows
+from mahtab_tui.search.text_rows import RowFormat
 from mahtab_tui.worker.rlm.answers import FORM, needs_code
 
 SAMPLE_CHARS = 500
@@ -85,7 +85,7 @@ class QueryStart(NamedTuple):
     """How to begin, with an example; empty if nothing is known about it."""
 
 
-def start_query(query: str, text: SearchedText, rows: Rows | None) -> QueryStart:
+def start_query(query: str, text: SearchedText, rows: RowFormat | None) -> QueryStart:
     """Return the lines that have words of the query, and how to begin.
 
     An answer at once is only offered where one line has all words, because a model takes what is
@@ -141,7 +141,7 @@ def _complete_line(query_lines: QueryLines) -> int:
     return number
 
 
-def _words_of_form(query: str, rows: Rows | None) -> frozenset[str]:
+def _words_of_form(query: str, rows: RowFormat | None) -> frozenset[str]:
     """Return the words of a query, in lower case, that name columns or limits: a text has them by
     chance, and not where the answer is."""
     words: set[str] = set()
@@ -301,7 +301,9 @@ def _computing_example(
 # Rows
 
 
-def _example_of_rows(query: str, text: SearchedText, query_lines: QueryLines, rows: Rows) -> str:
+def _example_of_rows(
+    query: str, text: SearchedText, query_lines: QueryLines, rows: RowFormat
+) -> str:
     """Show how to compute what the query asks for from the rows of a table."""
     searched_text = text.text[:MAX_SEARCHED_CHARS]
     cells = [word for word in query_lines.words if rows.has_cell(word, searched_text)]

@@ -9,7 +9,7 @@ from mahtab_tui.llm.search_prompt_words import TEXT
 from mahtab_tui.sandbox.base import Document, SearchedText
 from mahtab_tui.search.estimates import estimate_tokens
 from mahtab_tui.search.tagged_text import tagged
-from mahtab_tui.search.text_rows import Rows
+from mahtab_tui.search.text_rows import RowFormat
 
 MAX_DOCUMENTS = 30
 MAX_NAME_CHARS = 100
@@ -20,7 +20,7 @@ MIN_PREVIEW_CHARS = 100
 """Of one of several contexts."""
 
 
-def about_text(text: SearchedText, rows: Rows | None) -> list[str]:
+def about_text(text: SearchedText, rows: RowFormat | None) -> list[str]:
     """Return the lines that describe a text. rows: the rows that it consists of, if it does."""
     size = len(text.text)
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)

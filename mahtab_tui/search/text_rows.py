@@ -17,7 +17,7 @@ _SAMPLE_LINES = 20
 """Lines from which the first values of the columns are read."""
 
 
-class Rows(NamedTuple):
+class RowFormat(NamedTuple):
     """A text that consists of rows."""
 
     form: str
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
         return re.search(cell, text, re.MULTILINE) is not None
 
 
-def read_rows(text: str) -> Rows | None:
+def read_rows(text: str) -> RowFormat | None:
     """Return the form of a text whose first lines are rows; None for others."""
     head = text[:_ROW_HEAD_CHARS].splitlines()
     if len(text) > _ROW_HEAD_CHARS:
@@ -54,7 +54,7 @@ def read_rows(text: str) -> Rows | None:
     return _read_json_lines(head)
 
 
-def _read_csv(head: Sequence[str], separator: str) -> Rows | None:
+def _read_csv(head: Sequence[str], separator: str) -> RowFormat | None:
     """Return the form of a table with this separator. head: its first lines."""
     columns = head[0].split(separator)
     if len(columns) < 2 or not all(name.isidentifier() for name in columns):
@@ -65,10 +65,10 @@ def _read_csv(head: Sequence[str], separator: str) -> Rows | None:
     delimiter = "" if separator == "," else f", delimiter={separator!r}"
     code = f"csv.DictReader(context.splitlines(){delimiter})"
     sample = [dict(zip(columns, line.split(separator), strict=False)) for line in head[1:]]
-    return Rows("CSV", _first_values(sample), code, separator)
+    return RowFormat("CSV", _first_values(sample), code, separator)
 
 
-def _read_json_lines(head: Sequence[str]) -> Rows | None:
+def _read_json_lines(head: Sequence[str]) -> RowFormat | None:
     """Return the form of a text with an object in each line. head: its first lines."""
     sample: list[dict[str, str]] = []
     for line in head:
@@ -82,7 +82,7 @@ def _read_json_lines(head: Sequence[str]) -> Rows | None:
     columns = _first_values(sample)
     if len(sample) < _ROW_HEAD_LINES or not columns:
         return None
-    return Rows("JSON lines", columns, "map(json.loads, context.splitlines())")
+    return RowFormat("JSON lines", columns, "map(json.loads, context.splitlines())")
 
 
 def _first_values(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -236,7 +236,7 @@ class Attachment(NamedTuple):
     picture: EncodedPicture | None = None
 
 
-class _Candidate(NamedTuple):
+class _MentionCandidate(NamedTuple):
     """The preview of a mention, and how to load it."""
 
     chip: MentionChip
@@ -334,7 +334,7 @@ class Attachments:
             attachments.append(attachment)
         return attachments
 
-    def _find_all(self, question: str) -> Iterator[_Candidate]:
+    def _find_all(self, question: str) -> Iterator[_MentionCandidate]:
         """Yield what a question mentions and what exists, in order."""
         mentions = find_mentions(question)
         variables: dict[str, str] = {}
@@ -355,11 +355,11 @@ class Attachments:
                     candidate = self._find_path(mention)
             except (NotAttached, PictureError, StoreError) as error:
                 chip = MentionChip(mention.label, str(error), missing=True)
-                candidate = _Candidate(chip, None)
+                candidate = _MentionCandidate(chip, None)
             if candidate is not None:
                 yield candidate
 
-    def _find_path(self, mention: Mention) -> _Candidate | None:
+    def _find_path(self, mention: Mention) -> _MentionCandidate | None:
         """Find a file. Returns None for a name that need not be one. Raises `NotAttached` and
         `PictureError`."""
         info = self._kernel.info()
@@ -390,9 +390,11 @@ class Attachments:
                 return _picture_attachment(chip.label, _read_picture(path))
             return Attachment(chip.label, chip.size, read_text(path))
 
-        return _Candidate(chip, load)
+        return _MentionCandidate(chip, load)
 
-    def _find_variable(self, mention: Mention, variables: dict[str, str]) -> _Candidate | None:
+    def _find_variable(
+        self, mention: Mention, variables: dict[str, str]
+    ) -> _MentionCandidate | None:
         """Find a variable among those of the kernel, by name. Raises `NotAttached`."""
         name = mention.name
         if self._private is not None and self._private.is_private(name):
@@ -407,7 +409,7 @@ class Attachments:
                 width, height = pixels
                 size = f"{width:,} × {height:,} px" if width else "drawn when sent"
                 chip = MentionChip(mention.label, f"{variables[name]}, {size}", picture=True)
-        return _Candidate(chip, lambda: self._attach_variable(name, chip))
+        return _MentionCandidate(chip, lambda: self._attach_variable(name, chip))
 
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
         """Describe a variable, and draw its picture if it has one, which may run its own code."""
@@ -433,7 +435,7 @@ class Attachments:
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
 
-    def _find_pictures(self, label: str, cell: int) -> Iterator[_Candidate]:
+    def _find_pictures(self, label: str, cell: int) -> Iterator[_MentionCandidate]:
         """Yield the pictures that a cell has displayed. Raises `NotAttached`."""
         if self._private is not None and self._private.is_private_cell(cell):
             raise NotAttached("not sent: it uses a private variable")
@@ -445,14 +447,14 @@ class Attachments:
             if len(pictures) > 1:
                 picture_label = f"{label} ({number} of {len(pictures)})"
             chip = MentionChip(picture_label, "picture", picture=True)
-            yield _Candidate(chip, partial(_picture_from_base64, picture_label, data))
+            yield _MentionCandidate(chip, partial(_picture_from_base64, picture_label, data))
 
 
 def _picture_from_base64(label: str, data: str) -> Attachment:
     return _picture_attachment(label, base64.b64decode(data))
 
 
-def _load(candidate: _Candidate) -> Attachment:
+def _load(candidate: _MentionCandidate) -> Attachment:
     """Load what a question mentions; if that fails, the attachment says why."""
     chip = candidate.chip
     if candidate.load is None:

@@ -21,7 +21,7 @@ class _Skip(NamedTuple):
     """The offset of what follows."""
 
 
-class _Piece(NamedTuple):
+class _OutputPiece(NamedTuple):
     """Output that belongs together."""
 
     offset: int
@@ -50,7 +50,7 @@ class RemoteOutput:
         """The offset of the next byte in the pipe."""
         self._skips: deque[_Skip] = deque()
         """Where the offsets of what is in the pipe skip."""
-        self._pieces: deque[_Piece] = deque()
+        self._pieces: deque[_OutputPiece] = deque()
         """What was read from the pipe, but not returned."""
         self._acknowledged_offset = 0
         """Output before it is stored, as the other machine knows."""
@@ -117,7 +117,7 @@ class RemoteOutput:
             end = len(data)
             if self._skips:
                 end = min(end, start + self._skips[0].pipe_bytes - self._read_bytes)
-            self._pieces.append(_Piece(self._read_offset, data[start:end]))
+            self._pieces.append(_OutputPiece(self._read_offset, data[start:end]))
             self._read_bytes += end - start
             self._read_offset += end - start
             start = end
@@ -138,7 +138,7 @@ class RemoteOutput:
             if end is not None:
                 max_bytes = max(0, end - self.position)
                 if len(data) > max_bytes:
-                    rest = _Piece(self.position + max_bytes, data[max_bytes:])
+                    rest = _OutputPiece(self.position + max_bytes, data[max_bytes:])
                     self._pieces.appendleft(rest)
                     data = data[:max_bytes]
             self.position += len(data)

@@ -61,7 +61,7 @@ _MAX_FILE_CHARS = 1_000_000
 _MAX_SOURCE_CHARS = 400_000
 
 
-class SourceCode(NamedTuple):
+class LocatedSource(NamedTuple):
     """The source of a value; two empty strings if it is unknown."""
 
     text: str
@@ -78,7 +78,7 @@ class CalledFunction(NamedTuple):
     """How many of its first parameters the call does not give."""
 
 
-_NO_SOURCE = SourceCode("", "")
+_NO_SOURCE = LocatedSource("", "")
 _NO_FUNCTION = CalledFunction(None, 0)
 
 
@@ -177,7 +177,7 @@ def get_docstring(value: object) -> str:
     return ""
 
 
-def find_source(value: object) -> SourceCode:
+def find_source(value: object) -> LocatedSource:
     """Return the source of a class or a function."""
     if is_class(value):
         return _find_class_source(value)
@@ -191,10 +191,10 @@ def find_source(value: object) -> SourceCode:
         lines, number = inspect.getsourcelines(code)
     except (OSError, TypeError, SyntaxError, IndexError):
         return _NO_SOURCE
-    return SourceCode("".join(lines), f"{code.co_filename}:{number or 1}")
+    return LocatedSource("".join(lines), f"{code.co_filename}:{number or 1}")
 
 
-def _find_class_source(cls: object) -> SourceCode:
+def _find_class_source(cls: object) -> LocatedSource:
     """Return the last class of this name in its file, with its decorators."""
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
@@ -216,7 +216,7 @@ def _find_class_source(cls: object) -> SourceCode:
     definition = definitions[-1]
     decorator_lines = [decorator.lineno for decorator in definition.decorator_list]
     first_line = min([definition.lineno, *decorator_lines])
-    return SourceCode(
+    return LocatedSource(
         "".join(lines[first_line - 1 : definition.end_lineno]), f"{file}:{first_line}"
     )
 

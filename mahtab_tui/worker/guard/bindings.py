@@ -44,7 +44,7 @@ _MAX_ARGUMENT = 0xFFFF_FFFF
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-class NamesRead(TypedDict):
+class NamesReadReport(TypedDict):
     """The names on which a call depends."""
 
     names: list[str]
@@ -52,7 +52,7 @@ class NamesRead(TypedDict):
     """Whether all objects were looked at, so that there are no other names."""
 
 
-def names_read(namespace: dict[str, Any], name: str) -> NamesRead:
+def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
     """Return a name and those of the namespace that a call of it, or of its attributes, may read or
     reach. Names that code looks up by a string (`eval`, `globals`) and those of modules are left
     out."""
@@ -64,7 +64,7 @@ def names_read(namespace: dict[str, Any], name: str) -> NamesRead:
     names: dict[str, None] = {}
     pending_names = [name]
     # Whoever reaches these would reach every name.
-    walk = _Walk(map(id, (namespace, vars(builtins), sys.modules)))
+    walk = _NameWalk(map(id, (namespace, vars(builtins), sys.modules)))
     while pending_names:
         current_name = pending_names.pop()
         if current_name in names:
@@ -78,7 +78,7 @@ def names_read(namespace: dict[str, Any], name: str) -> NamesRead:
     return {"names": list(names), "is_complete": walk.is_complete}
 
 
-class _Walk:
+class _NameWalk:
     """Walks through objects, as far as its limits allow."""
 
     def __init__(self, skipped_ids: Iterable[int]) -> None:
