@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from mahtab_tui.session import file_formats
 from mahtab_tui.session.file_formats import guess_separator
 from mahtab_tui.session.loading import (
     MAX_LOADED_BYTES,
@@ -378,6 +379,12 @@ def test_damaged_file_is_named_in_a_sentence_and_not_read(
     variable = Path(name).stem
     assert cell.note == f"{name} {reason}: {variable} is its path."
     assert cell.code == f"from pathlib import Path\n{variable} = Path('{name}')"
+
+
+def test_half_of_a_large_workbook_is_damaged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_formats, "_MAX_TESTED_BYTES", 0)
+    Path("half.xlsx").write_bytes(WORKBOOK[: len(WORKBOOK) // 2])
+    assert DAMAGED in str(loading_cell("half.xlsx").note)
 
 
 @pytest.mark.parametrize(
