@@ -113,7 +113,7 @@ def _list_best(candidates: Iterable[Candidate], stem: str, start: int) -> dict[s
         stem: The typed text.
         start: Where it begins in the code, in characters.
     """
-    matches = _Matches(candidates, stem)
+    matches = _MatchingCandidates(candidates, stem)
     # Not sorted as a whole: ten thousand live tuples would start the garbage collector.
     best = nsmallest(MAX_COMPLETIONS, matches)
     by_label: dict[str, Candidate] = {}
@@ -128,7 +128,7 @@ def _list_best(candidates: Iterable[Candidate], stem: str, start: int) -> dict[s
     return {"start": start, "items": items, "more": matches.count - len(items)}
 
 
-class _Matches:
+class _MatchingCandidates:
     """The candidates that fit a typed text, with their ranks; `count` is their number afterwards."""
 
     def __init__(self, candidates: Iterable[Candidate], stem: str) -> None:

@@ -21,7 +21,7 @@ _UNCHANGING = (
 """Modules and names of classes whose objects nobody changes."""
 
 
-class Group(NamedTuple):
+class VariableGroup(NamedTuple):
     """Variables that are saved together."""
 
     names: list[str]
@@ -29,7 +29,9 @@ class Group(NamedTuple):
     """Bytes of their arrays."""
 
 
-def group_variables(variables: dict[str, object], namespace: dict[str, object]) -> list[Group]:
+def group_variables(
+    variables: dict[str, object], namespace: dict[str, object]
+) -> list[VariableGroup]:
     """Sort variables that share objects into groups, the smallest first.
 
     Args:
@@ -51,7 +53,7 @@ def group_variables(variables: dict[str, object], namespace: dict[str, object]) 
         names_by_root.setdefault(root, []).append(name)
 
     sizes = sharing.sizes_by_root()
-    groups = [Group(names, sizes.get(root, 0)) for root, names in names_by_root.items()]
+    groups = [VariableGroup(names, sizes.get(root, 0)) for root, names in names_by_root.items()]
     return sorted(groups, key=lambda group: group.size)
 
 
@@ -59,12 +61,14 @@ def _is_plain(value: object) -> bool:
     return address_of(type(value)) in ATOMS
 
 
-def _group_unwalked(variables: dict[str, object], graph: Graph) -> list[Group]:
+def _group_unwalked(variables: dict[str, object], graph: Graph) -> list[VariableGroup]:
     """Return one group of all but plain values, because there was no time to see what they share."""
     size = sum(node.memory.size for node in graph.nodes.values() if node.memory)
-    plain_groups = [Group([name], 0) for name, value in variables.items() if _is_plain(value)]
+    plain_groups = [
+        VariableGroup([name], 0) for name, value in variables.items() if _is_plain(value)
+    ]
     other_names = [name for name, value in variables.items() if not _is_plain(value)]
-    return [*plain_groups, Group(other_names, size)]
+    return [*plain_groups, VariableGroup(other_names, size)]
 
 
 class _SharedObjects:

@@ -23,7 +23,7 @@ from .folder import (
 )
 from .hidden_texts import HIDDEN_REASON, HiddenTexts
 from .pickling import TooLargeError, pickle_variables
-from .variable_groups import Group, group_variables
+from .variable_groups import VariableGroup, group_variables
 
 RESCUE_TIMEOUT_S = 60.0
 """Seconds for writing what a kernel had when it died. Meanwhile the next kernel waits."""
@@ -37,7 +37,7 @@ _ALL_GROUPS_TIMEOUT_S = 600.0
 class _SavedGroup(NamedTuple):
     """A group that was pickled."""
 
-    group: Group
+    group: VariableGroup
     size: int
     """Bytes."""
     entry: dict[str, Any]
@@ -204,7 +204,7 @@ class Writer:
 
     # In the fork of this process that pickles
 
-    def _write_group(self, group: Group) -> bytes:
+    def _write_group(self, group: VariableGroup) -> bytes:
         """Return a line of JSON, followed by the bytes of a small group. Raises what an object
         raises."""
         if group.size > self._max_bytes:
@@ -271,7 +271,7 @@ def _encode_reply(reply: dict[str, object]) -> bytes:
     return json.dumps(reply).encode() + b"\n"
 
 
-def _read_reply(group: Group, reply: bytes) -> _SavedGroup:
+def _read_reply(group: VariableGroup, reply: bytes) -> _SavedGroup:
     """Read what `Writer._write_group` has returned. Raises `OSError` for a problem of the disk."""
     first_line, _, data = reply.partition(b"\n")
     fields = json.loads(first_line)

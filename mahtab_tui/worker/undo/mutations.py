@@ -44,7 +44,7 @@ class Mutations(NamedTuple):
     """Names mentioned by the cell that could not be compared completely."""
 
 
-class _Walk(NamedTuple):
+class _WalkedNamespace(NamedTuple):
     """The objects of a namespace at one time."""
 
     graph: Graph
@@ -126,7 +126,7 @@ class MutationDetector:
         self._compare_side_state(objects)
         return self._name_mutations(values, walk.graph, objects)
 
-    def _compare_states(self, walk: _Walk) -> _Objects:
+    def _compare_states(self, walk: _WalkedNamespace) -> _Objects:
         """Compare the states of the objects that were there before."""
         changed: set[int] = set()
         unknown: set[int] = set()
@@ -221,7 +221,7 @@ class MutationDetector:
             and address_of(type(value)) not in ATOMS
         }
 
-    def _walk(self, values: dict[str, object]) -> _Walk:
+    def _walk(self, values: dict[str, object]) -> _WalkedNamespace:
         """Walk through the objects of the namespace. values: these, by name."""
         graph = Graph(self._kinds, clock=time.thread_time)
         deadline = time.thread_time() + WALK_TIMEOUT_S
@@ -238,7 +238,7 @@ class MutationDetector:
                 limits = MENTIONED_LIMITS._replace(work=work)
                 is_complete &= graph.add([value], deadline, limits)
             graph.add([*shared_values, *values.values()], deadline, OTHER_LIMITS)
-        return _Walk(graph, is_complete)
+        return _WalkedNamespace(graph, is_complete)
 
     def _find_written_memory(self, spans: set[MemorySpan]) -> _Memory:
         """Return which spans differ, and of which that is unknown."""
