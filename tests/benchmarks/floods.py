@@ -199,7 +199,8 @@ def _flooding(name: str, home: str, terminal: Terminal, folder: Path) -> Iterato
 
 def measure(name: str) -> tuple[list[KeyTime], list[Piece]]:
     """Return the times of keys during a flood, and the application's long pieces of work."""
-    with tempfile.TemporaryDirectory() as home:
+    # The killed program's children may still write there.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         folder = Path(home, "project")
         folder.mkdir()
         pieces_path = Path(home, "pieces")
