@@ -37,14 +37,14 @@ PREVIEW_DELAY_S = 0.1
 _SESSION_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
-class Preview(NamedTuple):
+class VariablePreview(NamedTuple):
     """The beginning of a variable's value."""
 
     name: str
     lines: Sequence[str]
 
 
-NO_PREVIEW = Preview("", ())
+NO_PREVIEW = VariablePreview("", ())
 
 
 class NamespacePane(RowsView, can_focus=True):
@@ -108,18 +108,18 @@ class NamespacePane(RowsView, can_focus=True):
         name = row.name
         width = self.width - 2
 
-        def read() -> Preview:
+        def read() -> VariablePreview:
             from mahtab_tui.tui.namespace.preview import read_preview
 
             lines = read_preview(session.open_inspector(), name, height, width)
-            return Preview(name, lines)
+            return VariablePreview(name, lines)
 
         def clear(_: str) -> None:
             self._show_preview(NO_PREVIEW)
 
         self._fetcher.ask("preview", read, self._show_preview, clear, pause=PREVIEW_DELAY_S)
 
-    def _show_preview(self, preview: Preview) -> None:
+    def _show_preview(self, preview: VariablePreview) -> None:
         self._preview = preview
         self.refresh()
 
