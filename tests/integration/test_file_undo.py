@@ -440,3 +440,31 @@ def test_copies_of_killed_kernels_are_collected(home: Path) -> None:
         assert [folder.name for folder in copies.iterdir()] == ["running"]
     delete_file_copies("s")
     assert not copies.exists()
+
+
+def test_nothing_stays_of_a_kernel_whose_host_is_killed(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    os.mkfifo(work / "go")
+    cell = "import os, subprocess; open('a', 'w').write('a'); open('a', 'w').close(); subprocess.Popen('read x < go; echo $x > out', shell=True, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); print(os.getppid())"
+    code = f"""
+import time
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import FileWatching
+from mahtab_tui.kernel.host import NullHost
+watching = FileWatching(({str(work)!r},), (), {str(tmp_path / "copies")!r}, 200)
+kernel = ProcessKernel(cwd={str(work)!r}, watching=watching)
+kernel.start(NullHost())
+result = kernel.execute({cell!r}, cell=1, on_output=lambda *words: None)
+print(kernel.info().pid, result.output, flush=True)
+time.sleep(1000)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        pids = [int(word) for word in host.stdout.readline().split()]
+        host.kill()
+    assert len(pids) == 2
+    wait_for(lambda: not any(map(alive, pids)))
+    (work / "go").write_text("still\n")
+    wait_for(lambda: (work / "out").exists() and (work / "out").read_text() == "still\n")
+    wait_for(lambda: not list((tmp_path / "copies").glob("*")))

@@ -44,6 +44,8 @@ _RENAME_EXCHANGE = 2
 _O_TMPFILE = 0o20000000
 _MAX_PATH_BYTES = 4096
 _IGNORED_SIGNALS = "INT HUP TERM QUIT PIPE TSTP USR1 USR2 ALRM".split()
+_PARENT_ENDED = signal.SIGURG
+"""The signal that the system sends when the thread has ended that started the witness."""
 _REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
 MAX_REPORTED_CHANGES = 100
 """Changes of a cell that the kernel is told."""
@@ -56,6 +58,7 @@ def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
         link: To the kernel.
         dies_with_parent: Whether to end with the thread that started this process.
     """
+    parent_pid = os.getppid()
     for name in _IGNORED_SIGNALS:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     control = Connection(link.control)
@@ -64,9 +67,13 @@ def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
     libc = ctypes.CDLL(None)
     # Processes that outlive their parents stay descendants, whose memory can be read.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if dies_with_parent:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     server = Server(control, SharedFields(link.page), link.other_pid)
+    if dies_with_parent:
+        # Not SIGKILL, because processes that outlive the kernel need somebody to answer them.
+        signal.signal(_PARENT_ENDED, lambda number, frame: server.kill_kernel())
+        libc.prctl(_PR_SET_PDEATHSIG, _PARENT_ENDED, 0, 0, 0)
+        if os.getppid() != parent_pid:
+            server.kill_kernel()
     gc.freeze()
     gc.enable()
     server.run()
@@ -115,6 +122,11 @@ class Server:
         os.set_blocking(wakeup_end, False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wakeup_end, warn_on_full_buffer=False)
+
+    def kill_kernel(self) -> None:
+        """Kill the kernel, because whoever started it has ended."""
+        with suppress(OSError):
+            os.kill(self._kernel_pid, signal.SIGKILL)
 
     def run(self) -> NoReturn:
         for fd in (self._control.fd, self._wakeup):
