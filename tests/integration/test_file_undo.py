@@ -330,7 +330,8 @@ def test_a_file_that_cannot_be_copied_is_named_and_the_cell_goes_on(tmp_path: Pa
     work.mkdir()
     (work / "a").write_text("a")
     with running(ProcessKernel(cwd=str(work), watching=watching(work))) as cells:
-        cells.text("1")
+        # The witness has begun to watch when the first file is made.
+        cells.text("open('b', 'w').close()")
         # As if the disk were full: nothing can be made in the folder of the copies.
         copies = next((tmp_path / "copies").iterdir())
         copies.rename(tmp_path / "elsewhere")
