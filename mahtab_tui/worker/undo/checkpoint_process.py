@@ -143,6 +143,7 @@ def fork(answer: Responder, rescue: Rescue | None = None) -> Checkpoint:
     Raises:
         OSError: The kernel cannot be forked.
     """
+    kernel_pid = os.getpid()
     with HeldSignals() as held:
         low_fd, checkpoint_fd = (end.detach() for end in socketpair())
         kernel_fd = low_fd
@@ -151,7 +152,7 @@ def fork(answer: Responder, rescue: Rescue | None = None) -> Checkpoint:
             os.close(low_fd)
         os.set_blocking(kernel_fd, False)
         try:
-            pid = held.fork(lambda: _serve(checkpoint_fd, answer, rescue))
+            pid = held.fork(lambda: _serve(checkpoint_fd, kernel_pid, answer, rescue))
         except BaseException:
             os.close(kernel_fd)
             raise
@@ -176,7 +177,7 @@ class _KernelDiedError(BaseException):
     """Raised by the signal handler of an armed checkpoint."""
 
 
-def _serve(fd: int, answer: Responder, rescue: Rescue | None) -> NoReturn:
+def _serve(fd: int, kernel_pid: int, answer: Responder, rescue: Rescue | None) -> NoReturn:
     """Answer until the kernel has gone. The exit runs no code of the kernel and flushes nothing."""
     try:
         _leave_kernel(fd)
@@ -184,7 +185,7 @@ def _serve(fd: int, answer: Responder, rescue: Rescue | None) -> NoReturn:
             die_with_parent()
             os.write(fd, _READY)
         else:
-            _stay_armed(fd, rescue)
+            _stay_armed(fd, kernel_pid, rescue)
         _offer_to_end_first()
         while True:
             question = receive_reply(fd)
@@ -193,9 +194,8 @@ def _serve(fd: int, answer: Responder, rescue: Rescue | None) -> NoReturn:
         os._exit(1)
 
 
-def _stay_armed(fd: int, rescue: Rescue) -> None:
+def _stay_armed(fd: int, kernel_pid: int, rescue: Rescue) -> None:
     """Return when the kernel disarms the checkpoint. If it dies before, save and exit."""
-    kernel_pid = os.getppid()
     rescue.prepare()
     # Signals to the kernel's process group, such as the SIGKILL that ends it, must not reach us.
     os.setpgid(0, 0)
