@@ -63,11 +63,11 @@ is drawn, and Python's own interval is five times as long."""
 FRAME_S = 1 / 30
 """Between two frames."""
 MAX_WORK_SHARE = 1 / 4
-"""While the main thread has worked for a larger share of the time, records and displays wait."""
+"""While the main thread has worked for a larger share of the time, records wait."""
 MIN_DELAY_S = 0.9 * FRAME_S
-"""Before records are passed on, or displays are drawn, again."""
+"""Before records are passed on again."""
 MAX_DELAY_S = 0.2
-"""After this time, that happens however busy the main thread is."""
+"""After this time records are passed on, however busy the main thread is."""
 # Modules that are imported once the screen is drawn, so that it appears sooner: first those that a
 # session needs, at last those that draw a transcript.
 _SESSION_MODULE_NAMES = """
@@ -150,28 +150,6 @@ def short_turns() -> Iterator[None]:
 Fold = Callable[[Sequence["Record"]], None]
 
 
-class Pace:
-    """Says when work of the main thread that repeats may go on, so that keys act in between."""
-
-    def __init__(self) -> None:
-        self._last_work = 0.0
-        self._last_work_cpu = 0.0
-        """The processor time of the main thread at that time."""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the main thread has not been too busy since the last work."""
-        passed_s = monotonic() - self._last_work
-        worked_s = thread_time() - self._last_work_cpu
-        has_time = passed_s >= MIN_DELAY_S and worked_s <= passed_s * MAX_WORK_SHARE
-        return has_time or passed_s >= MAX_DELAY_S
-
-    def note_work(self) -> None:
-        """Note that the work begins now."""
-        self._last_work = monotonic()
-        self._last_work_cpu = thread_time()
-
-
 class RecordPump:
     """Passes new records to the panes, at most once a frame. While there are none, it does nothing."""
 
@@ -180,7 +158,9 @@ class RecordPump:
         self._app = app
         self._is_running = False
         self._handler: DisplayHandler | None = None
-        self._pace = Pace()
+        self._last_flush = 0.0
+        self._last_flush_cpu = 0.0
+        """The processor time of the main thread at the last flush."""
 
     def install(self, log: logging.Logger) -> None:
         """Take the records of a session from now on."""
@@ -203,7 +183,10 @@ class RecordPump:
 
     def tick(self) -> None:
         """Pass the records on, now or in a moment. Call it on the main thread only."""
-        if self._pace.is_due:
+        passed_s = monotonic() - self._last_flush
+        worked_s = thread_time() - self._last_flush_cpu
+        is_due = passed_s >= MIN_DELAY_S and worked_s <= passed_s * MAX_WORK_SHARE
+        if is_due or passed_s >= MAX_DELAY_S:
             self.flush()
         else:
             self._app.set_timer(FRAME_S, self.tick)
@@ -213,7 +196,8 @@ class RecordPump:
         records = self._handler.pop_records() if self._handler is not None else []
         if not records:
             return
-        self._pace.note_work()
+        self._last_flush = monotonic()
+        self._last_flush_cpu = thread_time()
         for fold in self.folds:
             fold(records)
 

@@ -19,7 +19,6 @@ from mahtab_tui.bus.records import Namespace, Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import Row
-from mahtab_tui.tui.terminal_app import Pace
 from mahtab_tui.tui.transcript.cell_rows import MAX_DISPLAY_CHARS
 from mahtab_tui.tui.transcript.output import MARKDOWN_COST
 from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -121,34 +120,6 @@ async def test_marks_of_very_many_changes_are_drawn_when_they_are_there(
     )
     async with shown_app(app, (60, 40)) as pilot:
         await until(pilot, lambda: "stale: uses `x349`" in "\n".join(shown(app.pane)))
-
-
-async def test_further_displays_wait_while_the_main_thread_is_busy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    is_busy = True
-    checks = 0
-
-    def is_due(pace: Pace) -> bool:
-        nonlocal checks
-        checks += 1
-        return not is_busy
-
-    monkeypatch.setattr(Pace, "is_due", property(is_due))
-    monkeypatch.setattr("mahtab_tui.tui.transcript.cell_rows.MAX_FRAME_CHARS", 1)
-    pages = [f"<table><tr><td>table {number}" for number in range(4)]
-    displays = [{"mime": "text/html", "data": page} for page in pages]
-    app = PaneApp(display_cell(1, "show()", *displays))
-
-    def table_count() -> int:
-        return "\n".join(shown(app.pane)).count("table ")
-
-    async with shown_app(app, (60, 40)) as pilot:
-        await until(pilot, lambda: checks > 3)
-        drawn_count = table_count()
-        assert 0 < drawn_count < len(pages)
-        is_busy = False
-        await until(pilot, lambda: table_count() == len(pages))
 
 
 async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:

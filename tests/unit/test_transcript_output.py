@@ -533,7 +533,7 @@ def test_truncated_table_has_a_note() -> None:
     assert parsed_table.notes == ["… the rest of the table is left out …"]
 
 
-def test_many_tables_are_drawn_step_by_step_from_the_last() -> None:
+def test_many_tables_are_drawn_step_by_step() -> None:
     output = OutputBuffer()
     for number in range(10):
         output.show(f"text {number}", "text/html", f"<table><tr><td>table {number}")
@@ -543,8 +543,8 @@ def test_many_tables_are_drawn_step_by_step_from_the_last() -> None:
         rows.update(max_step_chars=4 * 22)
         words.append([rows[index].text.split()[0] for index in range(len(rows))])
     assert words == [
-        ["text"] * 6 + ["table"] * 4,
-        ["text"] * 2 + ["table"] * 8,
+        ["table"] * 4 + ["text"] * 6,
+        ["table"] * 8 + ["text"] * 2,
         ["table"] * 10,
     ]
     assert rows.is_complete
@@ -561,7 +561,7 @@ def test_long_display_shows_its_text_until_it_is_drawn_elsewhere() -> None:
         return [rows[index].text.split()[-1] for index in range(len(rows))]
 
     assert drawn() == ["table", "text"]
-    second, first = rows.slow_displays
+    first, second = rows.slow_displays
     rows.show_display(first, rows.draw_display(first))
     assert drawn() == ["1", "text"]
     assert rows.slow_displays == [second]

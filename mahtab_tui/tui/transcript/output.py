@@ -139,17 +139,18 @@ class OutputRows:
         self._parts = []
         self._ends = []
         row_count = 0
-        visible_lines = list(self._visible_lines())
-        # The last displays are drawn first, because the view follows the end of the output.
-        for line in reversed(visible_lines):
-            if not isinstance(line, Row):
-                lines[line] = self._draw(*line)
-        for line in visible_lines:
-            part = line if isinstance(line, Row) else lines[line]
-            row_count += 1 if isinstance(part, Row) else len(part)
+        for line in self._visible_lines():
+            part: _DrawnLine | Row
+            if isinstance(line, Row):
+                part = line
+                row_count += 1
+            else:
+                part = self._draw(*line)
+                lines[line] = part
+                row_count += len(part)
             self._parts.append(part)
             self._ends.append(row_count)
-        self._lines = dict(reversed(lines.items()))
+        self._lines = lines
 
     def _draw(self, line: OutputLine, lead: str) -> _DrawnLine:
         """Draw a line, unless it is drawn already, or must wait for a later step."""

@@ -33,7 +33,7 @@ from mahtab_tui.tui.rows.row import (
     title_strip,
     to_strip,
 )
-from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON, Pace
+from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.output import DisplayRows
 from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
@@ -74,8 +74,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
         self._waits_to_draw = False
-        self._pace = Pace()
-        """When more displays may be drawn."""
         self._folds_soon = False
         """Whether a timer folds changes that wait."""
         self._visited_count = 0
@@ -154,10 +152,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _draw_more(self) -> None:
         """Draw the next part of a visible entry that takes more than a frame."""
-        if not self._pace.is_due:
-            self.set_timer(FRAME_S, self._draw_more)
-            return
-        self._pace.note_work()
         self._waits_to_draw = False
         entry = self.viewport.unfinished_entry()
         if entry is None:
