@@ -144,7 +144,7 @@ def test_slow_imports_on_several_threads_succeed() -> None:
 
 def is_searching(pid: int) -> bool:
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50
+    return b"mahtab_tui.knowledge.code_search_process" in command and ticks(pid) > 50
 
 
 @pytest.mark.skipif(
