@@ -188,14 +188,17 @@ def _table_row(
 
 
 def shown_table(display: DisplayLine) -> HtmlTable | None:
-    """Return the table that is drawn for a display; None if its text is, because it has no table or
-    more than that."""
+    """Return the table that is drawn for a display; None if its text is, because its HTML has no table
+    or more than that. A text such as ``<IPython.core.display.HTML object>`` says less than a table."""
     if display.mime != "text/html":
         return None
     # Not before the first picture.
     from mahtab_tui.worker.values.html_tables import is_essentially_table
 
-    return read_table(display.data) if is_essentially_table(display.data) else None
+    has_words = not display.text.startswith("<")
+    if has_words and not is_essentially_table(display.data):
+        return None
+    return read_table(display.data)
 
 
 def scroll_table(display: DisplayLine, step: int, width: int) -> bool:
