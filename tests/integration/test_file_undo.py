@@ -417,7 +417,10 @@ def test_a_locked_fork_still_names_what_native_code_hides(watched: Cells, folder
 def test_what_is_not_watched_says_so() -> None:
     with running(ProcessKernel()) as cells:
         cells.text("x = 1")
-        assert cells.kernel.preview_undo(1).files_unwatched == "this kernel cannot watch them"
+        assert (
+            cells.kernel.preview_undo(1).files_unwatched
+            == "file_undo is off, or this kernel cannot watch them"
+        )
 
 
 def test_sudo_that_cannot_work_names_the_setting(watched: Cells, folder: Path) -> None:

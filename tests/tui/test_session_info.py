@@ -189,7 +189,10 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(
         assert rows[2].startswith("− [red]x[/]")
         assert "\x1b" not in rows[2]
         assert "  numbers: The generator has moved on." in rows
-        assert rows[-1] == f"{OUTSIDE} Files are not watched here: this kernel cannot watch them."
+        assert (
+            rows[-1]
+            == f"{OUTSIDE} Files are not watched here: file_undo is off, or this kernel cannot watch them."
+        )
         assert not undone
         await pilot.press("y")
         await until(pilot, lambda: app.screen is not screen)
