@@ -111,6 +111,13 @@ def test_undo_of_an_earlier_cell_undoes_the_later_ones_too(cells: Cells) -> None
     assert cells.text("v, n") == "([1], 1)\n"
 
 
+def test_default_timeout_of_sockets_does_not_end_checkpoints(cells: Cells) -> None:
+    cells.text("import socket; socket.setdefaulttimeout(30); v = [1]")
+    cells.text("v.append(2)")
+    assert cells.kernel.undo(cells.number).not_restored == ()
+    assert cells.text("v") == "[1]\n"
+
+
 def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")

@@ -55,6 +55,9 @@ def run_locked(
             channel, fork_channel = socket.socketpair()
             own_ends.enter_context(channel)
             fork_ends.enter_context(fork_channel)
+            # A cell may have called `socket.setdefaulttimeout`.
+            channel.setblocking(True)
+            fork_channel.setblocking(True)
             output_reader, output_writer = os.pipe()
             own_ends.callback(os.close, output_reader)
             fork_ends.callback(os.close, output_writer)

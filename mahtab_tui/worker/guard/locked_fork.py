@@ -175,6 +175,8 @@ class LockedFork:
     def _hand_over(self, listener: int) -> None:
         """Send the descriptor of a `RefusalListener` to the kernel."""
         channel = socket.socket(fileno=os.dup(self._channel))
+        # A cell may have called `socket.setdefaulttimeout`.
+        channel.setblocking(True)
         socket.send_fds(channel, [encode_message({"op": "listener"})], [listener])
         channel.close()
 

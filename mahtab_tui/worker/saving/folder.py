@@ -131,10 +131,11 @@ class SaveFolder:
             The descriptor that holds the lock.
 
         Raises:
-            OSError: The lock is not to be had.
+            OSError: The file of the owner cannot be used.
         """
         owner_fd = self._open_owner()
-        fcntl.flock(owner_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(owner_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         if not os.fstat(owner_fd).st_size:
             os.pwrite(owner_fd, kernel.encode(), 0)
         return owner_fd
@@ -181,10 +182,13 @@ class SaveFolder:
 
 
 def _try_to_lock(fd: int) -> bool:
+    """Return whether nobody holds the lock, or nobody can: some file systems have no locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:
+        return True
     return True
 
 

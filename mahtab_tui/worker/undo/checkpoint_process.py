@@ -151,6 +151,8 @@ def fork(answer: Responder, rescue: Rescue | None = None) -> Checkpoint:
             kernel_fd = fcntl.fcntl(low_fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
             os.close(low_fd)
         os.set_blocking(kernel_fd, False)
+        # A cell may have called `socket.setdefaulttimeout`.
+        os.set_blocking(checkpoint_fd, True)
         try:
             pid = held.fork(lambda: _serve(checkpoint_fd, kernel_pid, answer, rescue))
         except BaseException:
@@ -210,13 +212,14 @@ def _stay_armed(fd: int, kernel_pid: int, rescue: Rescue) -> None:
         if os.getppid() != kernel_pid:
             os._exit(0)
     except _KernelDiedError:
-        signal.signal(_KERNEL_DIED, signal.SIG_IGN)
         if not _was_disarmed(fd):
             rescue.save()
         os._exit(0)
 
 
 def _raise_kernel_died(number: int, frame: object) -> NoReturn:
+    # Another signal, sent when a parent of the kernel ends, must not interrupt the rescue.
+    signal.signal(number, signal.SIG_IGN)
     raise _KernelDiedError
 
 

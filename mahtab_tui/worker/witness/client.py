@@ -127,8 +127,11 @@ def _install_filter(program: bytes) -> int:
     array = system_calls.buffer_of(program)
     header = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(array))
     # Root needs no promise to gain no privileges, so that for it `su` and `sudo` still work.
-    with suppress(OSError):
+    try:
         return _set_filter(header)
+    except OSError as error:
+        if error.errno != errno.EACCES:
+            raise
     system_calls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
     return _set_filter(header)
 

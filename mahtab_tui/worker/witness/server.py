@@ -111,6 +111,7 @@ class Server:
         self._calls = watched_calls(os.uname().machine)
         self._folders: WatchedFolders | None = None
         self._journal: Journal | None = None
+        self._unavailable_reason = "files are not watched yet"
         self._redo: RedoStack | None = None
         self._watches_open_files = False
         """Whether any file was opened for writing, so that it may still be."""
@@ -218,15 +219,20 @@ class Server:
             self._control.send(answer)
 
     def _start_watching(self, message: Message, listener: int) -> None:
-        self._folders = WatchedFolders(message["folders"], message["ignored"])
-        copies = Copies(
-            os.path.join(message["copies"], str(os.getpid())),
-            message["cell_megabytes"] * 2**20,
-            message["megabytes"] * 2**20,
-        )
-        self._journal = Journal(copies)
-        self._redo = RedoStack(self._journal)
         self._listener = listener
+        self._folders = WatchedFolders(message["folders"], message["ignored"])
+        try:
+            copies = Copies(
+                os.path.join(message["copies"], str(os.getpid())),
+                message["cell_megabytes"] * 2**20,
+                message["megabytes"] * 2**20,
+            )
+        except OSError as error:
+            self._unavailable_reason = f"no copies can be made ({error.strerror})"
+        else:
+            self._journal = Journal(copies)
+            self._redo = RedoStack(self._journal)
+        # Calls are answered in any case: without an answer, they wait for ever.
         with suppress(OSError):  # Linux 6.6
             fcntl.ioctl(listener, _SET_LISTENER_FLAGS, _WAKE_ON_THIS_CPU)
         self._poll.register(listener, select.POLLIN)
@@ -235,7 +241,8 @@ class Server:
         journal = self._journal
         redo = self._redo
         if journal is None or redo is None:
-            return {"files": [], "not_restored": []}
+            reason = f"The changes of files are unknown: {self._unavailable_reason}."
+            return {"files": [], "not_restored": [{"name": "", "reason": reason}]}
         op = message["op"]
         if op == "begin":
             self._begin(message["cell"])
