@@ -76,8 +76,10 @@ class Copies:
         """Of all copies."""
         self._snapshots: dict[str, Snapshot] = {}
         """By copy."""
-        self._linked: dict[tuple[int, int], Snapshot] = {}
+        self._linked: dict[tuple[int, int], list[Snapshot]] = {}
         """Those whose copy is the file itself, by device and number."""
+        self._protected: dict[str, None] | None = None
+        """The copies that the undo in progress has made; None while none is."""
         self._serial = 0
         self._lock = os.open(
             os.path.join(folder, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -92,6 +94,27 @@ class Copies:
 
     def begin_cell(self) -> None:
         self._cell_bytes = 0
+        self._protected = None
+
+    def begin_undo(self) -> None:
+        """Make the next copies of what an undo replaces. They are never removed for each other."""
+        self._cell_bytes = 0
+        self._protected = {}
+
+    def count_links(self, inode: tuple[int, int]) -> int:
+        """Return how many copies are names of a file itself."""
+        return len(self._linked.get(inode, ()))
+
+    def needed_bytes(self, state: FileState, *, may_link: bool) -> int:
+        """Return how much of the limits a copy would need, as far as it can be known."""
+        if may_link and state.inode[0] == os.stat(self.folder).st_dev:
+            return 0
+        return state.used_bytes
+
+    @property
+    def max_undo_bytes(self) -> int:
+        """How much the copies that an undo makes may need."""
+        return min(self._max_cell_bytes, self._max_bytes)
 
     def save(self, path: str, snapshot: Snapshot, *, may_link: bool) -> None:
         """Copy a file into its snapshot, or note why that is impossible.
@@ -103,11 +126,14 @@ class Copies:
         """
         state = snapshot.state
         size = state.used_bytes
-        if may_link and state.inode not in self._linked and self._link(path, snapshot):
+        if may_link and self._link(path, snapshot):
             return
         if self._cell_bytes + size > self._max_cell_bytes:
             megabytes = self._max_cell_bytes // 2**20
             snapshot.reason = f"it was not copied, because the cell changed more than {megabytes} MB (file_undo_mb)"
+            return
+        if self._protected is not None and not self._has_room(size):
+            snapshot.reason = "it was not copied, because there is no room for more copies"
             return
         copy = self._new_name()
         try:
@@ -127,21 +153,24 @@ class Copies:
         except OSError:
             return False
         snapshot.is_linked = True
-        self._linked[snapshot.state.inode] = snapshot
+        self._linked.setdefault(snapshot.state.inode, []).append(snapshot)
         self._add(copy, snapshot.state.used_bytes, snapshot)
         return True
 
     def separate(self, inode: tuple[int, int]) -> None:
         """Copy the content of a file that is about to be written, and was kept by another name."""
-        snapshot = self._linked.pop(inode, None)
-        if snapshot is None or not snapshot.file:
-            return
-        linked = snapshot.file
-        snapshot.file = ""
-        snapshot.is_linked = False
-        self._forget(linked)
-        self.save(linked, snapshot, may_link=False)
-        os.unlink(linked)
+        for snapshot in self._linked.pop(inode, ()):
+            linked = snapshot.file
+            snapshot.file = ""
+            snapshot.is_linked = False
+            self._forget(linked)
+            self.save(linked, snapshot, may_link=False)
+            os.unlink(linked)
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether a copy fits beside those that the undo in progress has made."""
+        protected = self._protected or {}
+        return size + sum(self._used.get(copy, 0) for copy in protected) <= self._max_bytes
 
     def _new_name(self) -> str:
         self._serial += 1
@@ -152,8 +181,14 @@ class Copies:
         self._used[copy] = size
         self._used_bytes += size
         self._snapshots[copy] = snapshot
+        protected = self._protected
+        if protected is not None:
+            protected[copy] = None
         while self._used_bytes > self._max_bytes and len(self._used) > 1:
-            evicted = self._snapshots[next(iter(self._used))]
+            oldest = next(iter(self._used))
+            if protected is not None and oldest in protected:
+                break
+            evicted = self._snapshots[oldest]
             self._remove(evicted)
             gigabytes = self._max_bytes / 2**30
             evicted.reason = (
@@ -174,8 +209,11 @@ class Copies:
         if not snapshot.file:
             return
         self._forget(snapshot.file)
-        if self._linked.get(snapshot.state.inode) is snapshot:
-            del self._linked[snapshot.state.inode]
+        linked = self._linked.get(snapshot.state.inode, [])
+        if snapshot in linked:
+            linked.remove(snapshot)
+            if not linked:
+                del self._linked[snapshot.state.inode]
         with suppress(OSError):
             os.unlink(snapshot.file)
         snapshot.file = ""
@@ -240,6 +278,9 @@ def copy_content(source: str, target: str) -> None:
     Raises `OSError`."""
     reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
+        if read_state(target).inode == read_state(source).inode:
+            # Opening it to write it would empty both.
+            raise OSError(errno.EINVAL, "its copy is the file itself")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         writer = os.open(target, flags, 0o600)
         try:

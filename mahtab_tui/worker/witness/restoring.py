@@ -24,6 +24,8 @@ MAX_DIFF_BYTES = 65_536
 """Of a text before and after, to show what differs."""
 MAX_DIFF_LINES = 30
 
+_NO_ROOM = "there is no room for a copy, without which it would be lost"
+_OLD_NAME_STAYS = "its old name could not be restored, so it keeps the new one"
 _CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
 
 
@@ -61,6 +63,24 @@ class _Item(NamedTuple):
     def depth(self) -> int:
         return self.path.count(os.sep)
 
+    @property
+    def loses_content(self) -> bool:
+        """Whether restoring it replaces or removes the content of a file."""
+        if self.now.kind != FILE:
+            return False
+        return self.before.kind != FILE or _needs_content(
+            self.touch.snapshot, self.current_path, self.now
+        )
+
+
+class _Rename(NamedTuple):
+    """A file that gets its old name back, and needs no copy for it."""
+
+    old: _Item
+    """The name that is missing now."""
+    new: _Item
+    """The name that did not exist before."""
+
 
 class Restorer:
     """Takes back steps, in order."""
@@ -70,19 +90,33 @@ class Restorer:
         self.files: dict[str, FileRestoration] = {}
         """By path."""
         self.unrestored: list[Unrestored] = []
+        self._missing_inodes: set[tuple[int, int]] = set()
+        """Of files whose old names are not restored: they may have others, which must stay."""
 
     def preview(self, steps: Sequence[Step]) -> None:
         """Describe what `apply` would do."""
         groups = self._journal.groups(steps)
+        copies = self._journal.copies
+        available_bytes = copies.max_undo_bytes
         moves = [group.earlier_move for group in groups if group.earlier_move is not None]
         for index, group in enumerate(groups):
             # The renames that happened after these changes are not reversed yet.
             later_moves = list(reversed(moves[:index]))
-            for item in self._items(group, later_moves):
-                if self._obstacle(item):
-                    self._refuse(item)
-                else:
-                    self._describe(item)
+            renames, items = self._plan(group, later_moves)
+            for rename in renames:
+                self._describe_rename(rename)
+            restorable: list[_Item] = []
+            for item in items:
+                if item.loses_content:
+                    may_link = self._keeps_content(item)
+                    needed_bytes = copies.needed_bytes(item.now, may_link=may_link)
+                    if needed_bytes > available_bytes:
+                        self._refuse_with(item, _NO_ROOM)
+                        continue
+                    available_bytes -= needed_bytes
+                restorable.append(item)
+            for item in self._without_orphans(restorable):
+                self._describe(item)
             if group.earlier_move is not None:
                 self._describe_move(group.earlier_move)
         self._name_problems(steps)
@@ -91,13 +125,21 @@ class Restorer:
         """Restore files. record: gets the present states, for a redo."""
         journal = self._journal
         for group in journal.groups(steps):
-            items = [item for item in self._items(group, ()) if not self._refuse(item)]
+            renames, items = self._plan(group, ())
+            for rename in renames:
+                self._describe_rename(rename)
+                for item in rename:
+                    journal.touch(record, item.path, writes=False)
+            # The copies for a redo.
+            for item in items:
+                keeps_content = self._keeps_content(item)
+                writes = item.loses_content
+                journal.touch(record, item.path, writes=writes, keeps_content=keeps_content)
+            items = [item for item in items if not self._refuse_unsafe(item, record)]
+            items = self._without_orphans(items)
             for item in items:
                 self._describe(item)
-                # The copy for a redo. The name of what is replaced goes, not its content.
-                keeps_content = item.now.links <= 1 and item.path not in journal.open_paths
-                journal.touch(record, item.path, writes=True, keeps_content=keeps_content)
-            self._restore_all(items)
+            self._restore_all(items, renames)
             if group.earlier_move is not None:
                 self._move_back(group.earlier_move, record)
         journal.close_epoch(record)
@@ -113,11 +155,72 @@ class Restorer:
             if not touch.snapshot.is_same(current_path, now):
                 yield _Item(path, current_path, touch, now)
 
-    def _obstacle(self, item: _Item) -> str:
-        """Return why a path is not restored, as a clause; empty if it is."""
+    def _plan(self, group: Group, later_moves: Sequence[Move]) -> tuple[list[_Rename], list[_Item]]:
+        """Return the files to rename back and the other paths to restore, and name the rest."""
+        items = list(self._items(group, later_moves))
+        new_names = {
+            item.now.inode: item
+            for item in items
+            if item.before.kind == MISSING_KIND
+            and item.now.kind == FILE
+            and not self._change_since(item)
+        }
+        renames: list[_Rename] = []
+        for item in items:
+            if item.before.kind != FILE or item.now.kind != MISSING_KIND:
+                continue
+            new = new_names.get(item.before.inode)
+            is_unchanged = new is not None and _is_same_file(item.before, new.now)
+            if new is not None and is_unchanged and not self._change_since(item):
+                renames.append(_Rename(item, new))
+                del new_names[item.before.inode]
+        renamed_paths = {item.path for rename in renames for item in rename}
+        others = [item for item in items if item.path not in renamed_paths]
+        return renames, [item for item in others if not self._refuse(item)]
+
+    def _without_orphans(self, items: Sequence[_Item]) -> list[_Item]:
+        """Leave out, and name, the new names of files whose old names are not restored."""
+        kept: list[_Item] = []
+        for item in items:
+            is_removed = item.before.kind == MISSING_KIND and item.now.kind == FILE
+            if is_removed and item.now.inode in self._missing_inodes:
+                self._refuse_with(item, _OLD_NAME_STAYS)
+            else:
+                kept.append(item)
+        return kept
+
+    def _keeps_content(self, item: _Item) -> bool:
+        """Return whether restoring a path takes only a name from its file."""
+        if item.path in self._journal.open_paths:
+            return False
+        return item.before.kind != FILE or not self._has_other_names(item)
+
+    def _has_other_names(self, item: _Item) -> bool:
+        """Return whether a file has names beside its path and those of our copies."""
+        own_links = self._journal.copies.count_links(item.now.inode)
+        return item.now.links - own_links > 1
+
+    def _refuse_unsafe(self, item: _Item, record: Step) -> bool:
+        """Name a path whose content would be lost, or whose copy had to go for the others; return
+        whether it is one."""
+        kept = record.epochs[-1].touches.get(item.path)
+        if item.loses_content and (kept is None or not kept.snapshot.file):
+            self._refuse_with(item, _NO_ROOM)
+            return True
+        return self._refuse(item)
+
+    def _change_since(self, item: _Item) -> str:
+        """Return how something outside the cells has changed a path, as a clause; empty if not."""
         after = item.touch.after
         if after is not None and not after.matches(item.current_path):
             return _CHANGED_SINCE
+        return ""
+
+    def _obstacle(self, item: _Item) -> str:
+        """Return why a path is not restored, as a clause; empty if it is."""
+        change = self._change_since(item)
+        if change:
+            return change
         before = item.before
         has_content = before.kind != FILE or item.touch.snapshot.file
         if not has_content and _needs_content(item.touch.snapshot, item.path, item.now):
@@ -131,8 +234,13 @@ class Restorer:
         """Name a path that is not restored; return whether it is not."""
         reason = self._obstacle(item)
         if reason:
-            self.unrestored.append(Unrestored(item.current_path, reason))
+            self._refuse_with(item, reason)
         return bool(reason)
+
+    def _refuse_with(self, item: _Item, reason: str) -> None:
+        self.unrestored.append(Unrestored(item.current_path, reason))
+        if item.before.kind == FILE and item.now.kind == MISSING_KIND:
+            self._missing_inodes.add(item.before.inode)
 
     def _describe(self, item: _Item) -> None:
         if item.before.kind == MISSING_KIND:
@@ -149,6 +257,10 @@ class Restorer:
             action = earlier.action
         self.files[item.path] = FileRestoration(item.path, action, diff)
 
+    def _describe_rename(self, rename: _Rename) -> None:
+        self.files[rename.old.path] = FileRestoration(rename.old.path, "rename back")
+        self.files.pop(rename.new.path, None)
+
     def _describe_move(self, move: Move) -> None:
         self.files[move.source] = FileRestoration(move.source, "rename back")
 
@@ -158,14 +270,37 @@ class Restorer:
 
     # Changing files
 
-    def _restore_all(self, items: Sequence[_Item]) -> None:
-        # First all that is in the way, the deepest first, then folders from the top, then files.
+    def _restore_all(self, items: Sequence[_Item], renames: Sequence[_Rename]) -> None:
+        # Folders lose what is in them before they go, and exist before something comes into them.
         removed = [item for item in items if item.now.kind not in (MISSING_KIND, item.before.kind)]
-        for item in sorted(removed, key=lambda item: -item.depth):
-            self._try(item, self._remove)
+        removed.sort(key=lambda item: -item.depth)
         made = [item for item in items if item.before.kind != MISSING_KIND]
-        for item in sorted(made, key=lambda item: (item.before.kind != FOLDER, item.depth)):
-            self._try(item, self._make)
+        made.sort(key=lambda item: item.depth)
+        for item in removed:
+            if item.now.kind != FOLDER:
+                self._try(item, self._remove)
+        for item in made:
+            if item.before.kind == FOLDER:
+                self._try(item, self._make)
+        for rename in renames:
+            self._rename_back(rename)
+        for item in removed:
+            if item.now.kind == FOLDER:
+                self._try(item, self._remove)
+        for item in made:
+            if item.before.kind != FOLDER:
+                self._try(item, self._make)
+
+    def _rename_back(self, rename: _Rename) -> None:
+        old_path = rename.old.path
+        if read_state(old_path).kind != MISSING_KIND:
+            self._fail(old_path, "something else has this name now")
+            return
+        try:
+            os.rename(rename.new.path, old_path)
+            set_marks(old_path, rename.old.before)
+        except OSError as error:
+            self._fail(old_path, str(error.strerror))
 
     def _try(self, item: _Item, work: object) -> None:
         try:
@@ -199,8 +334,7 @@ class Restorer:
             os.mkfifo(item.path)
             set_marks(item.path, before)
         elif before.kind == FILE and _needs_content(item.touch.snapshot, item.path, now):
-            # A second name that the copy for a redo has given it does not count.
-            in_place = item.now.links > 1 or item.path in self._journal.open_paths
+            in_place = not self._keeps_content(item._replace(now=now))
             self._journal.copies.restore(item.touch.snapshot, item.path, in_place=in_place)
         else:
             set_marks(item.path, before)
@@ -220,6 +354,11 @@ class Restorer:
             self._fail(move.source, str(error.strerror))
             return
         self._describe_move(move)
+
+
+def _is_same_file(before: FileState, now: FileState) -> bool:
+    """Return whether a file has only got another name, permissions or owner."""
+    return (before.inode, before.size, before.mtime_ns) == (now.inode, now.size, now.mtime_ns)
 
 
 def _needs_content(snapshot: Snapshot, path: str, now: FileState) -> bool:
@@ -273,7 +412,7 @@ class RedoStack:
         steps = [step for step in journal.steps if step.cell >= cell]
         record = Step(cell)
         # The copies of the state before are not limited by what the cells have copied.
-        journal.copies.begin_cell()
+        journal.copies.begin_undo()
         restorer = Restorer(journal)
         restorer.apply(steps, record)
         journal.steps = [step for step in journal.steps if step.cell < cell]
@@ -286,6 +425,7 @@ class RedoStack:
         if self._undone:
             record, steps = self._undone.pop()
             scratch = Step(0)
+            self._journal.copies.begin_undo()
             restorer.apply([record], scratch)
             self._journal.forget(record)
             self._journal.forget(scratch)

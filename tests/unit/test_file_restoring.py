@@ -1,0 +1,167 @@
+"""Taking back changes of files, without a kernel: nothing is lost by it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("files are watched on Linux only", allow_module_level=True)
+
+from mahtab_tui.worker.witness.copies import Copies
+from mahtab_tui.worker.witness.journal import Journal
+from mahtab_tui.worker.witness.restoring import RedoStack, Restorer
+
+LARGE_BYTES = 3 * 2**20
+
+
+class Project:
+    """A folder whose cells are functions, with what the witness keeps of them."""
+
+    def __init__(self, folder: Path, copies_folder: Path, megabytes: int = 2**20) -> None:
+        self.folder = folder
+        # Larger copies are refused, as `file_undo_mb` says.
+        self.copies = Copies(str(copies_folder / "1"), 2 * 2**20, megabytes * 2**20)
+        self.journal = Journal(self.copies)
+        self.stack = RedoStack(self.journal)
+        self._cell = 0
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def cell(self, change: Callable[[], object], *, removed: str = "", written: str = "") -> int:
+        """Run a change as a cell. Returns its number.
+
+        Args:
+            change: What it does.
+            removed: Names that lose their files, or get others.
+            written: Names of files that it writes or creates.
+        """
+        self._cell += 1
+        step = self.journal.step(self._cell)
+        for name in removed.split():
+            self.journal.touch(step, self.path(name), writes=True, keeps_content=True)
+        for name in written.split():
+            self.journal.touch(step, self.path(name), writes=True)
+        change()
+        self.journal.finish(step)
+        return self._cell
+
+    def rename(self, old: str, new: str) -> int:
+        return self.cell(lambda: os.rename(self.path(old), self.path(new)), removed=f"{old} {new}")
+
+    def write(self, name: str, content: bytes) -> int:
+        return self.cell(lambda: (self.folder / name).write_bytes(content), written=name)
+
+    def preview(self, cell: int) -> Restorer:
+        restorer = Restorer(self.journal)
+        restorer.preview([step for step in self.journal.steps if step.cell >= cell])
+        return restorer
+
+    def files(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.folder.iterdir()}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "work").mkdir()
+    return Project(tmp_path / "work", tmp_path / "copies")
+
+
+@pytest.fixture
+def far_project(tmp_path: Path) -> Iterator[Project]:
+    """A project on another file system than the copies."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        if os.stat(folder).st_dev == os.stat(tmp_path).st_dev:
+            pytest.skip("this machine has one file system for both")
+        yield Project(Path(folder), tmp_path / "copies")
+
+
+def reasons(restorer: Restorer) -> dict[str, str]:
+    return {os.path.basename(item.name): item.reason for item in restorer.unrestored}
+
+
+def test_a_renamed_file_above_the_limit_gets_its_name_back(project: Project) -> None:
+    content = bytes(LARGE_BYTES)
+    (project.folder / "old").write_bytes(content)
+    cell = project.rename("old", "new")
+    preview = project.preview(cell)
+    restorer = project.stack.undo(cell)
+    assert list(restorer.files.values()) == list(preview.files.values())
+    assert reasons(restorer) == {}
+    assert project.files() == {"old": content}
+    project.stack.redo()
+    assert project.files() == {"new": content}
+    project.stack.undo(cell)
+    assert project.files() == {"old": content}
+
+
+def test_a_renamed_file_on_another_file_system_gets_its_name_back(far_project: Project) -> None:
+    content = bytes(LARGE_BYTES)
+    (far_project.folder / "old").write_bytes(content)
+    cell = far_project.rename("old", "new")
+    assert reasons(far_project.stack.undo(cell)) == {}
+    assert far_project.files() == {"old": content}
+
+
+def test_many_renamed_files_are_not_copied_twice(project: Project) -> None:
+    names = [f"file{index}" for index in range(5)]
+    for name in names:
+        (project.folder / name).write_bytes(bytes(2**20))
+    before = project.files()
+
+    def rename_and_mark() -> None:
+        for name in names:
+            os.rename(project.path(name), project.path(f"new-{name}"))
+            # As `touch` does, so that it is not the same file any more.
+            os.utime(project.path(f"new-{name}"), (1, 1))
+
+    cell = project.cell(rename_and_mark, removed=" ".join(f"{name} new-{name}" for name in names))
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.files() == before
+
+
+def test_a_new_name_stays_if_the_old_one_cannot_come_back(far_project: Project) -> None:
+    content = bytes(LARGE_BYTES)
+    (far_project.folder / "old").write_bytes(content)
+
+    def rename_and_write() -> None:
+        os.rename(far_project.path("old"), far_project.path("new"))
+        (far_project.folder / "new").write_bytes(b"small")
+
+    cell = far_project.cell(rename_and_write, removed="old new")
+    preview = far_project.preview(cell)
+    restorer = far_project.stack.undo(cell)
+    assert reasons(restorer) == reasons(preview)
+    assert reasons(restorer).keys() == {"old", "new"}
+    assert far_project.files() == {"new": b"small"}
+
+
+def test_a_new_file_that_cannot_be_copied_is_not_removed(far_project: Project) -> None:
+    cell = far_project.write("large", bytes(LARGE_BYTES))
+    far_project.write("small", b"small")
+    preview = far_project.preview(cell)
+    restorer = far_project.stack.undo(cell)
+    assert far_project.files() == {"large": bytes(LARGE_BYTES)}
+    assert reasons(restorer) == reasons(preview)
+    assert reasons(restorer)["large"].startswith("there is no room for a copy")
+    assert restorer.files.keys() == {far_project.path("small")}
+
+
+def test_an_undo_does_not_drop_the_copies_that_it_makes(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        if os.stat(folder).st_dev == os.stat(tmp_path).st_dev:
+            pytest.skip("this machine has one file system for both")
+        project = Project(Path(folder), tmp_path / "copies", megabytes=1)
+        cell = project.write("one", bytes(700_000))
+        project.write("two", bytes(700_000))
+        after = project.files()
+        restorer = project.stack.undo(cell)
+        assert len(reasons(restorer)) == len(project.files()) == 1
+        project.stack.redo()
+        assert project.files() == after
