@@ -62,6 +62,9 @@ def preserve_lines(original: str, read_text: str, new_text: str) -> str:
     """
     if new_text == read_text:
         return original
+    if original and not original.endswith("\n"):
+        # Without its newline, the last line would run into one that is added after it.
+        return preserve_lines(f"{original}\n", read_text, new_text).removesuffix("\n")
     original_lines = original.splitlines(keepends=True)
     read_lines = read_text.splitlines(keepends=True)
     new_lines = new_text.splitlines(keepends=True)

@@ -550,6 +550,9 @@ def test_unchanged_source_keeps_its_spelling(original: str, read: str, edited: s
     assert preserve_lines(original, read, read) == original
     assert preserve_lines(read, read, edited) == edited
     assert preserve_lines(original, read, f"{read}new\n") == f"{original}new\n"
+    if unterminated := original.rstrip("\n"):
+        assert preserve_lines(unterminated, read, read) == unterminated
+        assert preserve_lines(unterminated, read, f"{read}new\n") == f"{unterminated}\nnew"
 
 
 @given(LINES, LINES)
