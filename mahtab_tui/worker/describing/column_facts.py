@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
@@ -33,8 +33,9 @@ _NUMBER = re.compile(r"\s*[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,4})?%
 _DATE = re.compile(
     r"\s*(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4})(?:[T ][\d:.+Z-]+)?\s*"
 )
-_ISO_DATE = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[T ][\d:.+Z-]+)?")
-"""A date whose order as text is its order in time."""
+_ISO_DATE = re.compile(r"(\d{4}([-/.])\d\d\2\d\d(?:[T ][\d:.]+)?)([Z+-][\d:.+Z-]*)?")
+"""A date with the year first. Groups: date and time, a separator, the offset from UTC."""
+_DIGIT = re.compile("[0-9]")
 _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_UNIT = {"D": 86_400, "h": 3_600, "m": 60}
 _NUMBERS_AS_TEXT = "numbers as text"
@@ -77,7 +78,7 @@ def text_facts(facts: ColumnFacts, texts: Counter[str]) -> ColumnFacts:
     """
     note = facts.note or _text_note(texts)
     facts = with_counts(facts, texts)._replace(note=note)
-    if note != _DATES_AS_TEXT or not all(map(_ISO_DATE.fullmatch, texts)):
+    if note != _DATES_AS_TEXT or not _have_order_of_time(texts):
         return facts
 
     # Of dates, the first and the last say more than the commonest.
@@ -213,6 +214,20 @@ def _text_note(texts: Counter[str]) -> str:
                 return f"{note}, except {unmatched:,}"
             return note
     return ""
+
+
+def _have_order_of_time(texts: Iterable[str]) -> bool:
+    """Return whether the order of dates as text is their order in time: all have the year first,
+    the same separators, as many digits, and the same offset from UTC."""
+    forms: set[tuple[str, str]] = set()
+    for text in texts:
+        match = _ISO_DATE.fullmatch(text)
+        if match is None:
+            return False
+        forms.add((_DIGIT.sub("0", match[1]), match[3] or ""))
+        if len(forms) > 1:
+            return False
+    return True
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:
