@@ -81,6 +81,18 @@ def test_very_many_changes_are_folded_in_parts(monkeypatch: pytest.MonkeyPatch) 
     assert rows.private == {"v1"}
 
 
+def test_marks_do_not_cut_names() -> None:
+    rows = VariableRows()
+    variable = Variable("measurements", "int", "1", "data")
+    added = Change("measurements", "added", variable)
+    rows.fold([Namespace(cell=1, party="you", changes=(added,))])
+    rows.watched.add("measurements")
+    rows.lay_out(60, PALETTE)
+    assert rows[0].text.startswith("● measurements ")
+    rows.fold([Private(name="measurements", private=True)])
+    assert rows[0].text.startswith("● ⊘ measurements ")
+
+
 def test_variables_that_are_changed_again_come_first() -> None:
     rows = VariableRows()
     rows.fold([Namespace(cell=1, party="you", changes=changes(count=4))])

@@ -27,6 +27,7 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any] | None] = {
 }
 """The keys by which rows are sorted; None if the newest comes first, as they are kept."""
 PRIVATE_MARK = "⊘"
+WATCHED_MARK = "●"
 BYTES_PER_MB = 1_000_000
 MAX_FOLDED_CHANGES = 10_000
 """Changes that are folded at once, so that keys are not held up."""
@@ -270,8 +271,12 @@ class VariableRows:
 
         if self._layout is not None:
             width, _ = self._layout
-            marks = len(PRIVATE_MARK) + 1 if self.private else 0
-            self._columns = Columns.fit(self.visible, width, marks)
+            marks = ""
+            if self.private:
+                marks += f"{PRIVATE_MARK} "
+            if self.watched:
+                marks += f"{WATCHED_MARK} "
+            self._columns = Columns.fit(self.visible, width, cell_len(marks))
             self._sentence = wrap(self._empty_sentence(), max(10, width - 2))
 
     def __contains__(self, name: str) -> bool:
@@ -303,7 +308,7 @@ class VariableRows:
         if row.name in self.private:
             label = f"{PRIVATE_MARK} {label}"
         if row.name in self.watched:
-            label = f"● {label}"
+            label = f"{WATCHED_MARK} {label}"
         # A variable that is not there yet is drawn without emphasis.
         is_missing = row.change in ("restoring", "absent")
         name_style = palette.muted if is_missing else BOLD
