@@ -93,6 +93,15 @@ def test_marks_do_not_cut_names() -> None:
     assert rows[0].text.startswith("● ⊘ measurements ")
 
 
+def test_size_is_of_the_same_time_as_the_summary() -> None:
+    rows = VariableRows()
+    for kind, summary, size in (("added", "18.4 M chars", 18_400_000), ("perhaps", "1 char", 0)):
+        variable = Variable("text", "str", summary, "data", size)
+        change = Change("text", kind, variable)  # type: ignore[arg-type]
+        rows.fold([Namespace(cell=1, party="you", changes=(change,))])
+    assert [(row.summary, row.size) for row in rows.visible] == [("1 char", "")]
+
+
 def test_variables_that_are_changed_again_come_first() -> None:
     rows = VariableRows()
     rows.fold([Namespace(cell=1, party="you", changes=changes(count=4))])

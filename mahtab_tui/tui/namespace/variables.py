@@ -117,7 +117,9 @@ class VariableRow(NamedTuple):
 def _with_uncertain_change(row: VariableRow, change: Change) -> VariableRow:
     """Return the row of a variable that has perhaps changed. Who made it stays."""
     described = change.described
-    variable = replace(row.variable, type=described.type, summary=described.summary)
+    variable = replace(
+        row.variable, type=described.type, summary=described.summary, size=described.size
+    )
     return row._replace(last_change=replace(row.last_change, variable=variable), uncertain=True)
 
 
