@@ -16,6 +16,7 @@ from mahtab_tui.knowledge.skills import (
     SkillsLoader,
     instructions_text,
     name_problem,
+    parse_skill,
     read_skill,
     skill_folders,
     trust_texts,
@@ -91,13 +92,18 @@ def new(
 
     # Strings of YAML in double quotes have the syntax of JSON strings.
     quoted_description = json.dumps(" ".join(description.split()), ensure_ascii=False)
+    text = SKILL_TEMPLATE.format(name=name, description=quoted_description)
     try:
-        quoted_description.encode()  # fails before a file exists
+        # Both fail before a file exists, which would be in the way of the next try.
+        text.encode()
+        parse_skill(path, text)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(SKILL_TEMPLATE.format(name=name, description=quoted_description))
+            file.write(text)
     except UnicodeEncodeError:
         fail("The description is not valid text.")
+    except SkillError as error:
+        fail(str(error))
     except OSError as error:
         fail(f"{path} cannot be written: {error.strerror}.")
     with fail_on(SkillError, SettingsError):

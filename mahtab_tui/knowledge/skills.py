@@ -58,7 +58,18 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     Raises:
         SkillError: The file cannot be used.
     """
-    text = _read_text(path, project)
+    return parse_skill(path, _read_text(path, project), project)
+
+
+def parse_skill(path: Path, text: str, project: Path | None = None) -> Skill:
+    """Return the skill that a text is as the file of this path, which need not exist.
+
+    Args:
+        project: As in `read_skill`.
+
+    Raises:
+        SkillError: The file could not be used.
+    """
     match = _FRONTMATTER.match(text)
     has_folder = path.name == SKILL_FILE
     if match is None and (has_folder or text.startswith("---\n")):

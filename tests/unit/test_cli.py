@@ -314,6 +314,20 @@ def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
     assert "not valid text" in run_skills("new", "odd", "--description", "a\udcff").stderr
 
 
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [("", "1 to 1,024 characters"), ("a" * 1_025, "1 to 1,024 characters"), ("a\x7f", "YAML")],
+    ids=["empty", "long", "control character"],
+)
+def test_a_new_skill_that_is_wrong_is_not_written(
+    project: Path, description: str, message: str
+) -> None:
+    done = run_skills("new", "look-up", "--description", description)
+    assert (done.exit_code, message in done.stderr) == (2, True)
+    assert not (project / ".mahtab" / "skills").exists()
+    assert run_skills("new", "look-up", "--description", "Looks up").exit_code == 0
+
+
 @pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
 def test_full_disk_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
