@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -57,6 +58,8 @@ PROGRESS_INTERVAL_S = 0.1
 LOG_INTERVAL_S = 10.0
 """Between two progress lines: on a terminal, where the line is rewritten, and elsewhere."""
 
+DEFAULT_COLUMNS = 80
+"""Of a terminal that does not tell its size."""
 
 def rlm(
     query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
@@ -155,9 +158,13 @@ class Progress:
 
     def _draw(self) -> None:
         interval_s = PROGRESS_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S
-        line_end = "" if self._is_terminal else "\n"
         while not self._closed.wait(interval_s):
-            self._write(self._line(), end=line_end)
+            line = self._line()
+            if self._is_terminal:
+                # Of a line that wraps, only the last row would be rewritten.
+                self._write(line[: _terminal_columns() - 1], end="")
+            else:
+                self._write(line, end="\n")
 
     def _line(self) -> str:
         """Return the state of the search, as in ``calls: 3 (1 running), model calls: 5, …``."""
@@ -191,6 +198,14 @@ class Stdout:
     """Writes answers to stdout until writing fails."""
 
     def __init__(self) -> None:
+def _terminal_columns() -> int:
+    """Return the width of the terminal that stderr is."""
+    with contextlib.suppress(OSError):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+        return columns or DEFAULT_COLUMNS
+    return DEFAULT_COLUMNS
+
+
         self.failed = False
         """Whether nobody gets the output any more."""
 

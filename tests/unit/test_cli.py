@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import sys
+import termios
 import tomllib
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -20,6 +21,7 @@ from typer.testing import CliRunner, Result
 from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
+from mahtab_tui.cli.rlm import Progress
 from mahtab_tui.settings.model import Settings
 from tests.config_files import config_file
 from tests.hostile import HOSTILE
@@ -326,6 +328,21 @@ def test_a_new_skill_that_is_wrong_is_not_written(
     assert (done.exit_code, message in done.stderr) == (2, True)
     assert not (project / ".mahtab" / "skills").exists()
     assert run_skills("new", "look-up", "--description", "Looks up").exit_code == 0
+
+
+def test_progress_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, program_side = os.openpty()
+    termios.tcsetwinsize(program_side, (24, 20))
+    with open(program_side, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        progress = Progress()
+        output = b""
+        while output.count(b"\r\x1b[K") < 2:
+            output += os.read(terminal, 1_000)
+        progress.close()
+    os.close(terminal)
+    first_line = output.split(b"\r\x1b[K")[1]
+    assert first_line == b"calls: 0 (0 running"
 
 
 @pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
