@@ -31,6 +31,7 @@ from mahtab_tui.cli.options import (
     SkillsDir,
     fail,
     guard_terminal,
+    parse_path,
     warn,
 )
 
@@ -197,7 +198,9 @@ def screen(
     notebook: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.ipynb", help="Keep a new or existing notebook of the session up to date"
+            metavar="FILE.ipynb",
+            parser=parse_path,
+            help="Keep a new or existing notebook of the session up to date",
         ),
     ] = None,
     json: Annotated[
@@ -228,6 +231,8 @@ def screen(
         gc.enable()
         return
 
+    if resume == "":
+        fail("--resume got an empty ID. Without an ID, it resumes the last session.")
     cell_files, other_paths = _sort_paths(context.args)
     load = [*(load or ()), *other_paths]
 
@@ -299,6 +304,7 @@ def _sort_paths(words: Sequence[str]) -> _SortedPaths:
     """Return what to do with each path. Ends the command if there is no such path."""
     paths = _SortedPaths([], [])
     for word in words:
+        path = parse_path(word)
         if not os.path.lexists(word):
             similar = difflib.get_close_matches(word, COMMANDS, n=1)
             hint = f" Did you mean {similar[0]}?" if similar else ""
@@ -306,9 +312,9 @@ def _sort_paths(words: Sequence[str]) -> _SortedPaths:
                 f"There is no file, folder or command {word}.{hint} mahtab-tui --help lists the commands."
             )
         if word.lower().endswith(CELL_FILE_SUFFIXES) and not os.path.isdir(word):
-            paths.cell_files.append(Path(word))
+            paths.cell_files.append(path)
         else:
-            paths.other_paths.append(Path(word))
+            paths.other_paths.append(path)
     return paths
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on
+from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on, parse_path
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import PACKAGE, SettingsError, home_folder
 from mahtab_tui.settings.sources import project_folder, read_config, read_text
@@ -146,7 +146,12 @@ def mcp(
     context: typer.Context,
     python: Python = None,
     project: Annotated[
-        Path | None, typer.Option(help="The project to activate: its folder, or an environment")
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            parser=parse_path,
+            help="The project to activate: its folder, or an environment",
+        ),
     ] = None,
     attach: Annotated[
         str | None,

@@ -87,6 +87,14 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
         fail(str(error), code)
 
 
+def parse_path(text: str) -> Path:
+    """Return an argument as a path. Ends the command if it is empty, which `Path` would take for
+    the working folder."""
+    if not text:
+        fail("The name of a file or folder is empty. For the working folder, give a dot.")
+    return Path(text)
+
+
 def open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     """Change to the folder among the paths, and check the files. Ends the command if that is
     impossible."""
@@ -153,20 +161,27 @@ MaxUsd = Annotated[
 ]
 CodeDir = Annotated[
     Path | None,
-    typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]"),
+    typer.Option(
+        metavar="PATH",
+        parser=parse_path,
+        help="The folder that search_code and read_file cannot leave  [default: .]",
+    ),
 ]
 SkillsDir = Annotated[
     list[Path] | None,
     typer.Option(
         "--skills-dir",
         metavar="FOLDER",
+        parser=parse_path,
         help="A folder of skills; may be repeated. If names clash, the last folder wins",
     ),
 ]
 Load = Annotated[
     list[Path] | None,
     typer.Option(
-        metavar="PATH", help="Load a file as a variable named after it, or work in a folder"
+        metavar="PATH",
+        parser=parse_path,
+        help="Load a file as a variable named after it, or work in a folder",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]

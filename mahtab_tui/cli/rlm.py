@@ -27,6 +27,7 @@ from mahtab_tui.cli.options import (
     Model,
     checked_settings,
     fail,
+    parse_path,
 )
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.choices import default_model
@@ -57,9 +58,9 @@ from mahtab_tui.cli.headless import (
 PROGRESS_INTERVAL_S = 0.1
 LOG_INTERVAL_S = 10.0
 """Between two progress lines: on a terminal, where the line is rewritten, and elsewhere."""
-
 DEFAULT_COLUMNS = 80
 """Of a terminal that does not tell its size."""
+
 
 def rlm(
     query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
@@ -85,7 +86,10 @@ def rlm(
     max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Model calls at once")] = None,
     log: Annotated[
-        Path | None, typer.Option(help="Write the events to this file, as JSON lines")
+        Path | None,
+        typer.Option(
+            metavar="PATH", parser=parse_path, help="Write the events to this file, as JSON lines"
+        ),
     ] = None,
     yes: Annotated[
         bool,
@@ -100,7 +104,7 @@ def rlm(
     The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong
     arguments, 4 a partial answer, 130 interrupted.
     """
-    if query is None or not query.strip() or source is None:
+    if query is None or not query.strip() or not source:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
 
     settings = checked_settings(
@@ -194,10 +198,6 @@ class Progress:
         write_stderr(rewrite_line + text, end)
 
 
-class Stdout:
-    """Writes answers to stdout until writing fails."""
-
-    def __init__(self) -> None:
 def _terminal_columns() -> int:
     """Return the width of the terminal that stderr is."""
     with contextlib.suppress(OSError):
@@ -206,6 +206,10 @@ def _terminal_columns() -> int:
     return DEFAULT_COLUMNS
 
 
+class Stdout:
+    """Writes answers to stdout until writing fails."""
+
+    def __init__(self) -> None:
         self.failed = False
         """Whether nobody gets the output any more."""
 

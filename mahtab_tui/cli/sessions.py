@@ -18,6 +18,7 @@ from mahtab_tui.cli.options import (
     ensure_folder,
     fail,
     fail_on,
+    parse_path,
     prompt_answer,
     warn,
 )
@@ -264,7 +265,11 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html"
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=parse_path,
+            help="The file, ending in .ipynb, .py, .md or .html",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists")] = False,

@@ -149,6 +149,10 @@ def new_id() -> str:
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
     """Find a session by the start of its id; None for the last one. Raises `SessionNotFound`."""
+    if session == "":
+        raise SessionNotFound(
+            "The session's ID is empty. mahtab-tui sessions --all lists all sessions."
+        )
     folder = None if project is None else str(project)
     limit = 1 if session is None else ALL_RECORDS
     try:

@@ -18,11 +18,13 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
+from mahtab_tui.bus import records
 from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
 from mahtab_tui.cli.rlm import Progress
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.store.resume import find_session, new_store
 from tests.config_files import config_file
 from tests.hostile import HOSTILE
 from tests.skills import write_skill
@@ -328,6 +330,44 @@ def test_a_new_skill_that_is_wrong_is_not_written(
     assert (done.exit_code, message in done.stderr) == (2, True)
     assert not (project / ".mahtab" / "skills").exists()
     assert run_skills("new", "look-up", "--description", "Looks up").exit_code == 0
+
+
+EMPTY_PATHS = [
+    ["rlm", "why?", ""],
+    ["rlm", "why?", "text.txt", "--log", ""],
+    ["ask", "why?", "--load", ""],
+    ["ask", "why?", "--skills-dir", ""],
+    ["ask", "why?", "--code-dir", ""],
+    ["skills", "list", "--skills-dir", ""],
+    ["export", "-o", ""],
+    ["mcp", "--project", ""],
+    [""],
+    ["--load", ""],
+    ["--notebook", ""],
+    ["--resume", ""],
+]
+
+
+@pytest.mark.usefixtures("home", "project")
+@pytest.mark.parametrize("words", EMPTY_PATHS, ids=" ".join)
+def test_empty_path_is_refused_in_a_sentence(words: list[str]) -> None:
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert re.fullmatch(
+        "mahtab-tui: (The name of a file .* is empty|Give a|--resume got).*\n", done.stderr
+    )
+
+
+@pytest.mark.usefixtures("home")
+def test_empty_id_names_no_session(project: Path) -> None:
+    store = new_store(project).store
+    store.append(records.UserReplIn("x = 1", cell=1, time=1.0))
+    store.close()
+    if store.claim is not None:
+        store.claim.release()
+    done = CliRunner().invoke(app, ["sessions", "rm", "", "--yes"])
+    assert (done.exit_code, "ID is empty" in done.stderr) == (1, True)
+    assert find_session(store.session, None).id == store.session
 
 
 def test_progress_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
