@@ -287,7 +287,11 @@ class Engine:
 
         gate = self._exploring[node.depth]
         await gate.enter()
-        exploration = Exploration(self._services, node)
+        try:
+            exploration = Exploration(self._services, node)
+        except BaseException:
+            gate.leave()
+            raise
         try:
             return await exploration.run(deadline)
         finally:

@@ -17,8 +17,9 @@ from mahtab_tui.sandbox.base import SearchedText
 from mahtab_tui.search.engine import MAX_RECORDED_QUERY_CHARS
 from mahtab_tui.search.logs import LogFile
 from mahtab_tui.search.memo import _digest
-from mahtab_tui.search.nodes import NodeSource
+from mahtab_tui.search.nodes import LiveNode, NodeSource, TreeServices
 from mahtab_tui.search.requests import read_call
+from mahtab_tui.search.turns import Exploration
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
@@ -153,6 +154,27 @@ def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.Mo
     result = bench.run(script, endless, answer)
     assert (result.text, result.usage.calls) == ("it is in line 0", 3)
     assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+
+
+def test_node_that_cannot_explore_does_not_stop_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explore(services: TreeServices, node: LiveNode) -> Exploration:
+        if node.query == "broken":
+            raise RuntimeError("no conversation")
+        return Exploration(services, node)
+
+    async def work(seat: Seat) -> None:
+        for query in ("broken", "half"):
+            seat.print(await seat.rlm(query, seat.text))
+        seat.final("enough")
+
+    monkeypatch.setattr("mahtab_tui.search.engine.Exploration", explore)
+    script = replies({"what?": code("work"), "half": code("answer")})
+    bench.run(script, work, answer, concurrency=1, max_seconds=20)
+    output = bench.story.of(tags.RLM_REPL_OUT, "1")[0].text
+    assert "no conversation" in output
+    assert "it is in line 0" in output
 
 
 # The memory and log of a search stay small whatever its code makes.
