@@ -105,6 +105,7 @@ class Engine:
         self._nodes: dict[str, LiveNode] = {}
         """Nodes that have not ended, by their ids."""
         self._sub_call_count = 0
+        """Those that wait for consent count, too."""
         self._root_count = 0
         self._made_bytes = 0
         """Of texts made by code, for nodes that have not ended."""
@@ -349,7 +350,7 @@ class Engine:
         """
         if self._sub_call_count + len(request.parts) > _MAX_SUB_CALLS:
             raise CallRefusedError(
-                f"A search may make at most {_MAX_SUB_CALLS:,} sub-calls, and {self._sub_call_count:,} have been made."
+                f"A search may make at most {_MAX_SUB_CALLS:,} sub-calls, and {self._sub_call_count:,} have been made or asked for."
             )
 
         made_bytes = _count_made_bytes(request)
@@ -404,13 +405,18 @@ class Engine:
         """Start a node for each source, and wait for all. Raises `CallRefusedError`."""
         parent.fan_out_count += 1
         fan_out_number = parent.fan_out_count
-        if not parent.ending:
-            await self._fan_outs.wait_for_consent(parent, request, sources, fan_out_number)
-        # The node may have ended while the user was asked.
-        if parent.ending:
-            raise CallRefusedError("The call that asked has ended.")
-
+        # Counted before the user is asked, because other nodes may ask meanwhile.
         self._sub_call_count += len(sources)
+        try:
+            if not parent.ending:
+                await self._fan_outs.wait_for_consent(parent, request, sources, fan_out_number)
+            # The node may have ended while the user was asked.
+            if parent.ending:
+                raise CallRefusedError("The call that asked has ended.")
+        except BaseException:  # also if the code that asked is stopped
+            self._sub_call_count -= len(sources)
+            raise
+
         nodes: list[LiveNode] = []
         for index, (query, source) in enumerate(zip(request.queries, sources, strict=True)):
             place = FanOutPlace(fan_out_number, index, len(sources))

@@ -156,6 +156,27 @@ def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.Mo
     assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
 
 
+@pytest.mark.parametrize(("allows", "remaining"), [(True, 4), (False, 5)], ids=["yes", "no"])
+def test_sub_calls_that_wait_for_consent_count(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, allows: bool, remaining: int
+) -> None:
+    async def work(seat: Seat) -> None:
+        calls = (seat.rlm("half", *seat.partition(6)) for _ in range(2))
+        for answers in await asyncio.gather(*calls, return_exceptions=True):
+            seat.print(answers)
+        seat.final(str(len(await seat.rlm("half", *seat.partition(remaining)))))
+
+    monkeypatch.setattr("mahtab_tui.search.engine._MAX_SUB_CALLS", 10)
+    script = replies({"what?": code("work"), "half": "read"})
+    running = bench.start(script, work, max_depth=1, ask_above=5)
+    wait_for(lambda: bench.story.calls("fan-out", state="waiting"))
+    (question,) = bench.story.calls("fan-out", state="waiting")
+    bench.running.answer(question.attrs["request"], allows)
+    assert running.result().text == str(remaining)
+    assert "at most 10 sub-calls, and 6 have been" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert len(bench.story.begun()) == 1 + 6 * allows + remaining
+
+
 def test_node_that_cannot_explore_does_not_stop_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
