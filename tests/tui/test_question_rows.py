@@ -164,6 +164,15 @@ async def test_unrequested_lines_go_to_the_editor_and_do_not_run(pilot: Pilot[No
     assert actions(pilot) == [("answered", "1", "ok")]
 
 
+@pytest.mark.usefixtures("lingering")
+async def test_enter_that_no_code_asked_for_is_not_text(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await press_at_once(pilot, *"ok", "enter", "enter")
+    app_of(pilot).fold(tags.KERNEL, state="idle")
+    await pilot.pause()
+    assert text_of(pilot) == ""
+
+
 async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -> None:
     await ask(pilot, "first? ", "1")
     await ask(pilot, "second? ", "2")

@@ -160,7 +160,9 @@ class InputRow(Widget):
             self._close_timer.stop()
         line = self._line
         typed = "\n".join([*self._typed_ahead, line.value])
-        if typed and not line.password and self._loan.previous_focus is not None:
+        # Enter alone is not text.
+        is_text = bool(typed.strip("\n"))
+        if is_text and not line.password and self._loan.previous_focus is not None:
             self._loan.previous_focus.post_message(Paste(typed))
         line.value = ""
         self._typed_ahead.clear()
