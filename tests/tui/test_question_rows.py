@@ -224,6 +224,50 @@ async def test_up_brings_earlier_answers_but_no_password(pilot: Pilot[None]) -> 
     assert line_of(pilot).value == ""
 
 
+@pytest.mark.usefixtures("lingering")
+async def test_up_brings_no_password_that_was_entered_before_the_request(
+    pilot: Pilot[None],
+) -> None:
+    await ask(pilot)
+    await press_at_once(pilot, *"ok", "enter", *"secret", "enter")
+    await ask(pilot, request="2", password=True)
+    assert actions(pilot)[-1] == ("answered", "2", "secret")
+    await ask(pilot, request="3")
+    await pilot.press("up")
+    assert line_of(pilot).value == "ok"
+
+
+@pytest.mark.usefixtures("lingering")
+async def test_line_that_was_typed_hidden_is_not_shown_later(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await press_at_once(pilot, *"one", "enter", *"two", "enter", *"three", "enter")
+    await ask(pilot, request="2")
+    await ask(pilot, request="3")
+    assert actions(pilot)[1:] == [("answered", "2", "two"), ("answered", "3", "three")]
+    await ask(pilot, request="4")
+    await pilot.press("up")
+    assert line_of(pilot).value == ""
+
+
+@pytest.mark.usefixtures("lingering")
+async def test_hidden_lines_do_not_go_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await press_at_once(pilot, *"one", "enter", *"two", "enter", *"three", "enter")
+    await ask(pilot, request="2")
+    app_of(pilot).fold(tags.KERNEL, state="idle")
+    await pilot.pause()
+    assert text_of(pilot) == ""
+
+
+async def test_half_typed_password_is_not_shown_at_the_next_request(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await ask(pilot, "name? ", "2")
+    await write(pilot, "sec")
+    await end(pilot, state="cancelled")
+    assert prompt(pilot) == "name?"
+    assert line_of(pilot).value == ""
+
+
 def queue_row_of(pilot: Pilot[None]) -> QueueRow:
     return pilot.app.query_one(QueueRow)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,7 +14,7 @@ from textual.events import Paste
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
@@ -28,17 +28,31 @@ MAX_PROMPT_CHARS = 60
 _UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
 
+class _EnteredLine(NamedTuple):
+    """A line that the user has typed and ended with Enter."""
+
+    text: str
+    is_password: bool
+    """Whether it was typed hidden."""
+
+
 class _AnswerLine(LineInput):
     """The line in which an answer is typed."""
 
     BINDINGS = [Binding("ctrl+d", "end_of_input", "End of input", show=False)]  # noqa: RUF012
+
+    @dataclass
+    class Entered(Message):
+        """The user pressed Enter."""
+
+        line: _EnteredLine
 
     class EndOfInput(Message):
         """The user pressed Ctrl+D on an empty line."""
 
     async def action_submit(self) -> None:
         """Empty the line, because what is typed next answers the next request."""
-        self.post_message(Input.Submitted(self, self.value))
+        self.post_message(self.Entered(_EnteredLine(self.value, self.password)))
         self.value = ""
 
     def action_end_of_input(self) -> None:
@@ -64,7 +78,7 @@ class InputRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
-        self._typed_ahead: list[str] = []
+        self._typed_ahead: list[_EnteredLine] = []
         self._answers: list[str] = []
         """Earlier answers, which Up recalls. Passwords are not among them."""
         self._steps_back = 0
@@ -109,6 +123,9 @@ class InputRow(Widget):
                 else:
                     self._requests.pop(record.request, None)
                 if self._current is not old_request:
+                    if old_request is not None and old_request.password:
+                        # The next request may show what is typed.
+                        self._line.value = ""
                     self._open_or_close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
@@ -144,7 +161,7 @@ class InputRow(Widget):
         self._watch.resume()
         self._take_focus_if_free()
         if self._typed_ahead:
-            self._answer(self._typed_ahead.pop(0))
+            self._answer_line(self._typed_ahead.pop(0))
 
     def _take_focus_if_free(self) -> None:
         """Take the focus once; then the user decides."""
@@ -159,7 +176,8 @@ class InputRow(Widget):
         if self._close_timer is not None:
             self._close_timer.stop()
         line = self._line
-        typed = "\n".join([*self._typed_ahead, line.value])
+        visible_lines = [entered.text for entered in self._typed_ahead if not entered.is_password]
+        typed = "\n".join([*visible_lines, line.value])
         # Enter alone is not text.
         is_text = bool(typed.strip("\n"))
         if is_text and not line.password and self._loan.previous_focus is not None:
@@ -169,12 +187,17 @@ class InputRow(Widget):
         self._loan.give_back()
         self.display = False
 
-    def _answer(self, text: str | None) -> None:
+    def _answer_line(self, entered: _EnteredLine) -> None:
+        """Answer with a line, or keep it for the next request."""
         request = self._current
         if request is None:
-            if text is not None:
-                self._typed_ahead.append(text)
+            self._typed_ahead.append(entered)
             return
+        if entered.text and not entered.is_password and not request.password:
+            self._answers.append(entered.text)
+        self._answer(request, entered.text)
+
+    def _answer(self, request: records.Input, text: str | None) -> None:
         del self._requests[request.request]
         self.post_message(self.Answered(request.request, text))
         if self._current is not None:
@@ -182,15 +205,14 @@ class InputRow(Widget):
         else:
             self._close_timer = self.set_timer(CLOSE_DELAY_S, self._close)
 
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        if event.value and not self._line.password:
-            self._answers.append(event.value)
+    @on(_AnswerLine.Entered)
+    def _entered(self, message: _AnswerLine.Entered) -> None:
+        message.stop()
         self._steps_back = 0
-        self._answer(event.value)
+        self._answer_line(message.line)
 
     @on(_AnswerLine.EndOfInput)
     def _ended(self, message: _AnswerLine.EndOfInput) -> None:
         message.stop()
-        self._answer(None)
+        if self._current is not None:
+            self._answer(self._current, None)
