@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -85,6 +87,20 @@ ONLY_READS = [
     "create('notes.md', 'as AGENTS.md says')",
 ]
 
+FOLDERS = [
+    "elsewhere/.git/hooks",
+    ".git",
+    ".git/modules",
+    ".git/modules/sub",
+    ".git/worktrees/other",
+    ".git/objects",
+    "{project}/.git/modules/sub",
+    "{project}/.git/objects",
+    "{project}/link/sub",
+    ".config/nvim",
+]
+"""Folders from which a path may lead to a protected file."""
+
 STARTED = {
     ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "cat AGENTS.md")): True,
     ("subprocess.Popen", "cat", ("cat", "AGENTS.md")): True,
@@ -138,6 +154,52 @@ def test_programs_that_only_read_a_protected_file_may_start(
     with nullcontext() if only_reads else pytest.raises(PermissionError, match="is protected"):
         files.check(name, (program, list(arguments), None, None))
     attribution.end()
+
+
+@pytest.fixture
+def files() -> Iterator[ProtectedFiles]:
+    """Guards a cell, which runs."""
+    attribution = CellAttribution()
+    files = ProtectedFiles(attribution)
+    files.guard(1)
+    attribution.begin(1)
+    yield files
+    attribution.end()
+
+
+@pytest.mark.parametrize("path", FOLDERS)
+def test_folders_with_protected_files_are_not_opened(
+    project: Path, files: ProtectedFiles, path: str
+) -> None:
+    for folder in (".git/modules/sub", ".git/objects", ".config/nvim"):
+        (project / folder).mkdir(parents=True)
+    (project / "link").symlink_to(".git/modules")
+    for flags in (os.O_RDONLY, os.O_PATH | os.O_WRONLY):
+        with pytest.raises(PermissionError):
+            files.check("open", (path.format(project=project), None, flags))
+
+
+def test_files_and_other_folders_are_opened(project: Path, files: ProtectedFiles) -> None:
+    (project / ".git" / "modules" / "sub").mkdir(parents=True)
+    index = project / ".git" / "modules" / "sub" / "index"
+    index.touch()
+    files.check("open", (str(index), None, os.O_RDONLY))
+    files.check("open", (".git/modules/sub/index.lock", None, os.O_WRONLY | os.O_CREAT))
+    files.check("open", (".git/HEAD", "r", os.O_RDONLY))
+    for path in (".", "missing", str(project)):
+        files.check("open", (path, None, os.O_RDONLY))
+
+
+def test_a_nested_repository_is_not_moved(project: Path, files: ProtectedFiles) -> None:
+    nested = project / ".git" / "worktrees" / "other"
+    nested.mkdir(parents=True)
+    (nested / "index.lock").touch()
+    files.check("os.rename", (str(nested / "index.lock"), str(nested / "index"), -1, -1))
+    for folder in (".git/worktrees/other", ".git/worktrees", str(nested)):
+        with pytest.raises(PermissionError, match="is protected"):
+            files.check("os.rename", (folder, "elsewhere", -1, -1))
+        with pytest.raises(PermissionError, match="is protected"):
+            files.check("os.rename", ("elsewhere", folder, -1, -1))
 
 
 class Misnamed(str):

@@ -46,6 +46,9 @@ _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 _COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
 _SHELLS = frozenset("sh bash dash zsh".split())
 
+_FOLDER_REFUSING_FLAGS = os.O_WRONLY | os.O_RDWR
+"""The system opens no folder with these, unless it is opened as a path only."""
+_PATH_ONLY_FLAG: int = getattr(os, "O_PATH", 0)
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ONE_PATH_EVENTS = frozenset(
     (
@@ -90,13 +93,17 @@ def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
 def is_protected(path: str) -> bool:
     """Return whether a path, as written or resolved, is that of a protected file or folder, or is
     inside such a folder."""
-    parts = [part for part in path.lower().split("/") if part not in ("", ".")]
+    parts = _lower_parts(path)
     return (
         not _PROTECTED_FOLDERS.isdisjoint(parts)
         or not _PROTECTED_SUBFOLDERS.isdisjoint(zip(parts, parts[1:]))
         or (bool(parts) and parts[-1] in _PROTECTED_FILES)
         or _is_of_nested_repository(parts)
     )
+
+
+def _lower_parts(path: str) -> list[str]:
+    return [part for part in path.lower().split("/") if part not in ("", ".")]
 
 
 def _is_of_nested_repository(parts: list[str]) -> bool:
@@ -154,8 +161,8 @@ class ProtectedFiles:
             return
         if event == "open" and _opens_protected_folder(*args):
             raise PermissionError(
-                f"{to_text(args[0])} has protected files: only code that the user has approved by hand"
-                " may open this folder"
+                f"{to_text(args[0])} may be a folder with protected files: only code that the user has"
+                " approved by hand may open it with `os.open`. Read a file with `open`"
             )
         for path in _changed_paths(event, args):
             if leads_to_protected(path):
@@ -182,9 +189,15 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
             continue
         text = to_text(path)
         yield text
-        # Whoever replaces or moves a whole repository replaces its hooks.
-        if has_two_paths and os.path.basename(text.rstrip("/")) == ".git":
+        # Whoever replaces or moves a whole repository replaces its hooks, also one in `.git`.
+        if has_two_paths and _may_be_repository(text) and not os.path.isfile(to_text(args[0])):
             yield f"{text}/hooks"
+
+
+def _may_be_repository(path: str) -> bool:
+    """Return whether a path leads to a folder `.git`, or into one to where nested repositories are."""
+    parts = _lower_parts(path)
+    return ".git" in parts and (parts[-1] == ".git" or not _NESTED_REPOSITORIES.isdisjoint(parts))
 
 
 def _started_command(args: tuple[object, ...]) -> str:
@@ -205,22 +218,29 @@ def _started_command(args: tuple[object, ...]) -> str:
 
 
 def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
-    """Return whether a folder with protected files is opened: paths that begin in it, as with
-    ``dir_fd``, do not show that they lead there. The parameters are those of the event."""
+    """Return whether a folder may be opened that has protected files in it or beside it: paths that
+    begin in it, as with ``dir_fd``, do not show where they lead. The parameters are those of the
+    event."""
     # Only `os.open`, which has no mode, opens folders.
     if mode is not None or type(path) is int:
         return False
+    if flags & _FOLDER_REFUSING_FLAGS and not flags & _PATH_ONLY_FLAG:
+        return False
+
     text = to_text(path)
+    # Where a relative path begins is not part of the event: it may be any folder.
+    if _is_in_folder_above_protected(os.path.normpath(text)) and not os.path.isabs(text):
+        return True
     resolved = resolve_path(text)
     folders = [os.path.normpath(text)]
     if resolved is not None:
         folders.append(resolved.as_written)
-    for folder in folders:
-        if os.path.basename(folder).lower() in _FOLDERS_ABOVE_PROTECTED:
-            return True
-        if is_protected(folder) and os.path.isdir(folder):
-            return True
-    return False
+    return any(map(_is_in_folder_above_protected, folders)) and not os.path.isfile(text)
+
+
+def _is_in_folder_above_protected(path: str) -> bool:
+    """Return whether a path is that of a folder with protected files, or leads through one."""
+    return not _FOLDERS_ABOVE_PROTECTED.isdisjoint(_lower_parts(path))
 
 
 def _is_opened_for_writing(mode: object, flags: int) -> bool:
