@@ -13,6 +13,7 @@ from typing import NoReturn
 import pytest
 
 from mahtab_tui.worker.guard import trial
+from mahtab_tui.worker.link import interrupts
 from mahtab_tui.worker.link.interrupts import HeldSignals
 from mahtab_tui.worker.undo import checkpoint_process
 
@@ -110,6 +111,26 @@ def test_an_exception_of_a_signal_at_any_time_leaves_no_process(make: Callable[[
             signal.setitimer(signal.ITIMER_REAL, 0)
         assert _children_and_descriptors() == before
     assert raised > 1
+
+
+def test_a_signal_is_handled_although_the_function_of_another_ends_the_start_of_a_block(
+    handled: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    getsignal = interrupts._getsignal
+
+    def signal_both(number: int) -> object:
+        # The function of the first has been replaced by now, that of the second has not.
+        if number == signal.SIGALRM:
+            monkeypatch.undo()
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGALRM)
+        return getsignal(number)
+
+    monkeypatch.setattr(interrupts, "_getsignal", signal_both)
+    with pytest.raises(KeyboardInterrupt), HeldSignals():
+        pass
+    assert handled == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGALRM) is _raise
 
 
 def test_a_process_ignores_interrupts_and_has_the_other_handlers(handled: list[int]) -> None:

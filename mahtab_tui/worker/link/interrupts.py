@@ -109,17 +109,13 @@ class HeldSignals:
                     self._handlers[number] = handler
                     # Before it does this, Python handles the signals that have come.
                     signal.signal(number, self._note)
-        except BaseException:  # raised by the function of another signal
-            self._restore_handlers()
+        except BaseException as error:  # raised by the function of another signal
+            self._end(type(error))
             raise
         return self
 
     def __exit__(self, error_class: type[BaseException] | None, *_: object) -> None:
-        self._restore_handlers()
-        if error_class is not None and issubclass(error_class, KeyboardInterrupt):
-            # One interrupt ends the block; another that came with it would end what handles this.
-            self._noted.pop(signal.SIGINT, None)
-        self._repeat_noted()
+        self._end(error_class)
 
     @contextmanager
     def passed_on(self) -> Iterator[None]:
@@ -148,6 +144,17 @@ class HeldSignals:
             run()
         finally:
             os._exit(0)
+
+    def _end(self, error_class: type[BaseException] | None) -> None:
+        """Handle signals at once again, and those that were kept back. error_class: of the exception
+        that ends the block."""
+        try:
+            self._restore_handlers()
+        finally:
+            if error_class is not None and issubclass(error_class, KeyboardInterrupt):
+                # One interrupt ends the block; another that came with it would end what handles this.
+                self._noted.pop(signal.SIGINT, None)
+            self._repeat_noted()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted[number] = None
