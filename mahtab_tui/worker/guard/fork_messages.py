@@ -89,12 +89,19 @@ def may_name_module(name: str, module: str, tree: ast.Module) -> bool:
     code imports it by this name."""
     if name == module.rpartition(".")[2]:
         return True
-    return not names_other_module(name, module) and any(
-        (alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}") == module
+    value = sys.modules.get(module)
+    if value is None or names_other_module(name, module):
+        return False
+    # A module may have several names: `os.path` is `posixpath`.
+    return any(
+        sys.modules.get(
+            alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+        )
+        is value
         for node in ast.walk(tree)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
-        if alias.asname == name
+        if (alias.asname or alias.name) == name
     )
 
 
