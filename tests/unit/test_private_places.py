@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,6 +104,42 @@ def test_home_folders_of_all_users_have_private_places(
         private_places._homes.cache_clear()
 
 
+def test_only_home_folders_around_or_in_what_is_read_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = tmp_path.resolve() / "users"
+    for name in ("me", "other/work", "elsewhere"):
+        (users / name).mkdir(parents=True)
+    (users / "linked").symlink_to("elsewhere")
+    homes = [users / name for name in ("other", "linked")]
+    for home in homes:
+        (home / ".docker").mkdir()
+    monkeypatch.setenv("HOME", str(users / "me"))
+    user = list(pwd.getpwuid(os.getuid()))
+    accounts = [pwd.struct_passwd([*user[:5], str(home), *user[6:]]) for home in homes]
+    monkeypatch.setattr(pwd, "getpwall", lambda: accounts)
+    private_places._homes.cache_clear()
+    try:
+        for paths, places in {
+            ("me",): [],
+            ("other/work", "me"): ["other/.docker"],
+            ("elsewhere/work",): ["elsewhere/.docker"],
+            (".",): ["other/.docker", "linked/.docker", "elsewhere/.docker"],
+        }.items():
+            other_places = private_places.private_in_homes(
+                [str((users / path).resolve()) for path in paths]
+            )
+            in_users = [place for place in other_places if f"{users}/me/" not in place]
+            assert {*in_users} >= {str(users / place) for place in places}
+            assert len([place for place in in_users if str(users) in place]) == len(places)
+        guarded_os = SimpleNamespace(**vars(os))
+        PrivateFileGuard(str, ()).install(guarded_os)
+        with pytest.raises(PermissionError):
+            guarded_os.stat(users / "other" / ".docker" / "x")
+    finally:
+        private_places._homes.cache_clear()
+
+
 OTHER_FORMS = (
     "{home}/.mahtab/x",
     "/{home}/.mahtab/x",
@@ -112,25 +149,49 @@ OTHER_FORMS = (
     "{home}/to_file",
     "{home}/work/to_home/.mahtab/x",
     "{home}/copy/.ssh/x",
+    "{home}/work/gh/../gh/hosts.yml",
+    "gh/../gh/hosts.yml",
+    "/proc/self/cwd/../.mahtab/x",
+    "{home}/link/",
+    "{home}/link/.",
+    "{home}/.mahtab/missing/..",
 )
 
 
 @pytest.mark.parametrize("form", OTHER_FORMS)
 def test_private_files_are_not_described_by_any_form_of_their_paths(
-    user_folder: Path, form: str
+    user_folder: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
+    (user_folder / ".config" / "nvim").mkdir()
+    (user_folder / "work" / "gh").symlink_to("../.config/nvim")
     (user_folder / "link").symlink_to(".mahtab")
     (user_folder / "to_file").symlink_to(".mahtab/x")
     (user_folder / "work" / "to_home").symlink_to("..")
     refused_paths: list[str] = []
     guarded_os = SimpleNamespace(**vars(os))
-    PrivateFileGuard(refused_paths.append).install(guarded_os)
+    places = readable_paths(str(user_folder / "work")).private
+    PrivateFileGuard(refused_paths.append, places).install(guarded_os)
+    monkeypatch.chdir(user_folder / "work")
     path = form.format(home=user_folder)
     with pytest.raises(PermissionError, match="private"):
         guarded_os.stat(path)
     assert refused_paths == [path]
     assert guarded_os.stat(user_folder / "work" / "data").st_size == 0
     assert guarded_os.lstat(user_folder / "alias").st_size == len("notes.txt")
+
+
+def test_a_private_working_folder_is_not_described(
+    user_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded_os = SimpleNamespace(**vars(os))
+    places = readable_paths(str(user_folder / "work")).private
+    PrivateFileGuard(str, places).install(guarded_os)
+    forms = ("data", "./data", "/proc/self/cwd/data", "/dev/../proc/self/cwd/data")
+    for folder, is_private in (("work", False), (".mahtab", True), ("work", False)):
+        monkeypatch.chdir(user_folder / folder)
+        for path in forms:
+            with pytest.raises(PermissionError) if is_private else nullcontext():
+                guarded_os.stat(path)
 
 
 def test_a_named_hidden_folder_is_readable(user_folder: Path) -> None:

@@ -161,7 +161,7 @@ class LockedFork:
             self._send({"op": "refused", "reason": str(error) or type(error).__name__})
             return
         self._send({"op": "ready"})
-        self._prepare()
+        self._prepare(readable)
         outcome = self._executor.run(cell, source)
         try:
             message, data = self._make_report(source, outcome)
@@ -180,7 +180,7 @@ class LockedFork:
         socket.send_fds(channel, [encode_message({"op": "listener"})], [listener])
         channel.close()
 
-    def _prepare(self) -> None:
+    def _prepare(self, readable: ReadablePaths) -> None:
         """Leave out what is of no use in a fork, and note what the code may change."""
         executor = self._executor
         executor.undo = None
@@ -201,7 +201,7 @@ class LockedFork:
         note_earlier_objects()
         # `_first_need` reads the cell's error here, not that of an earlier cell.
         sys.last_value = None
-        guard = PrivateFileGuard(lambda path: self._record_need("look at", path))
+        guard = PrivateFileGuard(lambda path: self._record_need("look at", path), readable.private)
         guard.install(sys.modules["os"])
         self._database_errors.watch()
         sys.addaudithook(self._audit)

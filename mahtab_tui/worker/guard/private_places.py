@@ -29,6 +29,8 @@ _PRIVATE_IN_HOME = (
     "Library/Safari",
 )
 _PRIVATE_IN_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc/shadow", "/etc/ssh")
+_CHANGING_PLACES = ("/proc", "/dev")
+"""Links in them depend on the process: its working folder and its open files."""
 _USERS_FOLDERS = ("/home", "/Users", "/root")
 """In them, only the user's own folder is read."""
 _PRIVATE_ANYWHERE = frozenset(
@@ -57,6 +59,8 @@ class ReadablePaths(NamedTuple):
     """Files, and folders with everything in them."""
     listed: list[str]
     """Folders whose names may be listed, but of which only some files are in `whole`."""
+    private: frozenset[str] = frozenset()
+    """Private places in home folders, resolved."""
 
     def contains(self, path: str) -> bool:
         """Return whether a resolved path may be read."""
@@ -81,27 +85,73 @@ def _is_private_entry(path: str) -> bool:
     return os.path.basename(path) in _PRIVATE_ANYWHERE or is_env_file(path)
 
 
-def private_in_homes() -> list[str]:
+def private_in_homes(paths: Iterable[str]) -> list[str]:
     """Return the private places in the user's home folder, whether they exist or not, and those that
-    exist in other home folders."""
+    exist in other home folders which contain one of the paths, or lie in one."""
     own_home = os.path.expanduser("~")
     own_places = [os.path.join(own_home, name) for name in _PRIVATE_IN_HOME]
-    other_places = [os.path.join(home, name) for home in _homes() for name in _PRIVATE_IN_HOME]
+    folders = set(paths)
+    folders_above = {parent for folder in folders for parent in _with_parents(folder)}
+    other_places = [
+        os.path.join(home, name)
+        for home in _homes()
+        if home in folders_above or not folders.isdisjoint(_with_parents(home))
+        for name in _PRIVATE_IN_HOME
+    ]
     return [*own_places, *filter(os.path.lexists, other_places)]
 
 
 @lru_cache(maxsize=1)
-def _homes() -> list[str]:
-    """Return the home folders of this system's users. HOME may lead elsewhere, as with `sudo`."""
+def _homes() -> frozenset[str]:
+    """Return the home folders of this system's users. HOME may lead elsewhere, as with `sudo`. Looks at
+    none of them, because each might be mounted for it, but at the folders they are in."""
     users: list[pwd.struct_passwd] = []
     with suppress(KeyError):  # a directory service may not list its users
         users.append(pwd.getpwuid(os.getuid()))
     users += pwd.getpwall()[:_MAX_USERS]
-    homes = dict.fromkeys(user.pw_dir for user in users)
+    homes = {user.pw_dir for user in users}
     for folder in _USERS_FOLDERS[:2]:
         with suppress(OSError):
-            homes.update((os.path.join(folder, name), None) for name in os.listdir(folder))
-    return [home for home in homes if home.startswith(os.sep)]
+            homes.update(os.path.join(folder, name) for name in os.listdir(folder))
+    homes = {home.rstrip(os.sep) or os.sep for home in homes if home.startswith(os.sep)}
+    return frozenset(homes | _targets_of_links(homes))
+
+
+def _targets_of_links(paths: set[str]) -> set[str]:
+    """Return where paths lead that are links or lie in links, as the folders that they are in say."""
+    names_by_folder: dict[str, set[str]] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        names_by_folder.setdefault(folder, set()).add(name)
+
+    targets: set[str] = set()
+    for folder, names in names_by_folder.items():
+        real_folder = _realpath(folder)
+        targets.update(os.path.join(real_folder, name) for name in names)
+        with suppress(OSError), os.scandir(real_folder) as entries:
+            targets.update(
+                _realpath(entry.path)
+                for entry in entries
+                if entry.name in names and entry.is_symlink()
+            )
+    return targets
+
+
+def _is_private_in_any_home(path: str) -> bool:
+    """Return whether a resolved path is in a private place of a home folder. Looks at no file."""
+    return any(
+        _is_inside(path, os.path.join(home, name))
+        for home in _homes().intersection(_with_parents(path))
+        for name in _PRIVATE_IN_HOME
+    )
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    """Yield an absolute path, and the folders that it is in."""
+    yield path
+    while path.strip(os.sep):
+        path = os.path.dirname(path)
+        yield path
 
 
 class PrivateFileGuard:
@@ -116,11 +166,11 @@ class PrivateFileGuard:
         "supports_follow_symlinks",
     )
 
-    def __init__(self, on_refusal: Callable[[str], object]) -> None:
-        """on_refusal: called with each path that is refused."""
+    def __init__(self, on_refusal: Callable[[str], object], places: Iterable[str]) -> None:
+        """on_refusal: called with each path that is refused. places: resolved paths of private places,
+        other than those in any home folder."""
         self._on_refusal = on_refusal
-        places = private_in_homes()
-        self._folders = tuple(place + os.sep for place in (*places, *map(_realpath, places)))
+        self._folders = tuple(place + os.sep for place in places)
         self._resolving = threading.local()
         """Its `is_active` says whether this thread resolves a path, by functions of `os`."""
 
@@ -159,21 +209,37 @@ class PrivateFileGuard:
             return True
         self._resolving.is_active = True
         try:
-            folder = _resolve_folder(os.path.dirname(os.path.abspath(path)))
-            paths = [os.path.join(folder, os.path.basename(path))]
-            with suppress(OSError):  # not a link
-                paths.append(_realpath(os.path.join(folder, _readlink(paths[0]))))
+            resolved_paths = _resolve_entry(path)
         finally:
             self._resolving.is_active = False
         return any(
-            is_private_anywhere(resolved) or f"{resolved}{os.sep}".startswith(self._folders)
-            for resolved in paths
+            is_private_anywhere(resolved)
+            or f"{resolved}{os.sep}".startswith(self._folders)
+            or _is_private_in_any_home(resolved)
+            for resolved in resolved_paths
         )
+
+
+def _resolve_entry(path: str) -> list[str]:
+    """Return a path without links above its last part, and where it leads if that is a link. The
+    system follows the links before each ``..``."""
+    folder, name = os.path.split(path)
+    # Of such a path, also the last part is followed.
+    if name in ("", os.curdir, os.pardir):
+        return [_realpath(path)]
+    folder = folder or os.curdir
+    may_change = not os.path.isabs(folder) or any(place in folder for place in _CHANGING_PLACES)
+    real_folder = _realpath(folder) if may_change else _resolve_folder(folder)
+    paths = [os.path.join(real_folder, name)]
+    with suppress(OSError):  # not a link
+        paths.append(_realpath(os.path.join(real_folder, _readlink(paths[0]))))
+    return paths
 
 
 @lru_cache(maxsize=10_000)
 def _resolve_folder(folder: str) -> str:
-    """Return a folder without links. A locked fork cannot change them."""
+    """Return a folder without links. A locked fork cannot change them, but those of the system in
+    `_CHANGING_PLACES`."""
     return _realpath(folder)
 
 
@@ -182,12 +248,14 @@ def readable_paths(project: str, other_paths: Iterable[str] = ()) -> ReadablePat
     private places in them. Files of the environment, and other entries that are private in any folder,
     are looked for in the project only."""
     home = os.path.realpath(os.path.expanduser("~"))
-    private = {*map(os.path.realpath, private_in_homes()), *_PRIVATE_IN_SYSTEM}
-    result = ReadablePaths([], [])
     project = os.path.realpath(project)
+    other_paths = [os.path.realpath(path) for path in dict.fromkeys(other_paths)]
+    places = private_in_homes([project, *other_paths])
+    result = ReadablePaths([], [], frozenset(map(os.path.realpath, places)))
+    private = {*result.private, *_PRIVATE_IN_SYSTEM}
     with suppress(OSError):
         _add_readable(result, project, home, private, is_scanned=True)
-    for path in map(os.path.realpath, dict.fromkeys(other_paths)):
+    for path in other_paths:
         if result.contains(path):
             continue
         with suppress(OSError):
