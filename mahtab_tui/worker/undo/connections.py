@@ -1,6 +1,8 @@
 """The settings and the schemas of open SQLite connections, which are not in Python's objects.
 
-Only statements that end at once are executed, none of which waits for a lock."""
+Only statements that end at once are executed. On the thread that waits for them, none of them waits
+for a lock. Reading the settings of a file in WAL mode, to which nobody is connected yet, creates its
+files `-wal` and `-shm`, as any reading does; SQLite removes them when the connection is closed."""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ _FILE_SETTINGS = (
 """Numbers of each attached database; SQLite may read its file for them."""
 _FILE_MODES = ("journal_mode", "locking_mode")
 """Words of each attached database."""
+_PLAIN_TEXT_FACTORIES = (str, bytes, bytearray)
+_EXCLUSIVE = "exclusive"
 _DATABASES = "select cast(name as blob) from pragma_database_list"
+_UNREAD_REASON = "unread"
+"""The name under which settings say why those of the files are missing."""
 _BUSY_TIMEOUT = "PRAGMA busy_timeout"
 _TIMEOUT_S = 0.05
 """For a connection that another thread may use at the moment."""
@@ -68,14 +74,16 @@ def read_connection(value: Any) -> object:
     connection = value
     if is_subclass(type(value), sqlite3.Cursor):
         connection = sqlite3.Cursor.connection.__get__(value)
-    if _calls_user_code(connection):
+    if connection is None:  # the cursor was never initialized
+        return None
+    if _calls_user_code(sqlite3, connection):
         return UnknownState("it calls functions for its statements")
     # If several threads may use the connection, one of them may hold its lock for long.
     state = _read_on_thread(sqlite3, connection)
     is_of_one_thread = isinstance(state, sqlite3.ProgrammingError)
     if is_of_one_thread:
         try:
-            state = _read_settings(sqlite3, connection)
+            state = _read_settings(sqlite3, connection, may_wait=False)
         except sqlite3.ProgrammingError:
             return None
         except sqlite3.Error as error:
@@ -96,7 +104,7 @@ def _read_on_thread(sqlite3: Any, connection: Any) -> object:
 
     def run() -> None:
         try:
-            results.append(_read_settings(sqlite3, connection))
+            results.append(_read_settings(sqlite3, connection, may_wait=True))
         except BaseException as error:  # the outermost frame
             results.append(error)
         finally:
@@ -118,8 +126,8 @@ def unknown_reason(state: object) -> str:
     state: what `read_connection` has returned."""
     if isinstance(state, UnknownState):
         return state.reason
-    if isinstance(state, dict) and "databases" not in state:
-        return "its transaction is open"
+    if isinstance(state, dict):
+        return str(state.get(_UNREAD_REASON, ""))
     return ""
 
 
@@ -127,16 +135,20 @@ def has_same_settings(old_state: object, new_state: object) -> bool:
     """Compare what `read_connection` has returned at two times; True if that is unknown."""
     if not isinstance(old_state, dict) or not isinstance(new_state, dict):
         return True
-    return all(old_state[name] == new_state[name] for name in old_state.keys() & new_state.keys())
+    names = (old_state.keys() & new_state.keys()) - {_UNREAD_REASON}
+    return all(old_state[name] == new_state[name] for name in names)
 
 
-def _calls_user_code(connection: Any) -> bool:
+def _calls_user_code(sqlite3: Any, connection: Any) -> bool:
     """Return whether statements of a connection may call a function of the user's, such as that of
     `set_trace_callback`."""
     if sys.version_info < _FIRST_VERSION_WITH_REFERENTS:
         return True
-    factories = [get_if_loaded("sqlite3", "Row"), connection.row_factory, connection.text_factory]
-    plain_ids = set(map(address_of, (*factories, type(connection))))
+    # A subclass may have properties of these names.
+    row_factory = sqlite3.Connection.row_factory.__get__(connection)
+    text_factory = sqlite3.Connection.text_factory.__get__(connection)
+    plain_objects = (sqlite3.Row, row_factory, text_factory, type(connection))
+    plain_ids = set(map(address_of, plain_objects))
     return any(
         callable(referent)
         and address_of(referent) not in plain_ids
@@ -145,8 +157,8 @@ def _calls_user_code(connection: Any) -> bool:
     )
 
 
-def _read_settings(sqlite3: Any, connection: Any) -> dict[str, Any]:
-    """Raises `sqlite3.Error`."""
+def _read_settings(sqlite3: Any, connection: Any, *, may_wait: bool) -> dict[str, Any]:
+    """Raises `sqlite3.Error`. may_wait: whether statements may wait for a lock."""
     cursor = sqlite3.Connection.cursor(connection)
     cursor.row_factory = None
 
@@ -157,20 +169,57 @@ def _read_settings(sqlite3: Any, connection: Any) -> dict[str, Any]:
     settings = {name: read(f"PRAGMA {name}") for name in _OWN_SETTINGS}
     # In a transaction, reading anything of a file would lock it, even the list of databases.
     if sqlite3.Connection.in_transaction.__get__(connection):
+        settings[_UNREAD_REASON] = "its transaction is open"
+        return settings
+    text_factory = sqlite3.Connection.text_factory.__get__(connection)
+    if not any(text_factory is plain for plain in _PLAIN_TEXT_FACTORIES):
+        settings[_UNREAD_REASON] = "it calls a function for its texts"
+        return settings
+    # A connection that locks its files until it is closed does so once it reads anything of them.
+    if _locks_files(cursor):
+        settings[_UNREAD_REASON] = "it keeps its files locked"
         return settings
 
     databases = [row[0] for row in cursor.execute(_DATABASES).fetchall()]
     settings["databases"] = databases
-    read(f"{_BUSY_TIMEOUT} = 0")
+    # The cell may run while a thread still reads, so that only another one changes this for a moment.
+    if not may_wait:
+        read(f"{_BUSY_TIMEOUT} = 0")
     try:
         for database in databases:
-            name = '"' + database.decode("utf-8", "replace").replace('"', '""') + '"'
+            name = _quote_database(database)
             for setting in _FILE_SETTINGS:
                 settings[f"{name}.{setting}"] = read(f"PRAGMA {name}.{setting}")
-            if connection.text_factory is str:
-                for setting in _FILE_MODES:
-                    settings[f"{name}.{setting}"] = read(f"PRAGMA {name}.{setting}")
+            for setting in _FILE_MODES:
+                settings[f"{name}.{setting}"] = _to_text(read(f"PRAGMA {name}.{setting}"))
     finally:
-        with suppress(sqlite3.Error):
-            read(f"{_BUSY_TIMEOUT} = {settings['busy_timeout']}")
+        if not may_wait:
+            with suppress(sqlite3.Error):
+                read(f"{_BUSY_TIMEOUT} = {settings['busy_timeout']}")
     return settings
+
+
+def _locks_files(cursor: Any) -> bool:
+    """Return whether a connection is in exclusive locking mode, for later databases or for a file that
+    it has. Reads no file."""
+
+    def read_mode(prefix: str) -> str:
+        return _to_text(cursor.execute(f"PRAGMA {prefix}locking_mode").fetchone()[0])
+
+    if read_mode("") == _EXCLUSIVE:
+        return True
+    # Databases in memory are always in this mode.
+    return any(
+        read_mode(f"{_quote_database(name)}.") == _EXCLUSIVE
+        for _, name, file in cursor.execute("PRAGMA database_list").fetchall()
+        if file
+    )
+
+
+def _quote_database(name: str | bytes | bytearray) -> str:
+    return '"' + _to_text(name).replace('"', '""') + '"'
+
+
+def _to_text(text: str | bytes | bytearray) -> str:
+    """Return a text as SQLite has it. text: as the connection's `text_factory` returns it."""
+    return text if isinstance(text, str) else text.decode("utf-8", "replace")
