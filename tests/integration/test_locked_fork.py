@@ -370,6 +370,7 @@ def test_many_names_of_the_user_are_compared_and_only_some_are_named(cells: Cell
 def test_only_modules_that_the_code_imports_are_imported_in_the_kernel(cells: Cells) -> None:
     forged_report = _forge({"modules": ["colorsys", "sched"]})
     assert cells.run(f"{forged_report}\nimport sched", "keep").needs == ""
+    assert cells.run("from os import path\nimport os.path as p", "keep").needs == ""
     assert cells.value("import sys; 'colorsys' in sys.modules, 'sched' in sys.modules") == (
         "(False, True)\n"
     )
@@ -379,6 +380,8 @@ FOLDERS = {
     "os.open('.git/hooks', os.O_RDONLY)": "pre-commit",
     "os.open('.git', os.O_RDONLY)": "hooks/pre-commit",
     "os.open('link', os.O_RDONLY)": "pre-commit",
+    "os.open(os.path.basename(os.getcwd()) + '/.git/hooks', 0, dir_fd=os.open('..', 0))": "pre-commit",
+    "os.open('.git/modules/sub', os.O_RDONLY)": "../../hooks/pre-commit",
     "os.open('.git/../.git/.', os.O_RDONLY)": "hooks/pre-commit",
 }
 
@@ -387,12 +390,15 @@ def test_protected_files_are_not_changed_through_their_folders(cells: Cells, pro
     hook = project / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(parents=True)
     hook.write_text("kept")
+    (project / ".git" / "modules" / "sub").mkdir(parents=True)
     (project / "link").symlink_to(".git/hooks")
     for folder, path in FOLDERS.items():
         code = f"import os\nos.open({path!r}, os.O_WRONLY | os.O_TRUNC, dir_fd={folder})"
         assert "PermissionError" in cells.run(code, "guard").output, folder
-    remove = "import shutil; shutil.rmtree('.git')"
-    assert "PermissionError" in cells.run(remove, "guard").output
+    for folder in (".git", ".git/modules"):
+        remove = f"import shutil; shutil.rmtree({folder!r})"
+        assert "PermissionError" in cells.run(remove, "guard").output
+    assert (project / ".git" / "modules" / "sub").is_dir()
     assert hook.read_text() == "kept"
     look = "os.close(os.open('.', os.O_RDONLY)); os.listdir('.git'); open('.git/hooks/pre-commit').read()"
     assert cells.run(look, "guard").output == "'kept'\n"
