@@ -26,15 +26,22 @@ _UNREAD = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BREAK = re.compile(
-    r"</?(?:p|div|h[1-6]|li|ul|ol|tr|table|pre|blockquote|br|hr)\b[^>]*>?", re.IGNORECASE
+    r"</?(?:p|div|h[1-6]|li|ul|ol|dl|tr|table|caption|pre|blockquote|br|hr|section|article|header"
+    r"|footer|main|nav|aside|figure|figcaption|details|summary|form|fieldset|legend)\b[^>]*>?",
+    re.IGNORECASE,
 )
 """A tag before or after which a line begins."""
+_GAP = re.compile(r"</?(?:td|th|dt|dd|option|button|label|sup|sub)\b[^>]*>?", re.IGNORECASE)
+"""A tag that separates words, and numbers: two cells are not one number."""
+_SPACE = re.compile(r"(<pre\b.*?(?:</pre\s*>|\Z))|\s+", re.IGNORECASE | re.DOTALL)
+"""White space, which counts as one blank; first an element in which it stays."""
 _TAG = re.compile(r"</?[a-zA-Z][^>]*>?")
 
 
 def html_words(html: str) -> str:
     """Return the words of HTML, a line for each paragraph."""
-    text = " ".join(_UNREAD.sub(" ", html).split())
+    text = _GAP.sub(" ", _UNREAD.sub(" ", html))
+    text = _SPACE.sub(lambda match: match[1] or " ", text)
     text = _TAG.sub("", _BREAK.sub("\n", text))
     with suppress(ValueError):  # a reference of thousands of digits
         text = late_import("html").unescape(text)
