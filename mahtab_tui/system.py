@@ -286,6 +286,7 @@ class ImportOrder:
     @contextmanager
     def _gc_paused(self) -> Iterator[None]:
         """Pause the garbage collector: modules make hundreds of thousands of objects, which stay."""
+        module_count = len(sys.modules)
         was_enabled = gc.isenabled()
         gc.disable()
         try:
@@ -293,7 +294,8 @@ class ImportOrder:
         finally:
             if was_enabled:
                 # Else the next collection would go through all of them, and all threads would wait.
-                if self.freezes_modules:
+                # A turn without new modules freezes nothing: it would only keep garbage.
+                if self.freezes_modules and len(sys.modules) > module_count:
                     gc.freeze()
                 gc.enable()
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import cast
 
 import pytest
@@ -469,13 +469,19 @@ def test_all_objects_are_collected_only_when_nobody_types(monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("own_collector")
-def test_imported_modules_are_not_collected_in_a_process_of_ours() -> None:
+def test_imported_modules_are_not_collected_in_a_process_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     order = ImportOrder()
     with order.turn():
         modules = [[number] for number in range(1_000)]
     assert set(map(id, modules)) <= set(map(id, gc.get_objects()))
     order.freezes_modules = True
     with order.turn():
+        modules = [[number] for number in range(1_000)]
+    assert set(map(id, modules)) <= set(map(id, gc.get_objects())), "nothing was imported"
+    with order.turn():
+        monkeypatch.setitem(sys.modules, "imported_in_turn", ModuleType("imported_in_turn"))
         modules = [[number] for number in range(1_000)]
     assert set(map(id, modules)).isdisjoint(map(id, gc.get_objects())), "they are not frozen"
 
