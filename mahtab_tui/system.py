@@ -114,13 +114,13 @@ class ReusedThreads:
         with self._lock:
             queue = self._idle_queues.pop() if self._idle_queues else None
         if queue is None:
-            start_thread(self._name, self._serve, (work, args))
-        else:
-            queue.put((work, args))
+            queue = SimpleQueue()
+            # Work goes through the queue, because a thread keeps its arguments until it ends.
+            start_thread(self._name, self._serve, queue)
+        queue.put((work, args))
 
-    def _serve(self, first_work: Work) -> None:
-        queue: SimpleQueue[Work] = SimpleQueue()
-        queue.put(first_work)
+    def _serve(self, queue: SimpleQueue[Work]) -> None:
+        """Do the work that comes. Runs on a thread."""
         thread = threading.current_thread()
         while (next_work := self._next_work(queue)) is not None:
             thread.name = self._name

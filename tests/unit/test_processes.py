@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from functools import partial
@@ -139,6 +140,27 @@ def test_call_on_a_used_thread_has_a_new_context() -> None:
         threads.run(note, name)
         wait_for(lambda: [worker.name for worker in workers] == ["used-idle"])
     assert callers == ["", ""]
+
+
+def test_idle_thread_keeps_no_arguments_alive() -> None:
+    class Argument: ...
+
+    threads = ReusedThreads("call")
+    workers: list[threading.Thread] = []
+
+    def note(argument: Argument) -> None:
+        workers.append(threading.current_thread())
+
+    def are_idle(count: int) -> bool:
+        return [worker.name for worker in workers] == ["call-idle"] * count
+
+    for call_count in (1, 2):
+        argument = Argument()
+        reference = weakref.ref(argument)
+        threads.run(note, argument)
+        del argument
+        wait_for(partial(are_idle, call_count))
+        assert reference() is None
 
 
 def test_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
