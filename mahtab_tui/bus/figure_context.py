@@ -87,7 +87,9 @@ _GENERAL = re.compile(
 )
 """In a sentence about what holds in general, and not for this data."""
 _CONJECTURE = re.compile(
-    r"\b(?:may|might|could)\b(?!\s\d)|\b(?:perhaps|presumably|possibly|my\sguess|i\sguess)\b",
+    # Not the month May, and not "you could see that it is".
+    r"\b(?:(?-i:may)|might|could)\s(?:(?:well|also)\s)?(?:be|have|lie|equal)\b"
+    r"|\b(?:perhaps|presumably|possibly|my\sguess|i\sguess)\b",
     re.IGNORECASE,
 )
 """In a sentence about what is assumed, and not read from the data."""
