@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mahtab_tui.llm.search_prompt_words import TEXT
 from mahtab_tui.sandbox.base import SearchedText, TextKind
 from mahtab_tui.search.query_lines import (
+    COMMON_WORDS,
     MAX_SEARCHED_CHARS,
     QueryLines,
     find_joint_words,
@@ -261,7 +262,9 @@ class _NumberForm(NamedTuple):
         if not key:
             key = choose_key(query, [key for key, separator in pairs if separator == "="])
         if not key:
-            for unit in re.findall(r"[^\W\d_]+", query):
+            words = re.findall(r"[^\W\d_]+", query)
+            # "in" is no unit, as in "shop 3 in Berlin".
+            for unit in (word for word in words if word.lower() not in COMMON_WORDS):
                 pattern = rf"(?<![\d:.-])({_NUMBER_PATTERN}) ?{unit}\b"
                 if re.search(pattern, sample):
                     return cls(unit, pattern)
@@ -328,14 +331,17 @@ def _example_of_rows(
     date = find_date(query)
     dates = [name for name, value in columns.items() if re.match(r"\d{4}-\d\d", value)]
     if date and dates:
-        code += f'\nrows = [row for row in rows if row["{dates[0]}"].startswith({date!r})]'
+        # Rows of JSON may have no date, or null.
+        starts = f'str(row.get("{dates[0]}") or "").startswith({date!r})'
+        code += f"\nrows = [row for row in rows if {starts}]"
 
     aggregate = choose_aggregate(query, numbers.name if numbers else "") or COUNT
     which = WHICH.match(query)
     group_key = named_key(which[1] or "", list(columns)) if which else ""
     if aggregate.is_extreme and number_key and group_key:
         what = f"the {group_key} with {aggregate.name.format(key=number_key)}"
-        code += f"\nrows = [row for row in rows if {_has_value(number_key)}]"
+        conditions = f"{_has_value(number_key)} and {_has_value(group_key)}"
+        code += f"\nrows = [row for row in rows if {conditions}]"
         code += _group_code(
             group_key, number_key, aggregate, is_sum=bool(SUM.pattern.search(query))
         )

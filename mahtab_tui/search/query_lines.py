@@ -32,12 +32,13 @@ _MAX_PROSE_LINES = 2
 _LINES_BEFORE = 2
 """Lines shown before the best one in prose."""
 
-_COMMON_WORDS = frozenset(
+COMMON_WORDS = frozenset(
     "a about all an and any are as at be been by can did do does each for from had has have how in"
     " into is it its many more most much no not of on one or other out over some than that the their"
     " then there these they this to under up was were what when where which who whose why will with"
     " would you your answer list name names number such tell text find give line lines".split()
 )
+"""Words of queries, in lower case, that do not say what a query is about."""
 _WORD_EDGES = " \t\n\r.,;:!?\"'()[]{}<>`*"
 
 
@@ -198,7 +199,7 @@ def _words(query: str) -> Iterator[str]:
     yielded_words: set[str] = set()
     for token in query.split():
         word = re.sub(r"['’]s$", "", token.strip(_WORD_EDGES))
-        if len(word) > 1 and word.lower() not in _COMMON_WORDS and word not in yielded_words:
+        if len(word) > 1 and word.lower() not in COMMON_WORDS and word not in yielded_words:
             yielded_words.add(word)
             yield word
 

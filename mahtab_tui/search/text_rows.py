@@ -78,7 +78,9 @@ def _read_json_lines(head: Sequence[str]) -> RowFormat | None:
             values = json.loads(line)
         except (ValueError, RecursionError):
             break
-        sample.append({str(name): str(value) for name, value in values.items()})
+        sample.append(
+            {str(name): "" if value is None else str(value) for name, value in values.items()}
+        )
     columns = _first_values(sample)
     if len(sample) < _ROW_HEAD_LINES or not columns:
         return None

@@ -42,6 +42,9 @@ TRUCKS = "\n".join(
     ]
 )
 LOG = "\n".join(f"12:00:0{n} {'ERROR' if n % 2 else 'INFO'} web took={n}00ms" for n in range(8))
+PAYMENTS = "\n".join(
+    f"paid {n} EUR to shop {n % 3} in {'Berlin' if n % 4 else 'Bonn'}" for n in range(10, 22)
+)
 VISITS = "\n".join(
     json.dumps(row)
     for row in (
@@ -50,6 +53,16 @@ VISITS = "\n".join(
         {"id": 2, "room": "coins", "visitors": 0},
         {"id": 3, "room": "maps", "visitors": 30},
         {"id": 4, "room": "coins", "visitors": 25},
+    )
+)
+ORDERS = "\n".join(
+    json.dumps(row)
+    for row in (
+        {"city": "Oslo", "date": None, "amount": 1},
+        {"city": "Oslo", "date": "2024-01-02", "amount": 2},
+        {"city": "Rome", "date": "2024-03-04", "amount": 7},
+        {"date": "2023-05-06", "amount": 9},
+        {"city": "Rome", "amount": 3},
     )
 )
 
@@ -93,6 +106,8 @@ def computed(query: str, text: str) -> object:
         ("How many visitors came to the room of coins in all?", VISITS, 37),
         ("How many rooms of coins had more than 10 visitors?", VISITS, 2),
         ("What is the smallest number of visitors in the room of coins?", VISITS, 0),
+        ("How many orders were there in 2024?", ORDERS, 2),
+        ("Which city has the largest total of amounts?", ORDERS, "Rome"),
     ],
 )
 def test_example_computes_the_answer(query: str, text: str, answer: object) -> None:
@@ -110,6 +125,7 @@ def test_example_prints_where_cells_have_more_than_the_words_of_the_query() -> N
         ("How many different people sold more than 49 kg of apples at once?", SALES),
         ("Which truck carried the largest load of sand?", TRUCKS),
         ("What is the average of the honey?", SALES.replace("kg", "")),
+        ("What is the sum of all amounts in Berlin?", PAYMENTS),
     ],
 )
 def test_example_only_looks_where_it_cannot_compute(query: str, text: str) -> None:
