@@ -43,7 +43,10 @@ def chosen_model(settings: Settings) -> Future[FirstModel]:
     if name:
         first_model.set_result(FirstModel(full_name(name, settings.provider)))
     else:
-        start_thread("models", lambda: first_model.set_result(_find_served_model()))
+        try:
+            start_thread("models", lambda: first_model.set_result(_find_served_model()))
+        except RuntimeError as error:  # the system refuses a thread
+            first_model.set_result(_demo_after(_search_error(error)))
     return first_model
 
 
@@ -51,8 +54,19 @@ def _find_served_model() -> FirstModel:
     try:
         return FirstModel(_served_model())
     except ModelError as error:
-        reason = str(error).removesuffix(".")
-        return FirstModel("demo", f"{reason}, so demo answers. /model chooses a model.")
+        return _demo_after(error)
+
+
+def _demo_after(error: ModelError) -> FirstModel:
+    """Return `demo`, because the search for a model failed."""
+    reason = str(error).removesuffix(".")
+    return FirstModel("demo", f"{reason}, so demo answers. /model chooses a model.")
+
+
+def _search_error(error: Exception) -> ModelError:
+    """Return an error which says that the search for a model failed. error: its cause."""
+    reason = f"{type(error).__name__}: {error}".rstrip(" :.")
+    return ModelError(f"The search for a model on this machine failed ({reason}).")
 
 
 def _installed_model() -> str:
@@ -70,8 +84,7 @@ def _served_model() -> str:
     except (
         Exception
     ) as error:  # the system refuses a thread or a file; a session starts all the same
-        reason = f"{type(error).__name__}: {error}".rstrip(" :.")
-        raise ModelError(f"The search for a model on this machine failed ({reason}).") from error
+        raise _search_error(error) from error
 
 
 class ModelChoice(NamedTuple):

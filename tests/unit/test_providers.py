@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from mahtab_tui.cli import doctor
-from mahtab_tui.llm import local_servers, names, providers
+from mahtab_tui.llm import choices, local_servers, names, providers
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.choices import availability_problem, chosen_model, default_model, offered_models
@@ -276,10 +276,11 @@ def test_after_a_failed_search_for_a_model_demo_answers_and_a_sentence_says_why(
     with pytest.raises(ModelError) as error:
         default_model()
     assert str(error.value) == f"{reason}."
-    assert chosen_model(load_settings()).result(PATIENCE) == (
-        "demo",
-        f"{reason}, so demo answers. /model chooses a model.",
-    )
+    demo = ("demo", f"{reason}, so demo answers. /model chooses a model.")
+    assert chosen_model(load_settings()).result(PATIENCE) == demo
+    # Not even the search's own thread starts.
+    monkeypatch.setattr(choices, "start_thread", fail)
+    assert chosen_model(load_settings()).result(PATIENCE) == demo
 
 
 def test_another_users_server_is_not_chosen_automatically(
