@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -178,16 +179,19 @@ class _OwnLink(_Link):
     def __init__(self, service: AgentService) -> None:
         self._service = service
         self._peer: LocalPeer | None = None
+        self._end: Callable[[], object] = lambda: None
+        """Says that no more frames come. Any thread may call this."""
 
     async def open(self, on_frame: Callable[[Frame], object], on_end: Callable[[], object]) -> None:
-        call_in_loop = asyncio.get_running_loop().call_soon_threadsafe
+        call_soon = asyncio.get_running_loop().call_soon_threadsafe
 
-        def receive(frame: Frame) -> None:
+        def call_in_loop(function: Callable[..., object], *args: object) -> None:
             # The loop may have ended before the session's threads.
             with suppress(RuntimeError):
-                call_in_loop(on_frame, frame)
+                call_soon(function, *args)
 
-        self._peer = self._service.connect(receive)
+        self._end = partial(call_in_loop, on_end)
+        self._peer = self._service.connect(partial(call_in_loop, on_frame))
 
     def send(self, frame: Frame) -> None:
         assert self._peer is not None
@@ -195,11 +199,20 @@ class _OwnLink(_Link):
             self._peer.handle(frame)
         else:
             # Joining writes a record, and cancelling may wait.
-            start_thread("own-agent", self._peer.handle, frame)
+            start_thread("own-agent", self._handle, self._peer, frame)
 
     async def close(self) -> None:
         if self._peer is not None:
             await asyncio.to_thread(self._peer.close)
+        self._end()
+
+    def _handle(self, peer: LocalPeer, frame: Frame) -> None:
+        """Let the session do what a frame asks; the connection ends if it fails. Runs on a thread."""
+        try:
+            peer.handle(frame)
+        except BaseException:
+            self._end()
+            raise
 
 
 class SessionConnection:
@@ -383,7 +396,13 @@ class OwnSession:
                 # The thread cannot be cancelled; the next call would start a second session.
                 with anyio.CancelScope(shield=True):
                     service = await asyncio.to_thread(self._start)
-                    connection = await SessionConnection.connect_own(service, agent, self._journal)
+                    try:
+                        connection = await SessionConnection.connect_own(
+                            service, agent, self._journal
+                        )
+                    except McpToolError:
+                        await self._close_session()  # the next call starts another one
+                        raise
                 self._connection = connection
             return self._connection
 
@@ -394,8 +413,13 @@ class OwnSession:
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
+        await self._close_session()
+
+    async def _close_session(self) -> None:
         if self._session is not None:
-            await asyncio.to_thread(self._session.close, hurry=True)
+            session = self._session
+            self._session = None
+            await asyncio.to_thread(session.close, hurry=True)
 
     def _start(self) -> AgentService:
         """Start the session, and return what serves its agent."""

@@ -26,6 +26,7 @@ from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
+from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.running_sessions import RunningSession
 from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.settings.model import load_settings
@@ -39,6 +40,7 @@ from tests.secrecy import KEY, PRINT_KEY, assert_masked
 from tests.waiting import alive, run_python, wait_for
 from tests.warm import Piped, piped
 
+PATIENCE_S = 30.0
 PID = "__import__('os').getpid()"
 ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
 
@@ -123,6 +125,35 @@ async def test_call_cancelled_during_startup_leaves_one_session(
             group.cancel_scope.cancel()
         done = await (await agent_sessions.connection("codex")).evaluate("2", None, report)
     assert (len(starts), done.result.output) == (1, "2\n")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_session_that_cannot_be_joined_is_closed_and_the_next_call_starts_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **options: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with own_session() as agent_sessions:
+        with monkeypatch.context() as patch:
+            patch.setattr(JoinedAgents, "join", fail)
+            with pytest.raises(McpToolError, match="The session closed the connection"):
+                await asyncio.wait_for(agent_sessions.connection("codex"), PATIENCE_S)
+        assert agent_sessions._session is None
+        session = await agent_sessions.connection("codex")
+        assert (await session.evaluate("2", None, report)).result.output == "2\n"
+
+
+async def test_calls_that_are_open_when_their_session_is_left_fail(project: Path) -> None:
+    code = "import pathlib, time; pathlib.Path('runs').touch(); time.sleep(1000)"
+    async with own_session() as agent_sessions:
+        session = await agent_sessions.connection("codex")
+        call = asyncio.create_task(session.evaluate(code, None, report))
+        while not (project / "runs").exists():
+            await anyio.sleep(0.01)
+        await session.close()
+        with pytest.raises(McpToolError, match="session has ended"):
+            await asyncio.wait_for(call, PATIENCE_S)
 
 
 async def test_time_limit_of_a_cell_includes_its_pictures() -> None:
