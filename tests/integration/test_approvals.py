@@ -445,7 +445,7 @@ def test_read_only_code_runs_while_the_model_plans(open_session: OpenSession) ->
     plan(it, "items = [1, 2]")
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "3\nran apart: `total` was not kept\n"
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
-    it.store.wait(tags.NOTICE, "/plan run has this plan carried out. /plan ends planning.")
+    it.store.wait(tags.NOTICE, "/plan run carries out this plan. /plan ends planning.")
     assert it.value("'total' in globals()") == "False"
 
 
