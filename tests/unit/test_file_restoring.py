@@ -165,3 +165,16 @@ def test_an_undo_does_not_drop_the_copies_that_it_makes(tmp_path: Path) -> None:
         assert len(reasons(restorer)) == len(project.files()) == 1
         project.stack.redo()
         assert project.files() == after
+
+
+def test_a_redo_does_not_take_the_change_of_somebody_else_for_its_own(project: Project) -> None:
+    cell = project.cell(
+        lambda: [(project.folder / name).write_bytes(b"by the cell") for name in ("a", "b")],
+        written="a b",
+    )
+    project.stack.undo(cell)
+    (project.folder / "a").write_bytes(b"by somebody else")
+    assert reasons(project.stack.redo()).keys() == {"a"}
+    restorer = project.stack.undo(cell)
+    assert reasons(restorer).keys() == {"a"}
+    assert project.files() == {"a": b"by somebody else"}

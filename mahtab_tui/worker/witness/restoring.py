@@ -430,8 +430,7 @@ class RedoStack:
             self._journal.forget(record)
             self._journal.forget(scratch)
             self._journal.steps += steps
-            for step in steps:
-                _refresh(step, self._journal)
+            _refresh(steps, restorer, self._journal)
         return restorer
 
     def forget(self) -> None:
@@ -442,9 +441,14 @@ class RedoStack:
         self._undone = []
 
 
-def _refresh(step: Step, journal: Journal) -> None:
-    """Note how the paths of a step are now, after a redo has made them again."""
-    for epoch in step.epochs:
-        for path, touch in epoch.touches.items():
+def _refresh(steps: Sequence[Step], restorer: Restorer, journal: Journal) -> None:
+    """Note how the paths of steps are now, after a redo has made them again. Others keep what was
+    noted, by which a change of somebody else is seen."""
+    paths = set(restorer.files)
+    epochs = [epoch for step in steps for epoch in step.epochs]
+    for epoch in reversed(epochs):
+        for path in paths & epoch.touches.keys():
+            touch = epoch.touches[path]
             if touch.after is not None:
                 touch.after = take_fingerprint(path, path in journal.open_paths)
+            paths.remove(path)
