@@ -178,3 +178,44 @@ def test_a_redo_does_not_take_the_change_of_somebody_else_for_its_own(project: P
     restorer = project.stack.undo(cell)
     assert reasons(restorer).keys() == {"a"}
     assert project.files() == {"a": b"by somebody else"}
+
+
+def test_an_edit_between_two_cells_is_not_overwritten(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    (project.folder / "b").write_bytes(b"original")
+    first = project.cell(
+        lambda: [(project.folder / name).write_bytes(b"first") for name in ("a", "b")],
+        written="a b",
+    )
+    (project.folder / "a").write_bytes(b"by somebody else")
+    # The same content with another time is no edit.
+    os.utime(project.folder / "b", (1, 1))
+    second = project.cell(
+        lambda: [(project.folder / name).write_bytes(b"second") for name in ("a", "b")],
+        written="a b",
+    )
+    assert reasons(project.preview(first)).keys() == {"a"}
+    restorer = project.stack.undo(first)
+    assert reasons(restorer) == {"a": "something outside the cells changed it between two of them"}
+    assert project.files() == {"a": b"second", "b": b"original"}
+    project.stack.redo()
+    # Alone, the second cell can be undone.
+    assert reasons(project.stack.undo(second)) == {}
+    assert project.files() == {"a": b"by somebody else", "b": b"first"}
+    assert reasons(project.stack.undo(first)).keys() == {"a"}
+    assert project.files() == {"a": b"by somebody else", "b": b"original"}
+
+
+def test_large_files_are_undone_cell_by_cell_and_together(project: Project) -> None:
+    (project.folder / "a").write_bytes(bytes(1_200_000))
+    first = project.write("a", b"1" * 1_200_000)
+    second = project.write("a", b"2" * 1_200_000)
+    for _ in range(2):
+        assert reasons(project.stack.undo(second)) == {}
+        assert reasons(project.stack.undo(first)) == {}
+        assert project.files() == {"a": bytes(1_200_000)}
+        project.stack.redo()
+        project.stack.redo()
+        assert project.files() == {"a": b"2" * 1_200_000}
+    assert reasons(project.stack.undo(first)) == {}
+    assert project.files() == {"a": bytes(1_200_000)}

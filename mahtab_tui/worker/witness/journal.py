@@ -9,9 +9,11 @@ from typing import NamedTuple
 from .copies import Copies, Snapshot
 from .states import (
     FILE,
+    FOLDER,
     MISSING_KIND,
     FileState,
     Fingerprint,
+    read_digest,
     read_state,
     take_fingerprint,
 )
@@ -23,13 +25,32 @@ MAX_CELL_PATHS = 10_000
 class Touch:
     """A path that a cell may have changed."""
 
-    __slots__ = ("after", "snapshot")
+    __slots__ = ("after", "has_gap", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         """Before the cell."""
         self.after: Fingerprint | None = None
         """At the end of the cell; None while it runs, or if it was changed later."""
+        self.has_gap = False
+        """Whether it stands for several changes, between which something else changed the path."""
+
+    def leads_to(self, newer: Touch) -> bool:
+        """Return whether nothing changed the path between this change and the next one."""
+        after = self.after
+        if after is None:
+            return False
+        before = newer.snapshot.state
+        if after.state.kind != before.kind:
+            return False
+        if after.may_change or before.kind in (MISSING_KIND, FOLDER):
+            return True
+        if after.state[:5] == before[:5] and after.state.target == before.target:
+            return True
+        # The same content under another time, or in another file after an undo, is the same.
+        copy = newer.snapshot.file
+        is_comparable = bool(copy and after.digest) and after.state.mode == before.mode
+        return is_comparable and after.digest == read_digest(copy, read_state(copy))
 
 
 class Epoch:
@@ -229,7 +250,12 @@ class Journal:
                 touches = {}
             for path, touch in epoch.touches.items():
                 merged = Touch(touch.snapshot)
-                merged.after = touches[path].after if path in touches else touch.after
+                newer = touches.get(path)
+                if newer is None:
+                    merged.after = touch.after
+                else:
+                    merged.after = newer.after
+                    merged.has_gap = newer.has_gap or not touch.leads_to(newer)
                 touches[path] = merged
         groups.append(Group(touches, None))
         return groups

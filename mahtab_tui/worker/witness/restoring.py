@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from .states import (
     LINK,
     MISSING_KIND,
     FileState,
+    Fingerprint,
     read_state,
     take_fingerprint,
 )
@@ -26,6 +27,7 @@ MAX_DIFF_LINES = 30
 
 _NO_ROOM = "there is no room for a copy, without which it would be lost"
 _OLD_NAME_STAYS = "its old name could not be restored, so it keeps the new one"
+_CHANGED_BETWEEN = "something outside the cells changed it between two of them"
 _CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
 
 
@@ -214,7 +216,7 @@ class Restorer:
         after = item.touch.after
         if after is not None and not after.matches(item.current_path):
             return _CHANGED_SINCE
-        return ""
+        return _CHANGED_BETWEEN if item.touch.has_gap else ""
 
     def _obstacle(self, item: _Item) -> str:
         """Return why a path is not restored, as a clause; empty if it is."""
@@ -398,13 +400,23 @@ def _read_text(path: str) -> str | None:
     return None
 
 
+class _Undo(NamedTuple):
+    """An undo that can be reversed."""
+
+    record: Step
+    """What restores the state before it."""
+    steps: list[Step]
+    """Those that it removed."""
+    earlier: list[tuple[Touch, Fingerprint | None]]
+    """The changes before these, whose paths it made again, with what was noted of them before."""
+
+
 class RedoStack:
     """The undone steps, until another cell runs."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._undone: list[tuple[Step, list[Step]]] = []
-        """What restores the state before each undo, and the steps that it removed."""
+        self._undone: list[_Undo] = []
 
     def undo(self, cell: int) -> Restorer:
         """Take back the steps from a cell on."""
@@ -416,29 +428,59 @@ class RedoStack:
         restorer = Restorer(journal)
         restorer.apply(steps, record)
         journal.steps = [step for step in journal.steps if step.cell < cell]
-        self._undone.append((record, steps))
+        earlier = _note_restored(journal.steps, steps, restorer, journal.open_paths)
+        self._undone.append(_Undo(record, steps, earlier))
         return restorer
 
     def redo(self) -> Restorer:
         """Reverse the last undo."""
         restorer = Restorer(self._journal)
         if self._undone:
-            record, steps = self._undone.pop()
+            record, steps, earlier = self._undone.pop()
             scratch = Step(0)
             self._journal.copies.begin_undo()
             restorer.apply([record], scratch)
+            records = [undo.record for undo in self._undone]
+            _note_restored(records, [record], restorer, self._journal.open_paths)
             self._journal.forget(record)
             self._journal.forget(scratch)
+            for touch, fingerprint in earlier:
+                touch.after = fingerprint
             self._journal.steps += steps
             _refresh(steps, restorer, self._journal)
         return restorer
 
     def forget(self) -> None:
         """Forget the undone steps, because another cell runs."""
-        for record, steps in self._undone:
-            for step in (record, *steps):
+        for undo in self._undone:
+            for step in (undo.record, *undo.steps):
                 self._journal.forget(step)
         self._undone = []
+
+
+def _note_restored(
+    earlier_steps: Sequence[Step],
+    steps: Sequence[Step],
+    restorer: Restorer,
+    open_paths: Collection[str],
+) -> list[tuple[Touch, Fingerprint | None]]:
+    """Note for earlier steps, which can still be taken back, how the paths of later ones have been made
+    again. Returns what was noted before."""
+    earlier: list[tuple[Touch, Fingerprint | None]] = []
+    undone_touches: dict[str, Touch] = {}
+    for step in steps:
+        for epoch in step.epochs:
+            undone_touches = {**epoch.touches, **undone_touches}
+    paths = restorer.files.keys() & undone_touches.keys()
+    for step in reversed(earlier_steps):
+        for epoch in reversed(step.epochs):
+            for path in paths & epoch.touches.keys():
+                touch = epoch.touches[path]
+                if touch.leads_to(undone_touches[path]):
+                    earlier.append((touch, touch.after))
+                    touch.after = take_fingerprint(path, path in open_paths)
+            paths -= epoch.touches.keys()
+    return earlier
 
 
 def _refresh(steps: Sequence[Step], restorer: Restorer, journal: Journal) -> None:
