@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -30,6 +31,13 @@ READS = {
     "class g:\n    def run(self): helper()\nclass f(g): pass": "f g helper",
     "class g(dict):\n    def __getitem__(self, key): return helper\nf = g()": "f g helper",
     "f = {'a': [lambda: helper]}": "f helper",
+    "import dataclasses\ng = dataclasses.make_dataclass('g', [], namespace={'m': lambda self: helper})\n"
+    "def f(): return g().m()": "f g helper",
+    "import types\ng = types.new_class('g', exec_body=lambda names: names.update(m=lambda: helper))\n"
+    "def f(): return g().m()": "f g helper",
+    "class g:\n    __module__ = 'json'\n    def m(self): helper\ndef f(): return g().m()": "f g helper",
+    "class g:\n    __module__ = 'json'\n    m = [lambda: helper]\ndef f(): return g.m": "f g helper",
+    "from json import JSONDecoder\ndef f(x): return JSONDecoder().decode(x)": "JSONDecoder f",
     "import json\ndef f(x): return json.dumps(x)": "f json",
     "import json\nhelper = 1\nf = json.dumps": "f",
     "helper = ()\ndef f(): return ()": "f",
@@ -56,6 +64,38 @@ def is_complete(source: str) -> bool:
 @pytest.mark.parametrize(("source", "names"), READS.items())
 def test_names_are_found_that_a_call_reads(source: str, names: str) -> None:
     assert read(source) == names.split()
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "lambda self: helper",
+        "property(lambda self: helper)",
+        "staticmethod(functools.partial(lambda: helper))",
+        "functools.lru_cache(lambda self: helper)",
+        "functools.cached_property(lambda self: helper)",
+        "contextlib.contextmanager(lambda self: helper)",
+        "Mine()",
+    ],
+)
+@pytest.mark.parametrize("code", ["json.JSONDecoder().hook()", "decoder.hook()", "json.hook()"])
+def test_the_users_part_in_a_library_is_looked_at(
+    member: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = json if code.startswith("json.hook") else json.JSONDecoder
+    source = f"""
+import contextlib, functools, json
+class Mine:
+    def __call__(self): helper
+def f(): {code}
+member = {member}
+"""
+    namespace: dict[str, Any] = {"__name__": "__main__", "decoder": json.JSONDecoder()}
+    exec(source, namespace)
+    monkeypatch.setattr(owner, "hook", namespace.pop("member"), raising=False)
+    report = names_read(namespace, "f")
+    assert "helper" in report["names"]
+    assert report["is_complete"]
 
 
 def test_a_function_of_many_names_is_read_completely() -> None:

@@ -4,17 +4,19 @@ these names read, and so on. No user code runs."""
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
 import itertools
 import opcode
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType
-from typing import Any, TypedDict
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any, Callable, TypedDict
 
 from ..values.objects import (
     ATOMS,
+    Classes,
     address_of,
     class_dict,
     class_module,
@@ -42,6 +44,15 @@ _LOADS = frozenset(
 _MAX_ARGUMENT = 0xFFFF_FFFF
 """An instruction's argument has 32 bits at the most."""
 _CONTAINERS = (list, tuple, set, frozenset, dict)
+_FLAGS: Callable[[type], int] = type.__dict__["__flags__"].__get__
+_QUALIFIED_NAME: Callable[[type], str] = type.__dict__["__qualname__"].__get__
+_HEAP_TYPE = 1 << 9
+"""The flag of classes that code has made. Others are Python's own, and no code can change them."""
+_WRAPPERS = Classes(
+    *(CellType, property, staticmethod, classmethod, MethodType),
+    *(functools.partial, functools.partialmethod, type(functools.lru_cache(len))),
+)
+"""Classes of objects that lead to the function that they wrap."""
 
 
 class NamesReadReport(TypedDict):
@@ -54,8 +65,8 @@ class NamesReadReport(TypedDict):
 
 def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
     """Return a name and those of the namespace that a call of it, or of its attributes, may read or
-    reach. Names that code looks up by a string (`eval`, `globals`) and those of modules are left
-    out."""
+    reach. Names that code looks up by a string (`eval`, `globals`) are left out. Of modules, only
+    their own functions and classes are looked at, for what the user's code has put there."""
     variables = {key: value for key, value in list(namespace.items()) if type(key) is str}
     # Not by tuples: Python shares empty ones, so that one may belong to anything.
     names_by_id = {
@@ -64,7 +75,7 @@ def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
     names: dict[str, None] = {}
     pending_names = [name]
     # Whoever reaches these would reach every name.
-    walk = _NameWalk(map(id, (namespace, vars(builtins), sys.modules)))
+    walk = _NameWalk(namespace, map(id, (namespace, vars(builtins), sys.modules)))
     while pending_names:
         current_name = pending_names.pop()
         if current_name in names:
@@ -81,9 +92,16 @@ def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
 class _NameWalk:
     """Walks through objects, as far as its limits allow."""
 
-    def __init__(self, skipped_ids: Iterable[int]) -> None:
-        """skipped_ids: ids of objects to leave out."""
+    def __init__(self, namespace: dict[str, Any], skipped_ids: Iterable[int]) -> None:
+        """
+        Args:
+            namespace: Functions that have it as globals are the user's.
+            skipped_ids: Ids of objects to leave out.
+        """
+        self._namespace = namespace
         self._visited = set(skipped_ids)
+        self._library_ids: set[int] = set()
+        """Ids of objects in which nothing of the user's was found."""
         self._remaining_objects = MAX_OBJECTS
         self._remaining_items = MAX_ITEMS
         self.is_complete = True
@@ -112,14 +130,19 @@ class _NameWalk:
         """Return the objects in an object that it may call. Those of libraries are left out where
         nothing of the user's can be in them."""
         if is_module(value):
-            return []
+            members = own_dict(value)
+            if id(members) in self._visited:
+                return []
+            return [
+                member
+                for member in list(members.values())
+                if is_class(member) or self._has_users_part(member)
+            ]
         if type(value) is FunctionType:
             # Without its globals.
             return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
         if is_class(value):
-            if class_module(value) != "__main__":
-                return []
-            return [type(value), *mro_of(value)[1:], *class_dict(value).values()]
+            return self._class_parts(value)
         for container in _CONTAINERS:
             if is_subclass(type(value), container):
                 items = self._items(container, value)
@@ -129,6 +152,42 @@ class _NameWalk:
         if is_subclass(type(value), get_if_loaded("numpy", "ndarray")):
             return [type(value), own_dict(value), *self._array_items(value)]
         return [type(value), *gc.get_referents(value)]
+
+    def _class_parts(self, cls: type) -> list[Any]:
+        """Return the objects in a class. Of a library's class, they are those that the user's code
+        has put there."""
+        if not _FLAGS(cls) & _HEAP_TYPE:
+            return []
+        members = list(class_dict(cls).values())
+        if _is_in_library(cls):
+            members = [member for member in members if self._has_users_part(member)]
+        return [type(cls), *mro_of(cls)[1:], *members]
+
+    def _has_users_part(self, member: object) -> bool:
+        """Return whether a member of a library's class or module is the user's, or wraps something
+        of the user's."""
+        pending = [member]
+        while pending:
+            value: Any = pending.pop()
+            kind = type(value)
+            if address_of(kind) in ATOMS or id(value) in self._library_ids:
+                continue
+            self._library_ids.add(id(value))
+            self._remaining_items -= 1
+            if self._remaining_items < 0:
+                self.is_complete = False
+                return False
+            if kind is FunctionType:
+                if value.__globals__ is self._namespace:
+                    return True
+                pending += value.__closure__ or ()
+            elif kind in _WRAPPERS:
+                pending += gc.get_referents(value)
+            elif not is_class(value) and not is_module(value):
+                if class_module(kind) == "__main__":
+                    return True
+                pending += list(own_dict(value).values())
+        return False
 
     def _items(self, container: Any, value: Any) -> list[Any]:
         """Return the items of a container, and the values of a dict, without plain values.
@@ -163,6 +222,20 @@ class _NameWalk:
             self.is_complete = False
             return []
         return [item for item in items if address_of(type(item)) not in ATOMS]
+
+
+def _is_in_library(cls: type) -> bool:
+    """Return whether a class stands under its name in its module, and this is not the user's."""
+    module_name = class_module(cls)
+    module = sys.modules.get(module_name)
+    if module_name == "__main__" or not is_module(module):
+        return False
+    names: Any = own_dict(module)
+    place: Any = None
+    for name in _QUALIFIED_NAME(cls).split("."):
+        place = names.get(name)
+        names = class_dict(place) if is_class(place) else {}
+    return place is cls
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
