@@ -76,6 +76,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.search.query_lines import find_query_lines
     from mahtab_tui.search.requests import read_call, read_final
     from mahtab_tui.search.sub_answers import SubAnswers
+    from mahtab_tui.worker.completion.complete import complete
     from mahtab_tui.worker.link.frames import FrameReader, encode
     from mahtab_tui.worker.magic.expansion import Names, expand_command
     from mahtab_tui.worker.magic.syntax import transform
@@ -179,6 +180,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
         "lines of a formatted text": preserve_blank_lines,
         "cell with commands": lambda text: transform(f"{text}\n!ls"),
         "names in a cell": lambda text: find_inputs(text[:20_000]),
+        "letters of a key": lambda text: complete({"d": {text: 1}}, f"d['{'a' * 30}=", 34),
         "shell command": lambda text: expand_command(text, Names({}, {})),
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
@@ -135,7 +134,6 @@ class _MatchingCandidates:
         self._candidates = candidates
         self._stem = stem
         self._lower_stem = stem.lower()
-        self._letters = re.compile(".*?".join(map(re.escape, self._lower_stem)), re.DOTALL)
         self.count = 0
 
     def __iter__(self) -> Iterator[tuple[_Rank, Candidate]]:
@@ -159,13 +157,25 @@ class _MatchingCandidates:
             fit = _EQUAL if label == self._stem else _BEGINS
         elif lower_label.startswith(self._lower_stem):
             fit = _BEGINS_IN_OTHER_CASE
-        elif len(self._stem) > 1 and (match := self._letters.search(lower_label)):
+        elif len(self._stem) > 1 and (
+            letters_end := _end_of_letters(self._lower_stem, lower_label)
+        ):
             fit = _HAS_LETTERS
-            letters_end = match.end()
         else:
             return None
         is_special = is_private and label.startswith("__") and not self._stem.startswith("__")
         return _Rank(is_special, fit, letters_end, candidate.order, lower_label, label, number)
+
+
+def _end_of_letters(letters: str, label: str) -> int:
+    """Return where the last of some letters is in a label that has all of them in this order, at its
+    end; 0 if it has not."""
+    end = 0
+    for letter in letters:
+        end = label.find(letter, end) + 1
+        if not end:
+            break
+    return end
 
 
 # Strings
