@@ -401,11 +401,17 @@ def test_existing_quote_is_not_doubled() -> None:
 
 @example("__", "'")
 @example("'\"\ud7fc", "'")
-@given(st.text(), st.sampled_from(["'", '"', "'''", '"""']))
+@example("it's", "r'")
+@example("a\\", 'R"')
+@example("{a}'", "f'")
+@given(st.text(), st.sampled_from(["'", '"', "'''", '"""', "r'", 'R"""', "f'", "b'"]))
 def test_inserted_key_is_the_right_key(key: str, quote: str) -> None:
     code = f"d[{quote}"
-    item = complete({"d": {key: 1}}, code, len(code))["items"][0]
-    assert eval(quote + item["text"]) == key
+    items = complete({"d": {key: 1}}, code, len(code))["items"]
+    assert [eval(quote + item["text"]) for item in items] in ([key], [])
+    assert items or quote[0] in "rRb"
+    if quote == "r'" and key.isalnum():
+        assert items
 
 
 def test_magics_are_completed_at_the_beginning_of_a_line() -> None:

@@ -188,6 +188,7 @@ def _complete_string(
     quoted_keys = [
         key._replace(text=_quote(key.label, point.quote, code_after))
         for key in _string_keys(names, point)
+        if _can_quote(key.label, point.quote)
     ]
     if quoted_keys:
         listing = _list_best(quoted_keys, point.stem, point.start)
@@ -215,6 +216,32 @@ def _string_keys(names: NamesAtCursor, point: CompletionPoint) -> list[Candidate
     return keys
 
 
+class _Quote(NamedTuple):
+    """How a string is opened."""
+
+    prefix: str
+    """In lower case."""
+    marks: str
+    """One quotation mark, or three."""
+
+
+def _split_quote(quote: str) -> _Quote:
+    marks = quote.lstrip(_STRING_PREFIX_LETTERS)
+    return _Quote(quote[: -len(marks)].lower(), marks)
+
+
+def _can_quote(text: str, quote: str) -> bool:
+    """Return whether a string opened with `quote` can hold a text: bytes hold none, and a raw string
+    has no escapes."""
+    prefix, marks = _split_quote(quote)
+    if "b" in prefix:
+        return False
+    if "r" not in prefix:
+        return True
+    # Backslashes at the end would escape the closing mark.
+    return text.isprintable() and marks[0] not in text and not text.endswith("\\")
+
+
 def _quote(text: str, quote: str, code_after: str) -> str:
     """Escape a text for a string opened with `quote`, and close it if it is open.
 
@@ -223,10 +250,11 @@ def _quote(text: str, quote: str, code_after: str) -> str:
         quote: Prefix and quotes of the string.
         code_after: What follows the cursor.
     """
-    marks = quote.lstrip(_STRING_PREFIX_LETTERS)
-    is_raw = "r" in quote[: -len(marks)].lower()
-    if not is_raw:
+    prefix, marks = _split_quote(quote)
+    if "r" not in prefix:
         text = "".join(map(_escape, text)).replace(marks[0], "\\" + marks[0])
+    if "f" in prefix or "t" in prefix:
+        text = text.replace("{", "{{").replace("}", "}}")
     if code_after.startswith(marks):
         return text
     return text + marks
