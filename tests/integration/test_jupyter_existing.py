@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,14 @@ def test_kernel_of_another_program_is_shared_and_left_unchanged(tmp_path: Path) 
 
 
 def test_death_of_another_programs_kernel_gives_one_sentence(tmp_path: Path) -> None:
+    threads_before = threading.enumerate()
     with running_kernel(tmp_path) as (file, _, process), cells_at(f"existing:{file}") as cells:
         result = cells.run_until("go", process.kill, "print('go')\nimport time; time.sleep(60)")
         assert result.status is Status.DIED
         assert result.detail == f"The kernel of {file} no longer answers."
         assert cells.run("1").detail == result.detail
+    new_threads = {*threading.enumerate()} - {*threads_before}
+    assert "mahtab-jupyter" not in {thread.name for thread in new_threads}
 
 
 def test_connection_file_of_a_dead_kernel_gives_one_sentence(tmp_path: Path) -> None:

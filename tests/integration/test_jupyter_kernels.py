@@ -7,10 +7,12 @@ import os
 import queue
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,11 +21,13 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.jupyter.conversation import JupyterConversation
-from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
+from mahtab_tui.kernel.jupyter.kernel import JupyterKernel, jupyter_kernel
 from mahtab_tui.kernel.jupyter.local import ZmqConnection
+from mahtab_tui.kernel.process import CLOSED
 from mahtab_tui.kernel.values import CellResult, KernelState
 from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost, running
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +184,31 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
 def own(tmp_path: Path) -> Iterator[Cells]:
     with running(jupyter_kernel("jupyter:python3", str(tmp_path), "begun = 1")) as cells:
         yield cells
+
+
+def test_reset_that_waits_for_a_close_starts_no_process(tmp_path: Path) -> None:
+    kernel = jupyter_kernel("jupyter:python3", str(tmp_path), "")
+    assert isinstance(kernel, JupyterKernel)
+    kernel.start(RecordingHost())
+    pid = kernel.info().pid
+    with ThreadPoolExecutor() as pool:
+        with kernel._swap:
+            reset = pool.submit(kernel.reset)
+            wait_for(lambda: _is_running(JupyterKernel._replace.__code__))
+            closed = pool.submit(kernel.close)
+            wait_for(kernel._closed.is_set)
+        with pytest.raises(KernelError, match=CLOSED):
+            reset.result()
+        closed.result()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(KernelError, match=CLOSED):
+        kernel.start(RecordingHost())
+
+
+def _is_running(code: CodeType) -> bool:
+    """Return whether a thread's innermost function has this code."""
+    return any(frame.f_code is code for frame in sys._current_frames().values())
 
 
 def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:

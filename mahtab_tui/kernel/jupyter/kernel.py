@@ -62,6 +62,7 @@ class JupyterKernel(Kernel):
         self._report(KernelState.STARTING, "")
         try:
             with self._swap:
+                self._check_open()
                 self._wire.open(self._on_message)
                 self._begin()
         except KernelError as error:
@@ -129,10 +130,17 @@ class JupyterKernel(Kernel):
                     conversation.leave()
             if conversation is not None:
                 conversation.end(Status.KILLED, CLOSED)
-                self._wire.close()
+            # Also after a death or a failed start, which leave the connection open.
+            self._wire.close()
         self._report(KernelState.DEAD, "")
 
     # Life cycle of the kernel
+
+    def _check_open(self) -> None:
+        """Raise `KernelError` after `close`. Call it while holding `_swap`, because `close` waits for
+        that."""
+        if self._closed.is_set():
+            raise KernelError(CLOSED)
 
     def _begin(self) -> None:
         """Begin a conversation with a kernel that has started. Raises `KernelError`."""
@@ -168,14 +176,14 @@ class JupyterKernel(Kernel):
             text: A sentence about the new process.
 
         Raises:
-            KernelError: It belongs to another program, or could not start.
+            KernelError: It belongs to another program, could not start, or was
+                closed.
         """
-        if self._closed.is_set():
-            raise KernelError(CLOSED)
-        # Raises an error, before the conversation ends.
-        if not self._wire.ours:
-            self._wire.restart()
         with self._swap:
+            self._check_open()
+            # Raises an error, before the conversation ends.
+            if not self._wire.ours:
+                self._wire.restart()
             self._end_conversation(Status.KILLED, reason)
             self._restart()
         self._report(KernelState.IDLE, f"{text} {self._run_startup()}".strip())

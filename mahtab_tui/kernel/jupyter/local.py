@@ -82,7 +82,7 @@ class ZmqConnection:
         self._wake()
 
     def close(self) -> None:
-        """End the connection, and wait for its thread."""
+        """End the connection, and wait for its thread. May be called again."""
         self._outgoing.put(None)
         self._wake()
         if self._thread is not None and threading.current_thread() is not self._thread:
@@ -211,6 +211,8 @@ class LocalConnection(ZmqConnection):
 
     def close(self) -> None:
         super().close()
+        if self._errors.closed:
+            return
         if self._thread is not None:
             with suppress(OSError, RuntimeError):
                 self._manager.shutdown_kernel()
