@@ -54,7 +54,8 @@ _SIGNAL_SENTENCES = {
 }
 
 # The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` contains
-# neither the working directory nor PYTHONPATH, so that we do not import the user's `queue.py`. The
+# neither the working directory, which is also an empty entry of PYTHONPATH, nor the others of
+# PYTHONPATH, so that we do not import the user's `queue.py`. The
 # package is created by hand, because importlib.util would cost 5 ms. Garbage collection would only
 # cost time during imports; `main` enables it.
 BOOTSTRAP = f"""\
@@ -64,7 +65,11 @@ if sys.version_info < {MIN_VERSION!r}:
 import gc, os
 gc.disable()
 fd, folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:4])
-own = [p and os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)] + [""]
+own = [""]
+users = os.environ.get("PYTHONPATH")
+for p in users.split(os.pathsep) if users else []:
+    try: own.append(os.path.abspath(p))
+    except OSError: pass
 path = sys.path[:]
 sys.path[:] = [p for p in path if p not in own]
 package = type(sys)("mahtab_worker"); package.__path__ = [folder]; sys.modules["mahtab_worker"] = package

@@ -172,13 +172,14 @@ def test_kernel_dying_at_each_start_stays_dead(project: Path) -> None:
         cells.expect("1 + 1", "2\n")
 
 
+@pytest.mark.parametrize("entries", ["{0}/other", ":{0}/other"])
 def test_user_modules_do_not_shadow_the_stdlib(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, entries: str
 ) -> None:
     (project / "other").mkdir()
     for name in ("queue", "json", "ast", "asyncio", "traceback", "pdb", "other/signal"):
         (project / f"{name}.py").write_text("theirs = True")
-    monkeypatch.setenv("PYTHONPATH", str(project / "other"))
+    monkeypatch.setenv("PYTHONPATH", entries.format(project))
     with running(ProcessKernel()) as cells:
         cells.expect("async def f(): return 5\nawait f()", "5\n")
         code = "import pathlib, sys; str(pathlib.Path('other').absolute()) in sys.path"

@@ -262,12 +262,32 @@ def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> Non
         ("command: 'a", "cannot be read"),
         ("ssh://", "is not a kernel address"),
         ("ssh://-oProxyCommand=x", "is not a kernel address"),
+        ("ssh://host:99999", "is not a kernel address"),
+        ("ssh://host:0", "is not a kernel address"),
         ("http://host", "is not a kernel address"),
     ],
 )
 def test_unusable_address_is_refused_with_a_sentence(address: str, sentence: str) -> None:
     with pytest.raises(KernelError, match=sentence.replace(".", r"\.")):
         ProcessKernel(launcher=RemoteLauncher(parse(address), 1.0)).start(RecordingHost())
+
+
+@pytest.mark.parametrize("python_path", [":/nowhere", "theirs:"])
+def test_files_beside_the_data_do_not_become_modules_of_the_loader(
+    tmp_path: Path, python_path: str
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    for name in ("base64", "hashlib", "theirs/io"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')")
+    loader = subprocess.run(
+        parse(f"command: {sys.executable}").argv,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": python_path},
+        input="",
+        capture_output=True,
+        text=True,
+    )
+    assert "mahtab-far-1" in loader.stdout, loader.stderr
 
 
 def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:

@@ -18,10 +18,22 @@ _COMMAND_PREFIX = "command:"
 _MAX_LABEL_CHARS = 30
 """Characters of a command that the user sees."""
 _SSH_ADDRESS = re.compile(
-    r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>\d{1,5}))?(?P<python>/\S.*)?"
+    r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>[0-9]{1,5}))?(?P<python>/\S.*)?"
 )
 _SSH_ALIVE_OPTIONS = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
 """Lets ssh itself notice a dead connection."""
+_MAX_PORT = 65_535
+_CLEAN_PATH = """\
+import sys, os
+own = [""]
+users = os.environ.get("PYTHONPATH")
+for p in users.split(os.pathsep) if users else []:
+    try: own.append(os.path.abspath(p))
+    except OSError: pass
+sys.path[:] = [p for p in sys.path if p not in own]
+"""
+"""Removes the working folder and PYTHONPATH, also where they are one: an empty entry is the working
+folder. Without single quotes and backslashes."""
 
 
 class Address(NamedTuple):
@@ -42,7 +54,7 @@ def parse(text: str) -> Address:
 
     # A host that begins with a dash would be an option of ssh.
     match = _SSH_ADDRESS.fullmatch(text)
-    if match is None or match["host"].startswith("-"):
+    if match is None or match["host"].startswith("-") or not _is_port(match["port"]):
         raise KernelError(f"{text} is not a kernel address: {ADDRESS_HINT}.")
     python = unquote(match["python"] or "python3")
     host = match["host"].replace("[", "").replace("]", "")
@@ -51,6 +63,11 @@ def parse(text: str) -> Address:
     remote_command = shlex.join(["exec", python, "-c", _loader()])
     argv = ("ssh", "-T", *_SSH_ALIVE_OPTIONS, *port_options, "--", host, remote_command)
     return Address(text, host, argv)
+
+
+def _is_port(port: str | None) -> bool:
+    """Return whether these digits are the number of a port; true if none is named."""
+    return port is None or 0 < int(port) <= _MAX_PORT
 
 
 def _parse_command(text: str) -> Address:
@@ -71,8 +88,5 @@ def _loader() -> str:
     become its modules."""
     source = (Path(worker.__file__).parent / "link" / "station_loader.py").read_bytes()
     encoded_source = base64.b64encode(source).decode()
-    user_entries = (
-        "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"
-    )
-    clean_path = f"import sys,os;o={user_entries};sys.path[:]=[q for q in sys.path if q not in o]"
-    return f"{clean_path};import base64;exec(base64.b64decode('{encoded_source}'))"
+    clean_path = ",".join(map(repr, _CLEAN_PATH.splitlines()))
+    return f"exec(chr(10).join([{clean_path}]));import base64;exec(base64.b64decode('{encoded_source}'))"
