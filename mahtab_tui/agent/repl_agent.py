@@ -320,13 +320,12 @@ class ReplAgent:
     def set_model(self, model: str | BaseChatModel) -> None:
         """Use another model from the next question on. Waits for the running turn. Raises
         `ModelError`."""
-        self.model = model
         llm = self._resolve_model(model)
         with self._turn_lock:
             old_llm = self._nodes.llm
             self._nodes.model.replace_llm(llm)
-        if isinstance(old_llm, Stoppable):
-            old_llm.close()
+            self.model = model
+        self._close_unless_used(old_llm)
 
     def configure(
         self,
@@ -348,8 +347,12 @@ class ReplAgent:
             nodes.loop = loop
             old_llm = nodes.reflection_llm
             nodes.reflection_llm = reflection_llm
-        if isinstance(old_llm, Stoppable):
-            old_llm.close()
+        self._close_unless_used(old_llm)
+
+    def _close_unless_used(self, llm: BaseChatModel | None) -> None:
+        """Close a model that was replaced, unless it is still one of ours."""
+        if isinstance(llm, Stoppable) and all(llm is not model for model in self._models()):
+            llm.close()
 
     def compact(self, keep: str, turn: int) -> str | None:
         """See `MessageHistory.compact`. Waits for the running turn."""

@@ -54,6 +54,31 @@ def test_unknown_model_gives_one_sentence(desk: Desk) -> None:
         create_repl_agent(desk.session, "nonesuch")
 
 
+class ClosableModel(FakeModel):
+    closed: bool = False
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_only_a_model_that_is_no_longer_used_is_closed(desk: Desk) -> None:
+    first = ClosableModel()
+    second = ClosableModel()
+    agent = create_repl_agent(desk.session, first, reflection_llm=first)
+    agent.set_model(first)
+    agent.configure(9, "never", first, 9)
+    with pytest.raises(ModelError):
+        agent.set_model("nonesuch")
+    assert agent.model is first
+    agent.set_model(second)
+    assert not first.closed, "it still checks the results"
+    agent.configure(9, "never", None, 9)
+    assert first.closed
+    assert not second.closed
+
+
 def test_question_includes_the_variables_and_the_users_actions(desk: Desk) -> None:
     desk.namespace["n"] = 42
     execute_code("print(n + 1)", desk.session)
