@@ -24,17 +24,19 @@ class Estimates:
     def __init__(self, usd_per_token: tuple[float, float]) -> None:
         """usd_per_token: US dollars for a token read and a token written."""
         usd_per_read, usd_per_written = usd_per_token
-        self._usd_per_read = usd_per_read
-        """US dollars for a token read."""
+        self._usd_per_weighted_token = usd_per_read or usd_per_written
+        """US dollars for a token read; for one written, if reading is free."""
+        self._input_weight = 1.0 if usd_per_read or not usd_per_written else 0.0
+        """How many weighted tokens a token read is."""
         self._output_weight = usd_per_written / usd_per_read if usd_per_read else 1.0
-        """How many tokens read cost as much as one written."""
+        """How many weighted tokens a token written is."""
         self._call_count = 0
         self._written_tokens = 0
         self._max_written_tokens = 0
         self._usd = 0.0
         """US dollars that these calls took."""
         self._weighted_tokens = 0.0
-        """Tokens of the calls that had a price, as if all had been read."""
+        """Tokens of the calls that had a price, as if all had the same price."""
         self._max_rate = 0.0
         """The highest price of a weighted token in US dollars."""
 
@@ -44,7 +46,7 @@ class Estimates:
         self._written_tokens += written_tokens
         self._max_written_tokens = max(self._max_written_tokens, written_tokens)
         if usd is not None:
-            weighted_tokens = read_tokens + self._output_weight * written_tokens
+            weighted_tokens = self._weigh(read_tokens, written_tokens)
             self._usd += usd
             self._weighted_tokens += weighted_tokens
             self._max_rate = max(self._max_rate, usd / max(1.0, weighted_tokens))
@@ -57,10 +59,10 @@ class Estimates:
             answer_tokens = self._written_tokens // self._call_count
         written_tokens = calls * answer_tokens
 
-        rate = self._usd_per_read
+        rate = self._usd_per_weighted_token
         if self._weighted_tokens:
             rate = self._usd / self._weighted_tokens
-        usd = (read_tokens + self._output_weight * written_tokens) * rate
+        usd = self._weigh(read_tokens, written_tokens) * rate
         return Amount(calls, read_tokens + written_tokens, usd)
 
     def max_usd(self, chars: int, usd_left: float) -> float:
@@ -68,6 +70,10 @@ class Estimates:
         allows for two more at a time."""
         if not self._call_count:
             return math.inf
-        weighted_tokens = estimate_tokens(chars) + self._output_weight * self._max_written_tokens
+        weighted_tokens = self._weigh(estimate_tokens(chars), self._max_written_tokens)
         max_known_usd = weighted_tokens * self._max_rate
         return max(_COST_MARGIN * max_known_usd, usd_left / (2 * self._call_count))
+
+    def _weigh(self, read_tokens: int, written_tokens: int) -> float:
+        """Return how many weighted tokens these are."""
+        return self._input_weight * read_tokens + self._output_weight * written_tokens

@@ -146,6 +146,7 @@ def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     assert estimate[:2] == (3, 1_000 + 3 * 166)
     assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * usd_per_weighted_token)
     assert Estimates((0.0, 0.0)).estimate(4_000).usd == 0.0
+    assert Estimates((0.0, 1e-5)).estimate(4_000).usd == pytest.approx(600 * 1e-5)
     assert Estimates((1e-6, 5e-6)).max_usd(4_000, usd_left=1.0) == math.inf
 
 
