@@ -820,6 +820,33 @@ def test_returned_columns_have_their_types() -> None:
         assert _transferred(index).freq == index.freq
 
 
+@pytest.mark.parametrize(
+    "frequency",
+    [
+        "CustomBusinessDay(holidays=['2020-01-02'])",
+        "DateOffset(months=1, days=2)",
+        "DateOffset(days=1)",
+        "Easter()",
+    ],
+)
+def test_index_whose_frequency_has_no_name_is_not_returned(frequency: str) -> None:
+    pd = pytest.importorskip("pandas")
+    offset = eval(frequency, vars(pd.offsets))
+    index = pd.date_range("2020", periods=3, freq=offset)
+    with pytest.raises(NotTransferableError, match="DatetimeIndex with the frequency "):
+        _transferred(pd.Series(1, index=index))
+    assert _transferred(pd.bdate_range("2020", periods=3, freq="C")).freq == "C"
+
+
+@pytest.mark.parametrize("item_type", ["V0", "S0", "U0"])
+def test_arrays_of_empty_items_return(item_type: str) -> None:
+    np = pytest.importorskip("numpy")
+    array = np.zeros(3, [("a", item_type)])
+    assert _transferred(array).dtype == array.dtype
+    assert _transferred(array["a"]).dtype == item_type
+    assert _transferred(array["a"]).shape == (3,)
+
+
 def test_two_references_to_one_object_stay_that() -> None:
     np = pytest.importorskip("numpy")
     pd = pytest.importorskip("pandas")

@@ -94,7 +94,8 @@ def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) 
     dtype = _numpy().dtype(dtype_description)
     if dtype.hasobject:
         raise pickle.UnpicklingError("addresses are not plain data")
-    return _numpy().frombuffer(bytearray(data), dtype).reshape(shape)
+    # Not `frombuffer`, which refuses items without bytes.
+    return _numpy().ndarray(shape, dtype, bytearray(data))
 
 
 def _encode_scalar(value: Any) -> tuple[object] | None:
@@ -149,7 +150,24 @@ def _decode_column(kind: str, *parts: Any) -> Any:
 
 
 def _encode_index(value: Any) -> tuple[object, ...]:
-    return _encode_column(value), value.name, getattr(value, "freqstr", None)
+    return _encode_column(value), value.name, _frequency_name(value)
+
+
+def _frequency_name(index: Any) -> str | None:
+    """Return the name of the frequency of an index; None if it has none. Raises
+    `NotTransferableError` if the name does not say all of it, such as the holidays."""
+    frequency = getattr(index, "freq", None)
+    if frequency is None:
+        return None
+    name: str = frequency.freqstr
+    to_offset = late_import("pandas.tseries.frequencies").to_offset
+    try:
+        is_named = to_offset(name) == frequency
+    except ValueError:
+        is_named = False
+    if not is_named:
+        raise NotTransferableError(f"{name_of(type(index))} with the frequency {name}")
+    return name
 
 
 def _decode_index(column: tuple[Any, ...], name: object, frequency: str | None) -> Any:
