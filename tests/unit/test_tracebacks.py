@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from mahtab_tui.bus.values import TracebackFrame
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.screens.frames import frame_cell, read_code
 from mahtab_tui.worker.cells.compiling import cache_source
+from mahtab_tui.worker.cells.failure import Failure
 from mahtab_tui.worker.cells.hints import MAX_HINT_CHARS, hint_for
 from mahtab_tui.worker.cells.tracebacks import (
     Traceback,
@@ -481,3 +483,14 @@ def test_failing_hint_is_omitted() -> None:
     for code in ("tf.zeros(3)", "df.fare", "raise KeyError", "raise KeyError('x')", f"raise {odd}"):
         assert hint(code, df=broken) == ""
     assert hint("get = lambda: {}\nget()['x'], df", df=titanic()["df"]) == ""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no columns")
+def test_expressions_of_an_indented_line_parsed_alone_are_the_failed_ones() -> None:
+    filename = cell_filename(901)
+    code = "pass\nif True:\n    first['a'], 'é', second['a']\n"
+    cache_source(code.replace("pass", "%pwd", 1), filename)
+    with pytest.raises(KeyError) as raised:
+        exec(compile(code, filename, "exec"), {"first": {"a": 1}, "second": {}})
+    expressions = Failure(raised.value, "").expressions
+    assert ast.unparse(expressions[0]) == "second['a']"

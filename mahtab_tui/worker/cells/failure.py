@@ -101,8 +101,8 @@ class Failure:
         if len(lines) <= _MAX_PARSED_LINES:
             tree = parse_python("".join(lines))
         if tree is None and 0 < line <= len(lines):
-            # A long file, or a cell with a magic command: parse the line alone, at its number.
-            tree = parse_python("\n" * (line - 1) + lines[line - 1].strip())
+            # A long file, or a cell with a magic command: parse the line alone.
+            tree = _parse_line(lines[line - 1].rstrip(), line)
         if tree is None:
             return []
 
@@ -159,6 +159,15 @@ class Failure:
             f"{one_line(name, 40)} ({type_name(tables[name])}, {summary(tables[name])})"
             for name in names
         ]
+
+
+def _parse_line(text: str, line: int) -> ast.Module | None:
+    """Return the syntax tree of a line of code with its number and its columns; None if the line is
+    only part of a statement."""
+    if text[:1].isspace() and line > 1:
+        # An indented line is the body of a block.
+        return parse_python("\n" * (line - 2) + f"if 1:\n{text}")
+    return parse_python("\n" * (line - 1) + text.strip())
 
 
 def _is_users(frame: Frame) -> bool:
