@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Literal, TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -17,6 +17,7 @@ MAX_ALIKE_STEPS = 3
 """Steps in a row that may fail in the same way, or bring what another step has brought."""
 MAX_FAILED_STEPS = 6
 """Steps in a row that may fail in any way."""
+_TRACEBACK_HEADER = "Traceback (most recent call last):\n"
 
 ReflectionMode = Literal["always", "on_error", "never"]
 
@@ -129,11 +130,11 @@ def is_stalled(results: Sequence[ExecutionResult]) -> bool:
     if len(alike_steps) == MAX_ALIKE_STEPS:
         if all(_repeats_earlier(step, results) for step in alike_steps):
             return True
-        failure_lines = {_failure_line(step) for step in alike_steps}
-        if len(failure_lines) == 1 and failure_lines != {""}:
+        failure_messages = {_failure_message(step) for step in alike_steps}
+        if len(failure_messages) == 1 and failure_messages != {""}:
             return True
     failed_steps = steps[-MAX_FAILED_STEPS:]
-    return len(failed_steps) == MAX_FAILED_STEPS and all(map(_failure_line, failed_steps))
+    return len(failed_steps) == MAX_FAILED_STEPS and all(map(_failure_message, failed_steps))
 
 
 def _repeats_earlier(step: Sequence[ExecutionResult], results: Sequence[ExecutionResult]) -> bool:
@@ -151,10 +152,17 @@ def _effect(result: ExecutionResult) -> tuple[str, str, str]:
     return result["code"], result["output"], result.get("variables", "")
 
 
-def _failure_line(step: Sequence[ExecutionResult]) -> str:
-    """Return the last line of a step's error, such as "KeyError: 'price'"; empty without one."""
+def _failure_message(step: Sequence[ExecutionResult]) -> str:
+    """Return the message of a step's error without its frames, such as "KeyError: 'price'"; empty
+    without one."""
     failed_output = next((result["output"] for result in step if result["is_error"]), "")
-    return failed_output.rstrip().rpartition("\n")[2]
+    _, header, traceback = failed_output.rstrip().rpartition(_TRACEBACK_HEADER)
+    lines = traceback.split("\n")
+    if not header:
+        return lines[-1]
+    # Frames are indented. A message may have several lines, of which the last says little.
+    frame_lines = list(takewhile(lambda line: not line or line.startswith(" "), lines))
+    return "\n".join(lines[len(frame_lines) :] or lines)
 
 
 def should_continue(

@@ -435,6 +435,19 @@ def test_steps_that_bring_nothing_new_end_the_question(
     assert "stalled" in [record.attrs["state"] for record in desk.of(tags.AGENT)]
 
 
+@pytest.mark.parametrize(
+    "message", ["'{}\\n  visit the manual'", "'a', [ValueError({})]"], ids=["lines", "group"]
+)
+def test_messages_that_differ_before_their_last_line_are_different_errors(
+    desk: Desk, message: str
+) -> None:
+    kind = "ExceptionGroup" if "[" in message else "ValueError"
+    replies = [code(f"raise {kind}({message.format(number)})") for number in range(3)]
+    state = desk.run(*replies, words("I tried."), reflection="never", max_turns=40)
+    assert state["current_response"] == "I tried."
+    assert "stalled" not in [record.attrs["state"] for record in desk.of(tags.AGENT)]
+
+
 def test_every_block_failing_in_another_way_ends_the_question(desk: Desk) -> None:
     replies = [code(error) for error in ERRORS[:6]]
     last_reply = words("I could not compute it.", match="All attempts failed")
