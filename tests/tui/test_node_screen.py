@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection
 from mahtab_tui.tui.search.searched_text import TextRows
-from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
+from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running
 
@@ -96,6 +98,25 @@ async def test_answer_links_to_the_text_it_cites() -> None:
         await until(pilot, lambda: rows.span == (9_310_000, 9_318_000))
         assert rows.has_focus
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
+
+
+async def test_a_searched_span_that_begins_inside_a_row_is_marked() -> None:
+    class TextApp(ThemedApp):
+        def compose(self) -> ComposeResult:
+            yield TextRows(LocalText("one two\n\nthree\nfour\n"), [(4, 11)])
+
+    async with TextApp().run_test(size=(40, 6)) as pilot:
+        rows = pilot.app.query_one(TextRows)
+        await until(pilot, lambda: len(rows.lines) == 4)
+        bars = ["▌" in rows.render_line(y).text for y in range(4)]
+        assert bars == [True, True, True, False]
+        colours = {
+            segment.text: segment.style.color
+            for y in (0, 3)
+            for segment in rows.render_line(y)
+            if segment.style is not None
+        }
+        assert colours["two"] != colours["one "] == colours["four"]
 
 
 @pytest.mark.thorough

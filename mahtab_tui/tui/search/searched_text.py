@@ -67,17 +67,13 @@ class TextRows(LongTextView, can_focus=True):
     def row_prefix(self, row: TextRow) -> list[Span]:
         palette = get_palette(self.app)
         number = f"{row.number:,}" if row.number is not None else ""
-        is_evidence = any(start < row.end and row.start < end for start, end in self._evidence)
-        if is_evidence:
+        if _overlaps(row, self._evidence):
             bar = ("█", palette.highlight)
-        elif self._contains(row):
+        elif _overlaps(row, self._spans):
             bar = ("▌", palette.person)
         else:
             bar = (" ", palette.person)
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
-
-    def _contains(self, row: TextRow) -> bool:
-        return any(start <= row.start < end for start, end in self._spans)
 
     def edge(self, y: int) -> Span:
         palette = get_palette(self.app)
@@ -88,12 +84,20 @@ class TextRows(LongTextView, can_focus=True):
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
         # Later styles are drawn over earlier ones.
-        styles = [(row.start, row.end, palette.text if self._contains(row) else palette.muted)]
+        styles = [(row.start, row.end, palette.muted)]
+        for start, end in self._spans:
+            styles.append((start, end, palette.text))
         for start, end in self._evidence:
             styles.append((start, end, palette.highlight))
         if self.span is not None:
             styles.append((*self.span, palette.panel))
         return [*styles, *super().part_styles(row)]
+
+
+def _overlaps(row: TextRow, spans: Sequence[TextSpan]) -> bool:
+    """Return whether a row and one of the spans have text in common, be it a blank line."""
+    row_end = max(row.end, row.start + 1)
+    return any(start < row_end and row.start < end for start, end in spans)
 
 
 class TextPane(Vertical):
