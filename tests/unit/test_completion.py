@@ -7,10 +7,12 @@ import dataclasses
 import datetime
 import enum
 import functools
+import importlib
 import json
 import re
 import sys
 import types
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -24,7 +26,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.completion.complete import MAX_COMPLETIONS, complete
-from mahtab_tui.worker.completion.signatures import format_signature
+from mahtab_tui.worker.completion.signatures import find_source, format_annotation, format_signature
 from tests.tables import rows
 
 NAMED = r"""
@@ -518,3 +520,56 @@ def test_evaluated_annotations_name_the_receivers_type_variable() -> None:
 )
 def test_builtin_signatures_show_what_the_caller_passes(value: object, signature: str) -> None:
     assert format_signature(value, "f") == signature
+
+
+class Shade(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="annotations are formatted by Python")
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (typing.Union[Shade, None], "Shade | None"),  # noqa: UP007
+        (Shade | None, "Shade | None"),
+        (tuple[Shade, ...], "tuple[Shade, ...]"),
+        (typing.Callable[[int], Shade], "Callable[[int], Shade]"),
+        (typing.Callable[[], Shade], "Callable[[], Shade]"),
+        (typing.Callable[..., Shade], "Callable[..., Shade]"),
+        (typing.Callable[typing.ParamSpec("P"), Shade], "Callable[~P, Shade]"),
+        (collections.abc.Callable[[int, str], Shade], "Callable[[int, str], Shade]"),
+        (typing.Literal["a", None, Shade.RED], "Literal['a', None, Shade.RED]"),
+    ],
+)
+def test_annotations_are_shown_as_they_are_written(annotation: Any, text: str) -> None:
+    assert format_annotation(annotation) == text
+
+
+def test_source_of_a_class_is_that_of_its_qualified_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nodes_of_a_tree.py").write_text(
+        "class Outer:\n    class Node:\n        pass\n"
+        "def make():\n    class Node:\n        local = 1\n    return Node\n"
+        "if True:\n    class Node:\n        top = 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("nodes_of_a_tree")
+    monkeypatch.delitem(sys.modules, module.__name__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    lines = [
+        find_source(cls).location.rpartition(":")[2]
+        for cls in (module.Outer.Node, module.make(), module.Node)
+    ]
+    assert lines == ["2", "5", "9"]
+
+
+def test_a_function_whose_file_has_changed_has_no_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "changed_file.py"
+    file.write_text("def f():\n    pass\n")
+    namespace: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), namespace)
+    file.write_text("x = (\n")
+    assert find_source(namespace["f"]) == ("", "")

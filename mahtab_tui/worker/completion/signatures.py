@@ -8,7 +8,9 @@ import linecache
 import os
 import re
 import sys
+import tokenize
 import types
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -189,13 +191,13 @@ def find_source(value: object) -> LocatedSource:
     code = function.__code__
     try:
         lines, number = inspect.getsourcelines(code)
-    except (OSError, TypeError, SyntaxError, IndexError):
+    except (OSError, TypeError, SyntaxError, IndexError, tokenize.TokenError):
         return _NO_SOURCE
     return LocatedSource("".join(lines), f"{code.co_filename}:{number or 1}")
 
 
 def _find_class_source(cls: object) -> LocatedSource:
-    """Return the last class of this name in its file, with its decorators."""
+    """Return the last class of this qualified name in its file, with its decorators."""
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
@@ -207,18 +209,30 @@ def _find_class_source(cls: object) -> LocatedSource:
         return _NO_SOURCE
 
     qualified_name = type.__dict__["__qualname__"].__get__(cls)
-    name = qualified_name.rpartition(".")[2]
-    definitions = [
-        node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name
-    ]
+    definitions = [node for name, node in _class_definitions(tree) if name == qualified_name]
     if not definitions:
         return _NO_SOURCE
-    definition = definitions[-1]
+    definition = max(definitions, key=lambda node: node.lineno)
     decorator_lines = [decorator.lineno for decorator in definition.decorator_list]
     first_line = min([definition.lineno, *decorator_lines])
     return LocatedSource(
         "".join(lines[first_line - 1 : definition.end_lineno]), f"{file}:{first_line}"
     )
+
+
+def _class_definitions(tree: ast.AST) -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield the classes that code defines, with their qualified names."""
+    pending = [("", tree)]
+    while pending:
+        prefix, node = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            child_prefix = prefix
+            if isinstance(child, ast.ClassDef):
+                yield prefix + child.name, child
+                child_prefix = f"{prefix}{child.name}."
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                child_prefix = f"{prefix}{child.name}.<locals>."
+            pending.append((child_prefix, child))
 
 
 def _find_class_file(cls: Any) -> str:
@@ -385,19 +399,50 @@ def format_annotation(annotation: Any) -> str:
     """Format an annotation as far as possible without running code."""
     if type(annotation) is str:
         return one_line(annotation)
+    if annotation is None or annotation is type(None):
+        return "None"
+    if annotation is Ellipsis:
+        return "..."
     if is_class(annotation):
         return one_line(name_of(annotation))
-    if annotation is None:
-        return "None"
     if _is_plain(annotation):
         return one_line(repr(annotation))
     origin, arguments = split_generic(annotation)
     if "__metadata__" in own_dict(annotation):
         return format_annotation(origin)
+    if origin is get_if_loaded("typing", "Literal"):
+        return one_line(f"Literal[{', '.join(map(_format_literal, arguments))}]")
     argument_texts = list(map(format_annotation, arguments))
+    if origin is get_if_loaded("collections.abc", "Callable") and not _has_one_parameter_list(
+        arguments
+    ):
+        *parameter_texts, result_text = argument_texts
+        argument_texts = [f"[{', '.join(parameter_texts)}]", result_text]
     if origin is MISSING or origin is get_if_loaded("typing", "Union"):
         return one_line(" | ".join(argument_texts) or type_name(annotation))
     return one_line(f"{format_annotation(origin)}[{', '.join(argument_texts)}]")
+
+
+def _format_literal(value: object) -> str:
+    """Format an argument of `Literal`: a plain value, or a member of an enumeration."""
+    if type(value) in SCALARS:
+        return repr(value)
+    member_name = own_dict(value).get("_name_")
+    if type(member_name) is not str:
+        return "…"
+    return f"{name_of(type(value))}.{member_name}"
+
+
+def _has_one_parameter_list(arguments: tuple[object, ...]) -> bool:
+    """Return whether the first argument of `Callable` stands for all parameters, as the ellipsis
+    does; otherwise each but the last is a parameter."""
+    if len(arguments) != 2:
+        return not arguments
+    parameters = arguments[0]
+    origin, _ = split_generic(parameters)
+    concatenate = get_if_loaded("typing", "Concatenate")
+    is_variable = type(parameters) is get_if_loaded("typing", "ParamSpec")
+    return parameters is Ellipsis or is_variable or origin is concatenate is not MISSING
 
 
 def _is_plain(annotation: Any) -> bool:
@@ -418,7 +463,8 @@ def _is_plain(annotation: Any) -> bool:
 def split_generic(annotation: Any) -> tuple[object, tuple[object, ...]]:
     """Split a type such as ``list[int]``: return `list` and its arguments. The first is `MISSING` for
     other types, and for unions written with ``|``."""
-    if type(annotation) is types.GenericAlias:
+    callable_alias = get_if_loaded("_collections_abc", "_CallableGenericAlias")
+    if type(annotation) is types.GenericAlias or type(annotation) is callable_alias:
         return annotation.__origin__, annotation.__args__
     if type(annotation) is getattr(types, "UnionType", None):
         return MISSING, annotation.__args__
