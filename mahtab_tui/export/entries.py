@@ -143,17 +143,6 @@ class ExportedConversation(Conversation):
     def _answer_parts(self, text: str) -> Sequence[AnswerPart]:
         return [part for part in super()._answer_parts(text) if part.kind != "thought"]
 
-    @property
-    def title(self) -> str:
-        """The first line of the first question, or else of the first cell."""
-        questions = (entry.text for entry in self.entries if isinstance(entry, Question))
-        codes = (entry.code for entry in self.entries if has_run(entry))
-        first_text = next(questions, None) or next(codes, "")
-        for line in first_text.splitlines():
-            if line.strip():
-                return line.strip()[:100]
-        return ""
-
     def private(self, entry: Entry) -> bool:
         """Return whether a cell uses a private variable."""
         return self.hidden_entries.is_private(entry.key)
@@ -189,6 +178,17 @@ class ExportedConversation(Conversation):
                 ]
                 for step in entry.plan:
                     step.text = mask(step.text)
+
+
+def find_title(entries: Sequence[Entry]) -> str:
+    """Return the first line of the first question, or else of the first cell that was run."""
+    questions = (entry.text for entry in entries if isinstance(entry, Question))
+    codes = (entry.code for entry in entries if has_run(entry))
+    first_text = next(questions, None) or next(codes, "")
+    for line in first_text.splitlines():
+        if line.strip():
+            return line.strip()[:100]
+    return ""
 
 
 class NothingToExport(Exception):
@@ -233,4 +233,5 @@ def select(conversation: ExportedConversation) -> ExportedEntries:
             entries.append(entry)
     if all(isinstance(entry, ANNOTATIONS) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
-    return ExportedEntries(entries, plain(conversation.title), conversation.private)
+    title = find_title([entry for entry in entries if not conversation.private(entry)])
+    return ExportedEntries(entries, plain(title), conversation.private)

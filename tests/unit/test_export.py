@@ -286,6 +286,20 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
     assert "private variable" in rendered
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        records.Private(name="pin", private=True, cells=(1,)),
+        records.Hide(entry="cell 1", hidden=True),
+        records.Undo("", cells=(1,), undone=True),
+    ],
+)
+def test_title_comes_from_what_is_exported(mark: Record) -> None:
+    story = [*cell(1, "pin = 12345678"), *cell(2, "x = 1"), mark]
+    assert chosen(story).title == "x = 1"
+    assert "12345678" not in render(chosen(story), ".html")
+
+
 class Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
