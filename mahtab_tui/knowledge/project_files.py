@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -105,7 +106,12 @@ def _read_ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | N
         data = confined.read_bytes(f"{path}.gitignore")
     except ConfinedFolderError:
         return None
-    return GitIgnoreSpec.from_lines(split_lines(data.decode("utf-8", "surrogateescape")))
+    specs: list[GitIgnoreSpec] = []
+    for line in split_lines(data.decode("utf-8", "surrogateescape")):
+        # Git, too, leaves out rules that are invalid.
+        with suppress(ValueError, re.error):
+            specs.append(GitIgnoreSpec.from_lines([line]))
+    return GitIgnoreSpec(pattern for spec in specs for pattern in spec.patterns)
 
 
 def _is_ignored(path: str, levels: IgnoreLevels) -> bool:

@@ -292,6 +292,14 @@ def test_files_are_chosen_by_name_or_by_path(
     assert found_paths(searcher.search("load", file_pattern)) == paths
 
 
+@pytest.mark.parametrize("invalid_rule", ["foo\\", "\\", "!", "[z-a]"])
+def test_invalid_rules_are_skipped_and_the_others_apply(tmp_path: Path, invalid_rule: str) -> None:
+    (tmp_path / ".gitignore").write_text(f"a.log\n{invalid_rule}\n*.txt\n!b.txt\n")
+    for name in ("a.log", "a.txt", "b.txt"):
+        (tmp_path / name).write_text("load\n")
+    assert list(source_files(tmp_path)) == ["b.txt"]
+
+
 def test_search_stops_at_the_limit_and_notes_it(searcher: CodeSearcher) -> None:
     code_matches = searcher.search("load", limit=3)
     assert (len(code_matches.lines), code_matches.ended) == (3, "limit")
