@@ -28,11 +28,12 @@ def is_wanted(path: str, file_pattern: str) -> bool:
     slash. ``**/`` stands for any folders."""
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
-    pattern = file_pattern.removeprefix("./")
-    if fnmatchcase(path, pattern):
-        return True
-    # `*` matches slashes, too, so only the case of no folder is left.
-    return "**/" in pattern and fnmatchcase(path, pattern.replace("**/", ""))
+    pattern = f"/{file_pattern.removeprefix('./')}"
+    while "/**/**/" in pattern:
+        pattern = pattern.replace("/**/**/", "/**/")
+    # `*` matches slashes, too. With two slashes between folders, it may also stand for no folder.
+    pieces = [piece.replace("/", "//") for piece in pattern.split("/**/")]
+    return fnmatchcase(f"/{path}".replace("/", "//"), "/*/".join(pieces))
 
 
 def source_files(folder: Path) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from mahtab_tui.knowledge import code_search_process
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher, Matches
 from mahtab_tui.knowledge.code_search_process import SearchRequest, find_matches
-from mahtab_tui.knowledge.project_files import source_files
+from mahtab_tui.knowledge.project_files import is_wanted, source_files
 from mahtab_tui.knowledge.ripgrep import find_candidates, required_literal
 from tests.waiting import alive, wait_for
 
@@ -298,6 +298,26 @@ def test_invalid_rules_are_skipped_and_the_others_apply(tmp_path: Path, invalid_
     for name in ("a.log", "a.txt", "b.txt"):
         (tmp_path / name).write_text("load\n")
     assert list(source_files(tmp_path)) == ["b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("path", "file_pattern", "wanted"),
+    [
+        ("src/tests/x.py", "src/**/tests/**/x.py", True),
+        ("src/tests/a/x.py", "src/**/tests/**/x.py", True),
+        ("src/a/tests/x.py", "src/**/tests/**/x.py", True),
+        ("src/a/b/tests/c/x.py", "src/**/tests/**/x.py", True),
+        ("src/my-tests/x.py", "src/**/tests/**/x.py", False),
+        ("x.py", "**/**/x.py", True),
+        ("a/my-x.py", "**/x.py", False),
+        ("src/a/x.py", "src/*.py", True),
+        ("src/a/x.py", "src/**", True),
+    ],
+)
+def test_wildcards_of_folders_stand_for_any_number_of_them(
+    path: str, file_pattern: str, wanted: bool
+) -> None:
+    assert is_wanted(path, file_pattern) == wanted
 
 
 def test_search_stops_at_the_limit_and_notes_it(searcher: CodeSearcher) -> None:
