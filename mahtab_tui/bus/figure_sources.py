@@ -26,7 +26,7 @@ _SOURCE_NUMBER = re.compile(
     r"((?<![\w.)\]])[-−])?(\d{1,3}([,'’_])\d{3}(?:\3\d{3}){0,8}+(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
     r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
 )
-_DTYPE = re.compile(r"^Name: .*|dtype: \w+", re.MULTILINE)
+_DTYPE = re.compile(r"^Name: .*, dtype: \w+|dtype: \w+", re.MULTILINE)
 """What pandas writes below a column."""
 _NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _DIGITS_BY_WORD = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
