@@ -29,6 +29,8 @@ _SOURCE_NUMBER = re.compile(
 _DTYPE = re.compile(r"^Name: .*, dtype: \w+|dtype: \w+", re.MULTILINE)
 """What pandas writes below a column."""
 _NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_WORD = re.compile(r"(?<![\w-])[a-z]++(?![\w-])")
+"""A word without hyphens: "two-sided" names no number."""
 _DIGITS_BY_WORD = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
 
 
@@ -175,7 +177,7 @@ def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceF
             chosen.append(source)
 
     # Numbers that are written as words count, too.
-    words = normalize(question[:MAX_SOURCE_END_CHARS]).split()
+    words = _WORD.findall(normalize(question[:MAX_SOURCE_END_CHARS]))
     digits = " ".join(_DIGITS_BY_WORD.get(word, "") for word in words)
     return [*chosen, SourceFigures(FigureSource(None, f"{question} {digits}", printed=False))]
 

@@ -89,6 +89,8 @@ CASES: list[Case] = [
     ("don't say the cars' '90s, 5\" and 6\" wide", "90 5 6", "", ["5", "6"], []),
     ('He said "it is what it is and we have 10 of them".', "", "", [], ["10"]),
     # Not figures
+    ("The 3 and 5 are there.", "", 'The top three. Or "five"?', ["3", "5"], []),
+    ("It is 3.", "", "A twenty-three-fold rise?", [], ["3"]),
     ("It is 37 in all.", "Name: Ann, 10\nName: Bob, 27", "", ["37"], []),
     ("1. one\n2. two\n   3) three\n> 4. four\n- 5. five\n**6.** six", "", "", [], []),
     ("# The 10 airports\n## 2. Results", "", "", [], []),
