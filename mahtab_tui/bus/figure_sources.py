@@ -24,7 +24,7 @@ _MAX_LISTING_CHARS = 20_000
 """Characters up to which the lines of a source are counted and added up."""
 _SOURCE_NUMBER = re.compile(
     r"((?<![\w.)\]])[-−])?(\d{1,3}([,'’_])\d{3}(?:\3\d{3}){0,8}+(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
-    r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
+    r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion|trillion)|(?:[kKMB]|bn)(?!\w)))?"
 )
 _DTYPE = re.compile(r"^Name: .*, dtype: \w+|dtype: \w+", re.MULTILINE)
 """What pandas writes below a column."""

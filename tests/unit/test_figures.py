@@ -91,6 +91,7 @@ CASES: list[Case] = [
     # Not figures
     ("The 3 and 5 are there.", "", 'The top three. Or "five"?', ["3", "5"], []),
     ("It is 3.", "", "A twenty-three-fold rise?", [], ["3"]),
+    ("It is 2,500,000,000,000 or 1,300,000,000.", "2.5 trillion, 1.3bn", "", ["2,500,000,000,000", "1,300,000,000"], []),
     ("It is 37 in all.", "Name: Ann, 10\nName: Bob, 27", "", ["37"], []),
     ("1. one\n2. two\n   3) three\n> 4. four\n- 5. five\n**6.** six", "", "", [], []),
     ("# The 10 airports\n## 2. Results", "", "", [], []),
