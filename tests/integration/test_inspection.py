@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.inspector.export import export_code
+from mahtab_tui.tui.inspector.export import export_code, suggest_file
 from mahtab_tui.tui.screens.frames import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import interpreters, running
@@ -90,6 +91,12 @@ EXPORTED = {
     "words ": ("words.json", '"one\\ntwo"\n'),
     "queue": ("queue.txt", "deque([[1], [2]])\n"),
     "days": ("days.json", '["2026-03-01 00:00:00"]\n'),
+    "column": ("column.json", '[{"a":1},{"a":2}]'),
+    "arrow ": ("arrow.json", '[{"a": 1}, {"a": 2}]'),
+    "labels": ("labels.json", '["x", "y"]'),
+    "bag": ("bag.json", '{"set": [1], "day": "2026-03-01", "array": [0, 1]}'),
+    "commas": ("commas.csv", '"a,b"\n"c""d"\n'),
+    "fields": ("fields.csv", "1,x\n"),
 }
 
 FAILS = """
@@ -325,7 +332,9 @@ def test_object_is_written_exactly_or_not_at_all(
 def test_exported_object_is_in_the_file(objects: Looking, name: str, tmp_path: Path) -> None:
     file, content = EXPORTED[name]
     objects.run(
-        f"import os; os.chdir({str(tmp_path)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]')"
+        f"import os; os.chdir({str(tmp_path)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]'); "
+        "column = polar['a']; labels = pd.Index(['x', 'y']); commas = np.array(['a,b', 'c\"d'])\n"
+        "import datetime; bag = {'set': {1}, 'day': datetime.date(2026, 3, 1), 'array': np.arange(2)}"
     )
     variable, *attribute = name.strip().split(".")
     opened = objects.look.open(
@@ -334,6 +343,22 @@ def test_exported_object_is_in_the_file(objects: Looking, name: str, tmp_path: P
     objects.run(export_code(opened, file))
     written = (tmp_path / file).read_text(encoding="utf-8")
     assert "".join(written.split()) == "".join(content.split())
+
+
+@pytest.mark.parametrize("value", ["{(1, 2): 3}", "[pd.Series([1])]", "b'x'", "np.array([1j])"])
+def test_what_json_cannot_hold_is_refused(objects: Looking, value: str, tmp_path: Path) -> None:
+    file = tmp_path / "value.json"
+    objects.run(f"value = {value}")
+    result = objects.cells.run(export_code(objects.open("value"), str(file)))
+    assert re.search("TypeError: (Object of type .* is not JSON|keys must be)", result.output)
+    assert not file.exists()
+
+
+def test_array_of_three_dimensions_is_not_written_as_csv(objects: Looking) -> None:
+    opened = objects.open("cube")
+    assert suggest_file(opened) == "cube.pkl"
+    with pytest.raises(ValueError, match="one or two dimensions"):
+        export_code(opened, "cube.csv")
 
 
 def test_value_is_restored_from_a_pickle(objects: Looking, tmp_path: Path) -> None:
@@ -359,7 +384,8 @@ def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
         f"{ending == 'csv'} else rows"
     )
     result = objects.cells.run(export_code(objects.open("bad"), str(file)))
-    assert "RuntimeError: it fails" in result.output
+    reason = "TypeError: Object of type Bad" if ending == "json" else "RuntimeError: it fails"
+    assert reason in result.output
     assert not file.exists()
 
 
