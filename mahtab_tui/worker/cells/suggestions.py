@@ -18,6 +18,8 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
     candidates = list(islice((other for other in names if other != name), _MAX_COMPARED_NAMES))
     plain_forms = {candidate: _plain(candidate) for candidate in candidates}
     plain_name = _plain(name)
+    if not plain_name:
+        return []  # signs alone are not similar
     same = [candidate for candidate in candidates if plain_forms[candidate] == plain_name]
     if same:
         return same[:_MAX_SUGGESTED_NAMES]
