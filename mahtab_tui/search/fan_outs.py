@@ -89,7 +89,10 @@ class FanOuts:
         allowance = "no more sub-calls are allowed in this search"
         if self._free_count:
             allowance = f"at most {self._free_count:,} more may be handed on in this search"
-        return f"{subject} not allowed. {self._started_count:,} sub-calls have been made, and {allowance}. Filter by code first, or answer with what you have found."
+        made = f"{self._started_count:,} sub-calls have been made"
+        if self._started_count == 1:
+            made = "1 sub-call has been made"
+        return f"{subject} not allowed. {made}, and {allowance}. Filter by code first, or answer with what you have found."
 
     def _take_free(self, part_count: int) -> bool:
         """Count sub-calls if they need no consent; return whether they do not."""

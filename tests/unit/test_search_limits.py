@@ -323,10 +323,21 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
 
     bench.story.clear()
     assert ask(asking="refuse", ask_above=10, max_turns=1).state == "partial"
-    assert "20 parts at once were not allowed" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    refusal = bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert "20 parts at once were not allowed. 0 sub-calls have been made" in refusal
     assert bench.story.begun() == ["1"]
 
     assert ask(asking="refuse", ask_above=20).text == "enough"
+
+
+def test_a_refusal_counts_a_single_sub_call_in_the_singular(bench: Bench) -> None:
+    async def twice(seat: Seat) -> None:
+        await seat.rlm("half", *seat.partition(1))
+        await seat.rlm("half", *seat.partition(2))
+
+    reply = replies({"what?": code("twice"), "half": "read"})
+    bench.run(reply, twice, max_depth=1, asking="refuse", ask_above=1, max_turns=1)
+    assert "1 sub-call has been made, and" in bench.story.of(tags.RLM_REPL_OUT)[0].text
 
 
 def test_missing_limits_default_to_the_settings() -> None:
