@@ -204,7 +204,7 @@ class ExportedEntries(NamedTuple):
 
     def sentence(self, file: str) -> str:
         """Return what was exported to a file, as a sentence."""
-        cell_count = sum(map(has_run, self.entries))
+        cell_count = sum(has_run(entry) and not self.is_private(entry) for entry in self.entries)
         private_count = sum(map(self.is_private, self.entries))
         cells = "cell" if cell_count == 1 else "cells"
         text = f"Exported {cell_count:,} {cells} to {one_line(file)}."

@@ -300,6 +300,12 @@ def test_title_comes_from_what_is_exported(mark: Record) -> None:
     assert "12345678" not in render(chosen(story), ".html")
 
 
+def test_private_cells_are_not_counted_as_exported() -> None:
+    story = [*STORY, records.Private(name="x", private=True, cells=(2, 3))]
+    sentence = chosen(story).sentence("it.md")
+    assert sentence == "Exported 3 cells to it.md. Left out: 2 that use a private variable."
+
+
 class Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
