@@ -8,6 +8,7 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from mahtab_tui.tui.inspector.array import choose_slice
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import colour_text
 from tests.tui.editor_app import until, wait_for_close
@@ -41,6 +42,27 @@ async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(inspect: In
         await pilot.press("ctrl+home")
         await reads(pilot, "row 1 of 500")
         await until(pilot, lambda: ["500", "500", "1"] in [line.split() for line in lines(pilot)])
+
+
+async def test_empty_array_has_no_rows(inspect: Inspect) -> None:
+    code = "import numpy as np; a = np.zeros((0, 3, 4))"
+    async with inspect(code, "a") as pilot:
+        await reads(pilot, "0 × 3 × 4", "[ :, 0, : ]", "It has no rows.")
+        await pilot.press("tab")
+        await reads(pilot, "There are no numbers.")
+
+
+@pytest.mark.parametrize(
+    ("shape", "slice"),
+    [
+        ((2, 3), None),
+        ((2, 3, 4), (0, None, None)),
+        ((0, 3, 4), (None, 0, None)),
+        ((2, 0, 0, 4), (0, None, None, 0)),
+    ],
+)
+def test_first_slice_exists(shape: tuple[int, ...], slice: tuple[int | None, ...] | None) -> None:
+    assert choose_slice(shape) == slice
 
 
 async def test_inserted_columns_are_reported(inspect: Inspect) -> None:

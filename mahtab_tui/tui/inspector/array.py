@@ -36,6 +36,17 @@ def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     return all(index is None or index < size for index, size in pairs)
 
 
+def choose_slice(shape: Sequence[int]) -> Slice | None:
+    """Return the slice that an array shows first: its last two dimensions, at index 0 of the others;
+    None for a whole array of at most two dimensions."""
+    if len(shape) <= 2:
+        return None
+    # An empty dimension has no index 0, so it comes before others.
+    by_preference = sorted(range(len(shape)), key=lambda number: (shape[number] > 0, -number))
+    whole_dimensions = by_preference[:2]
+    return tuple(None if number in whole_dimensions else 0 for number in range(len(shape)))
+
+
 def format_slice(slice: Slice) -> str:
     """Format ``3, :, :``."""
     return ", ".join(":" if index is None else str(index) for index in slice)
@@ -87,12 +98,7 @@ class ArrayView(View, Vertical):
     def _set_facts(self, facts: ArrayFacts) -> None:
         """Take the shape of the array, and choose a slice that fits it."""
         if not slice_fits(self.subject.slice, facts.shape):
-            # Show the last two dimensions, at index 0 of the others.
-            index_count = len(facts.shape) - 2
-            if index_count > 0:
-                self.subject.slice = (*[0] * index_count, None, None)
-            else:
-                self.subject.slice = None
+            self.subject.slice = choose_slice(facts.shape)
         self._facts = facts
         self._show_slice()
         self.refresh_bindings()

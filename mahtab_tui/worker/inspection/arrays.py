@@ -113,6 +113,8 @@ def slice_array(value: Any, indexes: Sequence[int | None]) -> object:
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
+        if index is not None and size == 0:
+            raise InspectionError("The array is empty.")
         if index is not None and not 0 <= index < size:
             raise InspectionError("This part of the array no longer exists.")
     return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
