@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
+from textual.widgets import Static
 
-from mahtab_tui.tui.inspector.array import choose_slice
+from mahtab_tui.tui.inspector.array import ArrayView, choose_slice
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import colour_text
 from tests.tui.editor_app import until, wait_for_close
@@ -42,6 +43,16 @@ async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(inspect: In
         await pilot.press("ctrl+home")
         await reads(pilot, "row 1 of 500")
         await until(pilot, lambda: ["500", "500", "1"] in [line.split() for line in lines(pilot)])
+
+
+async def test_reloaded_array_does_not_show_old_statistics(inspect: Inspect) -> None:
+    async with inspect("import numpy as np; a = np.arange(8.0).reshape(2, 2, 2)", "a") as pilot:
+        await reads(pilot, "mean 3.5")
+        view = inspector(pilot).view
+        assert isinstance(view, ArrayView)
+        view.reload()
+        view._draw_head()  # before the new statistics have come
+        assert "mean" not in str(view.query_one(".array-head", Static).content)
 
 
 async def test_empty_array_has_no_rows(inspect: Inspect) -> None:

@@ -92,6 +92,7 @@ class ArrayView(View, Vertical):
 
     def reload(self) -> None:
         self._drawn_slice = ()
+        self._statistics = None
         read = partial(self.subject.client.array, self.subject.path)
         self.fetcher.ask("array", read, self._set_facts, self.fail)
 
