@@ -223,6 +223,11 @@ def test_duplicate_columns_are_distinguished_and_tuples_label_rows(libraries: Lo
     assert libraries.table("tall", 0).labels == ("x, 1", "y, 2")
 
 
+def test_only_existing_items_of_records_have_code(libraries: Looking) -> None:
+    assert libraries.open("records", ["cell", 0, 1]).expression == "records[0]['b']"
+    assert libraries.open("records", ["cell", 1, 1]).expression == ""
+
+
 def test_objects_in_a_column_are_never_called(libraries: Looking) -> None:
     assert libraries.table("mixed", 0).cells[0] == ("Evil", "2", "b", None, "list 1 item", "1.5")
     assert libraries.table("mixed", 0, sort=(0, False)).positions == (5, 1, 2, 0, 4, 3)

@@ -6,7 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
-from ..values.objects import as_library_type, has_own_indexes, is_index, is_one_of, is_own_type
+from ..values.objects import (
+    MISSING,
+    as_library_type,
+    has_own_indexes,
+    is_index,
+    is_one_of,
+    is_own_type,
+)
 from .columns import Column, Deadline, InspectionError, cell_text, parse_condition
 from .library_columns import column_of, has_foreign_zone
 from .number_column import NumberColumn
@@ -91,6 +98,12 @@ class RecordTable(Table):
     def column(self, column: int) -> Column:
         return Column(_RecordValues(self._value, self._names[column]), "")
 
+    def cell_expression(self, row: int, column: int) -> str:
+        """Return code for a value; empty for a record without the key."""
+        if _RecordValues(self._value, self._names[column]).find(row) is MISSING:
+            return ""
+        return super().cell_expression(row, column)
+
 
 class _RecordValues(Sequence[Any]):
     """The values that records have for a key; None for records without it."""
@@ -103,14 +116,19 @@ class _RecordValues(Sequence[Any]):
         return len(self._records)
 
     def __getitem__(self, row: Any) -> Any:
+        value = self.find(row)
+        return None if value is MISSING else value
+
+    def find(self, row: Any) -> Any:
+        """Return the value of a record; `MISSING` for one without the key."""
         record = self._records[row]
         if type(record) is not dict:
-            return None
+            return MISSING
         # A lookup would call `__eq__` of keys of other types.
         for key, value in list(record.items()):
             if type(key) is str and key == self._key:
                 return value
-        return None
+        return MISSING
 
 
 def _record_table(value: object) -> RecordTable | None:
