@@ -218,6 +218,15 @@ def test_odd_tables_open(libraries: Looking, name: str, shape: tuple[int, int]) 
         libraries.figures(name, column)
 
 
+@pytest.mark.parametrize("name", ["2020", "'two\\nlines'", "r'two\\nlines'", "'x' * 250"])
+def test_rows_are_sorted_by_any_name_of_a_column(libraries: Looking, name: str) -> None:
+    libraries.run(
+        "odd_names = [0.5, 2020, 'two\\nlines', 'x' * 250]\n"
+        "oddly_named = pd.DataFrame([[0, 2, 2, 2], [1, 1, 1, 1]], columns=odd_names)"
+    )
+    assert libraries.cells.text(f"list(table_rows(oddly_named, {name}).index)") == "[1, 0]\n"
+
+
 def test_duplicate_columns_are_distinguished_and_tuples_label_rows(libraries: Looking) -> None:
     assert libraries.table("twins", 0, 1).cells == (("1", "2"), ("a", "b"))
     assert libraries.table("tall", 0).labels == ("x, 1", "y, 2")

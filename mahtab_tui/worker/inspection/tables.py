@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Callable, NamedTuple, Optional
 
 from ..values.objects import (
@@ -68,6 +69,14 @@ class Table:
     def name(self, column: int) -> str:
         """Return the name of a column as text."""
         return str(self._names[column])
+
+    def is_called(self, column: int, label: int | str) -> bool:
+        """Return whether a column has exactly this text or number as its label."""
+        name = self._names[column]
+        if type(label) is str:
+            return type(name) is str and name == label
+        is_bool = name is True or name is False
+        return isinstance(name, Integral) and not is_bool and int(name) == label
 
     def column(self, column: int) -> Column:
         """Return what reads a column. Raises `InspectionError` for unsupported types."""
@@ -382,7 +391,11 @@ def _find_column(table: Table, column: int | str) -> int:
     """Return the number of a column. Raises `ValueError` if there is not exactly one."""
     if type(column) is int and 0 <= column < table.columns:
         return column
-    positions = [number for number in range(table.columns) if table.name(number) == column]
+    numbers = range(table.columns)
+    positions = [number for number in numbers if table.is_called(number, column)]
+    if not positions:
+        # The inspector shows long names cut, and control characters as escapes.
+        positions = [number for number in numbers if table.name(number) == column]
     if not positions:
         raise ValueError(f"There is no column {column!r}.")
     if len(positions) > 1:
