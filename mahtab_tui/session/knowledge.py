@@ -203,8 +203,9 @@ class EmbeddingModel:
             spending: The budget, which limits its calls.
             on_usage: Called with the usage of each call.
             base_url: The address of a service that speaks OpenAI's protocol.
-            api_keys: Keys by provider, which the environment's keys override.
-            timeout: Seconds for a call.
+            api_keys: Keys by provider, which the environment's keys override; only that of OpenAI is
+                passed on, because the packages of others read their own environment variables.
+            timeout: Seconds for a call to OpenAI or Ollama; the packages of others have their own.
         """
         self._provider, _, self._model = spec.strip().partition(":")
         self._base_url = base_url if self._provider == "openai" else None
