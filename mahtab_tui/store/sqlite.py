@@ -41,6 +41,9 @@ _STARTUP_RECORDS = (
 )
 """Records before anything happens. They are written with the first other record."""
 
+_INPUTS = (records.UserChat.tag, records.UserReplIn.tag, records.AssistantReplIn.tag)
+_INPUT_STARTS = "select time, tag, attrs, substr(text, 1, ?) from record where session = ? and tag in (?, ?, ?) order by number"
+_SET_FIRST_TEXT = "update session set first = ? where id = ?"
 _INSERT_RECORD = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _UPDATE_SESSION = "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?"
 _VALID_ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
@@ -135,7 +138,26 @@ class SqliteStore:
                 rows = [(self.session, *encode_row(record)) for record in new_records]
                 connection.executemany(_INSERT_RECORD, rows)
                 connection.executemany(_UPDATE_SESSION, map(self._session_update, added))
+                if any(isinstance(record, records.Private) for record in added):
+                    first_text = self._find_first_text(connection)
+                    connection.execute(_SET_FIRST_TEXT, (first_text, self.session))
             self._startup_records.clear()
+
+    def _find_first_text(self, connection: sqlite3.Connection) -> str | bytes:
+        """Return what names the session in lists, without cells that use private variables."""
+        from mahtab_tui.store.session_preview import hidden_entries
+
+        hidden = hidden_entries(connection, self.session)
+        parameters = (10 * FIRST_TEXT_CHARS, self.session, *_INPUTS)
+        first_text: str | bytes = ""
+        for columns in connection.execute(_INPUT_STARTS, parameters):
+            record = readable_record(StoredRow(*columns))
+            if record is None or hidden.is_private(record.entry_name):
+                continue
+            update = self._session_update(record)
+            if update.is_first_question or not first_text:
+                first_text = update.first_text
+        return first_text
 
     def _session_update(self, record: Record) -> _SessionUpdate:
         """Return what a new record changes in the session's row."""

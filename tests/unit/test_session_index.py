@@ -235,6 +235,21 @@ def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path:
     assert found(path, "987654") == []  # an output that was private when it came is in no index
 
 
+def test_a_cell_that_uses_a_private_variable_names_no_session(path: Path) -> None:
+    save(path, "s", *cell(1, "pin = 12345678"), *cell(2, "x = 1"))
+    assert [row.first for row in listed(path)] == ["pin = 12345678"]
+    save(path, "s", records.Private(name="pin", private=True, cells=(1,)))
+    assert [row.first for row in listed(path)] == ["x = 1"]
+    save(path, "s", records.Private(name="x", private=True, cells=(2,)))
+    assert [row.first for row in listed(path)] == [""]
+    save(path, "s", *cell(3, "y = 2"))
+    assert [row.first for row in listed(path)] == ["y = 2"]
+    save(path, "s", records.Private(name="pin", private=False))
+    assert [row.first for row in listed(path)] == ["pin = 12345678"]
+    save(path, "s", question("Why?"), records.Private(name="pin", private=True, cells=(1,)))
+    assert [row.first for row in listed(path)] == ["Why?"]
+
+
 def test_long_outputs_are_indexed_by_their_start_and_end(path: Path) -> None:
     filler = "filler " * 100_000
     save(path, "s", *cell(1, "go()", f"alpha {filler} middle {filler} omega"))
