@@ -41,13 +41,16 @@ _STARTUP_RECORDS = (
 )
 """Records before anything happens. They are written with the first other record."""
 
-_INPUTS = (records.UserChat.tag, records.UserReplIn.tag, records.AssistantReplIn.tag)
+_CELLS = (records.UserReplIn.tag, records.AssistantReplIn.tag)
+_INPUTS = (records.UserChat.tag, *_CELLS)
 _INPUT_STARTS = "select time, tag, attrs, substr(text, 1, ?) from record where session = ? and tag in (?, ?, ?) order by number"
+_FIRST_TEXT = "select first from session where id = ?"
 _SET_FIRST_TEXT = "update session set first = ? where id = ?"
 _INSERT_RECORD = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _UPDATE_SESSION = "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?"
 _VALID_ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
 """Invalid JSON would fail the query."""
+_INPUT_START_OF_CELL = f"select time, tag, attrs, substr(text, 1, ?) from record where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ? order by number desc limit 1"
 _LAST_OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ?"
     f" and json_extract({_VALID_ATTRS}, '$.late') is null order by number desc limit 1"
@@ -138,10 +141,22 @@ class SqliteStore:
                 rows = [(self.session, *encode_row(record)) for record in new_records]
                 connection.executemany(_INSERT_RECORD, rows)
                 connection.executemany(_UPDATE_SESSION, map(self._session_update, added))
-                if any(isinstance(record, records.Private) for record in added):
+                if any(self._hides_first_text(connection, record) for record in added):
                     first_text = self._find_first_text(connection)
                     connection.execute(_SET_FIRST_TEXT, (first_text, self.session))
             self._startup_records.clear()
+
+    def _hides_first_text(self, connection: sqlite3.Connection, record: Record) -> bool:
+        """Whether a record may make the cell private that names the session in lists."""
+        if not isinstance(record, records.ReplOut) or not record.private:
+            return isinstance(record, records.Private)
+        parameters = (10 * FIRST_TEXT_CHARS, self.session, *_CELLS, record.cell)
+        columns = connection.execute(_INPUT_START_OF_CELL, parameters).fetchone()
+        cell = None if columns is None else readable_record(StoredRow(*columns))
+        if cell is None:
+            return False
+        (first_text,) = connection.execute(_FIRST_TEXT, (self.session,)).fetchone()
+        return bool(self._session_update(cell).first_text == first_text)
 
     def _find_first_text(self, connection: sqlite3.Connection) -> str | bytes:
         """Return what names the session in lists, without cells that use private variables."""

@@ -242,6 +242,8 @@ def test_a_cell_that_uses_a_private_variable_names_no_session(path: Path) -> Non
     assert [row.first for row in listed(path)] == ["x = 1"]
     save(path, "s", records.Private(name="x", private=True, cells=(2,)))
     assert [row.first for row in listed(path)] == [""]
+    save(path, "s", *cell(4, "pin + 1", private=("pin",)))
+    assert [row.first for row in listed(path)] == [""]
     save(path, "s", *cell(3, "y = 2"))
     assert [row.first for row in listed(path)] == ["y = 2"]
     save(path, "s", records.Private(name="pin", private=False))
