@@ -119,6 +119,9 @@ def test_many_renamed_files_are_not_copied_twice(project: Project) -> None:
         for name in names:
             os.rename(project.path(name), project.path(f"new-{name}"))
             # As `touch` does, so that it is not the same file any more.
+            project.journal.touch(
+                project.journal.steps[-1], project.path(f"new-{name}"), writes=False
+            )
             os.utime(project.path(f"new-{name}"), (1, 1))
 
     cell = project.cell(rename_and_mark, removed=" ".join(f"{name} new-{name}" for name in names))
@@ -219,3 +222,34 @@ def test_large_files_are_undone_cell_by_cell_and_together(project: Project) -> N
         assert project.files() == {"a": b"2" * 1_200_000}
     assert reasons(project.stack.undo(first)) == {}
     assert project.files() == {"a": bytes(1_200_000)}
+
+
+def test_a_copy_that_is_another_name_of_a_changed_file_is_not_restored(
+    project: Project,
+) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    os.link(project.folder / "a", project.folder.parent / "elsewhere")
+    cell = project.cell(lambda: (project.folder / "a").unlink(), removed="a")
+    with open(project.folder.parent / "elsewhere", "ab") as other:
+        other.write(b" and more")
+    assert reasons(project.stack.undo(cell)) == {
+        "a": "its copy was changed by something outside the cells"
+    }
+    assert project.files() == {}
+
+
+def test_a_restored_file_is_another_name_only_of_what_it_was(project: Project) -> None:
+    elsewhere = project.folder.parent / "elsewhere"
+    for name in ("a", "b"):
+        (project.folder / name).write_bytes(b"original")
+    os.link(project.folder / "a", project.folder.parent / "twin")
+
+    def remove() -> None:
+        (project.folder / "a").unlink()
+        # The witness does not learn of names in other folders.
+        (project.folder / "b").rename(elsewhere)
+
+    project.stack.undo(project.cell(remove, removed="a b"))
+    assert project.files() == {"a": b"original", "b": b"original"}
+    assert (project.folder / "a").samefile(project.folder.parent / "twin")
+    assert not (project.folder / "b").samefile(elsewhere)

@@ -22,7 +22,16 @@ _LOCK_NAME = "in-use"
 class Snapshot:
     """A path as it was, with its content if there is a copy."""
 
-    __slots__ = ("file", "is_linked", "reason", "state", "taken_ns", "users")
+    __slots__ = (
+        "file",
+        "had_other_names",
+        "has_new_time",
+        "is_linked",
+        "reason",
+        "state",
+        "taken_ns",
+        "users",
+    )
 
     def __init__(self, state: FileState) -> None:
         self.state = state
@@ -34,12 +43,25 @@ class Snapshot:
         """How many steps use the copy."""
         self.is_linked = False
         """Whether the copy is the file itself, under a second name."""
+        self.had_other_names = False
+        """Of a copy that is the file itself, whether others were names of it, too."""
+        self.has_new_time = False
+        """Whether a cell has changed the time of the file that is the copy."""
         self.taken_ns = time.time_ns()
 
     @property
     def _is_fresh(self) -> bool:
         """Whether the file could change after the snapshot without a new time."""
         return self.taken_ns - self.state.mtime_ns < _FRESH_NS
+
+    @property
+    def is_spoiled(self) -> bool:
+        """Whether the copy is the file itself, and something outside the cells has written it."""
+        if not self.is_linked or not self.file:
+            return False
+        now = read_state(self.file)
+        has_new_time = now.mtime_ns != self.state.mtime_ns and not self.has_new_time
+        return now.size != self.state.size or has_new_time
 
     @property
     def may_be_shared(self) -> bool:
@@ -153,6 +175,8 @@ class Copies:
         except OSError:
             return False
         snapshot.is_linked = True
+        own_links = self.count_links(snapshot.state.inode)
+        snapshot.had_other_names = snapshot.state.links - own_links > 1
         self._linked.setdefault(snapshot.state.inode, []).append(snapshot)
         self._add(copy, snapshot.state.used_bytes, snapshot)
         return True
@@ -166,6 +190,11 @@ class Copies:
             self._forget(linked)
             self.save(linked, snapshot, may_link=False)
             os.unlink(linked)
+
+    def note_new_time(self, inode: tuple[int, int]) -> None:
+        """Note that a cell is about to change the time of a file, which may be a copy."""
+        for snapshot in self._linked.get(inode, ()):
+            snapshot.has_new_time = True
 
     def _has_room(self, size: int) -> bool:
         """Return whether a copy fits beside those that the undo in progress has made."""
@@ -228,7 +257,10 @@ class Copies:
                 too.
         """
         state = snapshot.state
-        if snapshot.is_linked and not os.path.lexists(path):
+        name_count = read_state(snapshot.file).links - self.count_links(state.inode)
+        # A file that has got another name since will be written by that, too.
+        may_link = snapshot.is_linked and (snapshot.had_other_names or name_count <= 0)
+        if may_link and not os.path.lexists(path):
             os.link(snapshot.file, path)
         elif in_place:
             copy_content(snapshot.file, path)

@@ -164,6 +164,8 @@ class Journal:
         now = read_state(path)
         if writes and not keeps_content and now.kind == FILE:
             self.copies.separate(now.inode)
+        if not writes:
+            self.copies.note_new_time(now.inode)
         is_original = now.inode == snapshot.state.inode
         needs_copy = snapshot.state.kind == FILE and not snapshot.file and not snapshot.reason
         if writes and needs_copy and is_original:

@@ -25,6 +25,7 @@ MAX_DIFF_BYTES = 65_536
 """Of a text before and after, to show what differs."""
 MAX_DIFF_LINES = 30
 
+_COPY_CHANGED = "its copy was changed by something outside the cells"
 _NO_ROOM = "there is no room for a copy, without which it would be lost"
 _OLD_NAME_STAYS = "its old name could not be restored, so it keeps the new one"
 _CHANGED_BETWEEN = "something outside the cells changed it between two of them"
@@ -227,6 +228,10 @@ class Restorer:
         has_content = before.kind != FILE or item.touch.snapshot.file
         if not has_content and _needs_content(item.touch.snapshot, item.path, item.now):
             return item.touch.snapshot.reason or "its content was not copied"
+        if item.touch.snapshot.is_spoiled and _needs_content(
+            item.touch.snapshot, item.path, item.now
+        ):
+            return _COPY_CHANGED
         is_special = before.kind not in (MISSING_KIND, FILE, FOLDER, LINK)
         if is_special and not stat.S_ISFIFO(before.mode) and item.now.kind != before.kind:
             return "it is a device or a socket, which cannot be created again"
