@@ -65,6 +65,7 @@ EFFECTS = {
     "link replaced": "os.symlink('data.csv', 't'); os.replace('t', 'link')",
     "link to nothing": "os.symlink('target', 'l'); open('l', 'w').write('x')",
     "hard link": "os.link('a.txt', 'hard')",
+    "through a new hard link": "os.link('a.txt', 'hard'); open('hard', 'a').write('both')",
     "through a hard link": "open('twin', 'a').write('both')",
     # Special content and names
     "large": "open('big.bin', 'r+b').write(bytes(100))",

@@ -31,8 +31,8 @@ _CALL_TABLE = """
     mknodat    259 33  create  - 0:1
     symlink    88  -   create  - -:1
     symlinkat  266 36  create  - 1:2
-    link       86  -   create  - -:1
-    linkat     265 37  create  - 2:3
+    link       86  -   link    - -:0 -:1
+    linkat     265 37  link    4 0:1 2:3
     chmod      90  -   mark    - -:0
     fchmodat   268 53  mark    - 0:1
     fchmodat2  452 452 mark    3 0:1
@@ -51,8 +51,8 @@ class WatchedCall(NamedTuple):
     x86_64: int | None
     aarch64: int | None
     action: str
-    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, mark (change the
-    permissions or times) or markfd (those of an open file)."""
+    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, link (give a
+    file another name), mark (change the permissions or times) or markfd (those of an open file)."""
     flags: int | None
     """Index of the argument with flags; of ``open2``, that with their address."""
     paths: tuple[tuple[int | None, int | None], ...]

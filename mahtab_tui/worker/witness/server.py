@@ -40,6 +40,7 @@ _CONTINUE = 1
 _AT_FDCWD = -100
 _AT_REMOVEDIR = 0x200
 _AT_SYMLINK_NOFOLLOW = 0x100
+_AT_SYMLINK_FOLLOW = 0x400
 _RENAME_EXCHANGE = 2
 _O_TMPFILE = 0o20000000
 _MAX_PATH_BYTES = 4096
@@ -373,8 +374,10 @@ class Server:
         if call.flags is not None:
             flags = notification.arguments[call.flags] & 0xFFFF_FFFF
         paths = [
-            self._path(notification, folder, path, follows=_follows(call.action, flags))
-            for folder, path in call.paths
+            self._path(
+                notification, folder, path, follows=index == 0 and _follows(call.action, flags)
+            )
+            for index, (folder, path) in enumerate(call.paths)
         ]
         if call.action == "open2":
             flags = _read_number(thread, notification.arguments[2])
@@ -454,6 +457,9 @@ class Server:
         if action == "rename":
             self._note_rename(flags, paths)
             return
+        if action == "link":
+            self._note_link(*paths)
+            return
         path = paths[0]
         state = read_state(path)
         exists = state.kind != MISSING_KIND
@@ -497,11 +503,23 @@ class Server:
         for path in filter(None, paths):
             journal.touch(step, path, writes=True, keeps_content=True)
 
+    def _note_link(self, source: str, target: str) -> None:
+        """Copy a file that gets another name, through which the cell can write it."""
+        journal = self._journal
+        assert journal is not None
+        step = journal.step(self._fields.cell)
+        if source and read_state(source).kind == FILE:
+            journal.touch(step, source, writes=True)
+        if target and read_state(target).kind == MISSING_KIND:
+            journal.touch(step, target, writes=True)
+
 
 def _follows(action: str, flags: int) -> bool:
     """Return whether a call changes what a link leads to, not the link."""
     if action == "mark":
         return not flags & _AT_SYMLINK_NOFOLLOW
+    if action == "link":
+        return bool(flags & _AT_SYMLINK_FOLLOW)
     return action in ("open", "open2", "write")
 
 
