@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -253,3 +254,30 @@ def test_a_restored_file_is_another_name_only_of_what_it_was(project: Project) -
     assert project.files() == {"a": b"original", "b": b"original"}
     assert (project.folder / "a").samefile(project.folder.parent / "twin")
     assert not (project.folder / "b").samefile(elsewhere)
+
+
+def test_a_file_that_cannot_be_written_in_place_stays_as_it_is(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"o" * 1_500_000)
+    os.link(project.folder / "a", project.folder / "twin")
+    cell = project.cell(lambda: (project.folder / "a").write_bytes(b"new"), written="a")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_200_000, limits[1]))
+    try:
+        restorer = project.stack.undo(cell)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert reasons(restorer) == {"a": "it could not be restored (File too large)"}
+    assert project.files() == {"a": b"new", "twin": b"new"}
+    assert (project.folder / "a").samefile(project.folder / "twin")
+
+
+def test_holes_replace_what_was_there(project: Project) -> None:
+    with open(project.folder / "a", "wb") as file:
+        file.seek(200_000)
+        file.write(b"in the middle")
+        file.truncate(400_000)
+    os.link(project.folder / "a", project.folder / "twin")
+    before = project.files()
+    cell = project.write("a", b"x" * 500_000)
+    project.stack.undo(cell)
+    assert project.files() == before

@@ -247,7 +247,9 @@ class Copies:
             os.unlink(snapshot.file)
         snapshot.file = ""
 
-    def restore(self, snapshot: Snapshot, path: str, *, in_place: bool) -> None:
+    def restore(
+        self, snapshot: Snapshot, path: str, *, in_place: bool, backup: Snapshot | None
+    ) -> None:
         """Write the content of a snapshot to a path, with permissions and times. Raises `OSError`.
 
         Args:
@@ -255,6 +257,7 @@ class Copies:
             path: Of a file, or of nothing.
             in_place: Whether other names and open descriptors of the file lead to the old content,
                 too.
+            backup: Of the file as it is now, which is put back if it cannot be written in place.
         """
         state = snapshot.state
         name_count = read_state(snapshot.file).links - self.count_links(state.inode)
@@ -263,7 +266,11 @@ class Copies:
         if may_link and not os.path.lexists(path):
             os.link(snapshot.file, path)
         elif in_place:
-            copy_content(snapshot.file, path)
+            try:
+                copy_content(snapshot.file, path)
+            except OSError:
+                _put_back(backup, path)
+                raise
         else:
             draft = f"{path}.{os.getpid()}.restored"
             try:
@@ -281,6 +288,13 @@ class Copies:
         _remove_folder(self.folder)
         with suppress(OSError):
             os.rmdir(os.path.dirname(self.folder))
+
+
+def _put_back(backup: Snapshot | None, path: str) -> None:
+    with suppress(OSError):
+        if backup is not None and backup.file:
+            copy_content(backup.file, path)
+            set_marks(path, backup.state)
 
 
 def _have_same_content(path: str, other_path: str) -> bool:
@@ -306,50 +320,63 @@ def set_marks(path: str, state: FileState) -> None:
 
 
 def copy_content(source: str, target: str) -> None:
-    """Copy a file: by sharing its blocks, if the file system can, else only what is not a hole.
-    Raises `OSError`."""
+    """Copy a file: by sharing its blocks, if the file system can, else only what is not a hole. What the
+    target has had is overwritten, and cut off last. Raises `OSError`."""
     reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        if read_state(target).inode == read_state(source).inode:
-            # Opening it to write it would empty both.
-            raise OSError(errno.EINVAL, "its copy is the file itself")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         writer = os.open(target, flags, 0o600)
         try:
-            _copy_between(reader, writer)
+            source_status = os.fstat(reader)
+            old_status = os.fstat(writer)
+            if os.path.samestat(source_status, old_status):
+                raise OSError(errno.EINVAL, "its copy is the file itself")
+            _copy_between(reader, writer, source_status.st_size, old_status.st_size)
+            os.ftruncate(writer, source_status.st_size)
         finally:
             os.close(writer)
     finally:
         os.close(reader)
 
 
-def _copy_between(reader: int, writer: int) -> None:
+def _copy_between(reader: int, writer: int, size: int, old_size: int) -> None:
+    """Write the content of a file over that of another, whose size is old_size."""
     try:
         fcntl.ioctl(writer, _FICLONE, reader)
     except OSError:
         pass
     else:
         return
-    size = os.fstat(reader).st_size
-    os.ftruncate(writer, size)
     position = 0
     while position < size:
-        try:
-            position = os.lseek(reader, position, os.SEEK_DATA)
-            end = os.lseek(reader, position, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # only a hole follows
-                return
-            end = size
-        while position < end:
-            data = os.pread(reader, min(_COPY_BYTES, end - position), position)
-            if not data:
-                return
-            view = memoryview(data)
-            while view:
-                written_bytes = os.pwrite(writer, view, position)
-                view = view[written_bytes:]
-                position += written_bytes
+        start, end = _next_data(reader, position, size)
+        # There is nothing to overwrite behind the end of the old content.
+        for hole_start in range(position, min(start, old_size), _COPY_BYTES):
+            hole_end = min(hole_start + _COPY_BYTES, start, old_size)
+            _write_all(writer, bytes(hole_end - hole_start), hole_start)
+        for data_start in range(start, end, _COPY_BYTES):
+            data = os.pread(reader, min(_COPY_BYTES, end - data_start), data_start)
+            _write_all(writer, data, data_start)
+        position = end
+
+
+def _next_data(reader: int, position: int, size: int) -> tuple[int, int]:
+    """Return where the next part of a file that is not a hole begins and ends."""
+    try:
+        start = os.lseek(reader, position, os.SEEK_DATA)
+        return start, os.lseek(reader, start, os.SEEK_HOLE)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # only a hole follows
+            return size, size
+        return position, size
+
+
+def _write_all(writer: int, data: bytes, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        written_bytes = os.pwrite(writer, view, position)
+        view = view[written_bytes:]
+        position += written_bytes
 
 
 def remove_abandoned(folder: str) -> int:

@@ -93,6 +93,8 @@ class Restorer:
         self.files: dict[str, FileRestoration] = {}
         """By path."""
         self.unrestored: list[Unrestored] = []
+        self._backups: dict[str, Snapshot] = {}
+        """By path, the copies of what is replaced."""
         self._missing_inodes: set[tuple[int, int]] = set()
         """Of files whose old names are not restored: they may have others, which must stay."""
 
@@ -210,6 +212,8 @@ class Restorer:
         if item.loses_content and (kept is None or not kept.snapshot.file):
             self._refuse_with(item, _NO_ROOM)
             return True
+        if kept is not None:
+            self._backups[item.path] = kept.snapshot
         return self._refuse(item)
 
     def _change_since(self, item: _Item) -> str:
@@ -342,7 +346,12 @@ class Restorer:
             set_marks(item.path, before)
         elif before.kind == FILE and _needs_content(item.touch.snapshot, item.path, now):
             in_place = not self._keeps_content(item._replace(now=now))
-            self._journal.copies.restore(item.touch.snapshot, item.path, in_place=in_place)
+            self._journal.copies.restore(
+                item.touch.snapshot,
+                item.path,
+                in_place=in_place,
+                backup=self._backups.get(item.path),
+            )
         else:
             set_marks(item.path, before)
 
