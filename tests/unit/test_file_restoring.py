@@ -281,3 +281,18 @@ def test_holes_replace_what_was_there(project: Project) -> None:
     cell = project.write("a", b"x" * 500_000)
     project.stack.undo(cell)
     assert project.files() == before
+
+
+def test_a_change_after_a_write_in_the_background_is_not_overwritten(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    cell = project.write("a", b"by the cell")
+    # A process of the cell writes once more after its end, then somebody else does.
+    project.journal.touch(project.journal.steps[-1], project.path("a"), writes=True)
+    (project.folder / "a").write_bytes(b"in the background")
+    assert reasons(project.preview(cell))["a"].startswith("it was changed in the background")
+    assert project.files() == {"a": b"in the background"}
+    project.write("b", b"")
+    assert reasons(project.preview(cell)) == {}
+    (project.folder / "a").write_bytes(b"by somebody else")
+    assert reasons(project.stack.undo(cell)).keys() == {"a"}
+    assert project.files() == {"a": b"by somebody else"}

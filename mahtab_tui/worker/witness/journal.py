@@ -121,6 +121,9 @@ class Journal:
     def step(self, cell: int) -> Step:
         """Return the step of a cell, which is the newest."""
         if not self.steps or self.steps[-1].cell != cell:
+            if self.steps:
+                # What was written between the cells, by processes of earlier ones, counts as theirs.
+                self.close_epoch(self.steps[-1])
             self.steps.append(Step(cell))
             self.copies.begin_cell()
         return self.steps[-1]

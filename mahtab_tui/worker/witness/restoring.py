@@ -28,6 +28,9 @@ MAX_DIFF_LINES = 30
 _COPY_CHANGED = "its copy was changed by something outside the cells"
 _NO_ROOM = "there is no room for a copy, without which it would be lost"
 _OLD_NAME_STAYS = "its old name could not be restored, so it keeps the new one"
+_STILL_CHANGING = (
+    "it was changed in the background after the last cell; try again after the next cell"
+)
 _CHANGED_BETWEEN = "something outside the cells changed it between two of them"
 _CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
 
@@ -219,7 +222,9 @@ class Restorer:
     def _change_since(self, item: _Item) -> str:
         """Return how something outside the cells has changed a path, as a clause; empty if not."""
         after = item.touch.after
-        if after is not None and not after.matches(item.current_path):
+        if after is None:
+            return _STILL_CHANGING
+        if not after.matches(item.current_path):
             return _CHANGED_SINCE
         return _CHANGED_BETWEEN if item.touch.has_gap else ""
 
