@@ -283,6 +283,25 @@ def test_a_process_that_outlives_its_cell_is_undone_with_it(watched: Cells, fold
     assert (folder / "a.txt").read_text() == "one\ntwo\n"
 
 
+def test_a_process_that_writes_after_an_undo_does_not_end_its_redo(
+    watched: Cells, folder: Path
+) -> None:
+    make_files(folder)
+    os.mkfifo(folder / "go")
+    watched.text(
+        "open('a.txt', 'w').write('x'); p = subprocess.Popen('read x < go; echo late > data.csv; echo > done', shell=True)"
+    )
+    watched.text("1")
+    watched.kernel.undo(watched.number - 1)
+    assert (folder / "a.txt").read_text() == "one\ntwo\n"
+    (folder / "go").write_text("go\n")
+    wait_for(lambda: (folder / "done").exists())
+    watched.kernel.redo()
+    assert (folder / "a.txt").read_text() == "x"
+    assert (folder / "data.csv").read_text() == "late\n"
+    watched.text("p.wait()")
+
+
 def test_the_history_of_versions_is_left_alone_and_named(watched: Cells, folder: Path) -> None:
     make_files(folder)
     watched.text("sh('git init -q . && git add data.csv')")

@@ -465,7 +465,10 @@ class RedoStack:
             self._journal.forget(scratch)
             for touch, fingerprint in earlier:
                 touch.after = fingerprint
-            self._journal.steps += steps
+            # What a process has written since the undo comes after these steps.
+            earlier_steps = [step for step in self._journal.steps if step.cell < record.cell]
+            later_steps = [step for step in self._journal.steps if step.cell >= record.cell]
+            self._journal.steps = [*earlier_steps, *steps, *later_steps]
             _refresh(steps, restorer, self._journal)
         return restorer
 

@@ -116,6 +116,8 @@ class Server:
         self._redo: RedoStack | None = None
         self._watches_open_files = False
         """Whether any file was opened for writing, so that it may still be."""
+        self._undo_cell = 0
+        """The newest cell at the last undo; what writes before the next one does not end its redo."""
         self._buffer = bytearray(_NOTIFICATION.size)
         self._namespace = os.stat("/proc/self/ns/mnt").st_ino
         self._poll = select.poll()
@@ -255,6 +257,7 @@ class Server:
             restorer = Restorer(journal)
             restorer.preview([step for step in journal.steps if step.cell >= message["cell"]])
         elif op == "undo":
+            self._undo_cell = self._fields.cell
             restorer = redo.undo(message["cell"])
         else:
             restorer = redo.redo()
@@ -283,7 +286,8 @@ class Server:
     def _forget_old(self, cell: int) -> None:
         assert self._journal is not None
         assert self._redo is not None
-        if not self._journal.steps or self._journal.steps[-1].cell != cell:
+        has_step = self._journal.steps and self._journal.steps[-1].cell == cell
+        if not has_step and cell != self._undo_cell:
             self._redo.forget()
         self._journal.forget_before(self._fields.oldest_cell)
 
