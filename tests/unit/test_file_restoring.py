@@ -296,3 +296,12 @@ def test_a_change_after_a_write_in_the_background_is_not_overwritten(project: Pr
     (project.folder / "a").write_bytes(b"by somebody else")
     assert reasons(project.stack.undo(cell)).keys() == {"a"}
     assert project.files() == {"a": b"by somebody else"}
+
+
+def test_a_file_larger_than_all_copies_may_be_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    project = Project(tmp_path / "work", tmp_path / "copies", megabytes=1)
+    (project.folder / "a").write_bytes(bytes(1_500_000))
+    cell = project.cell(lambda: (project.folder / "a").unlink(), removed="a")
+    assert "it is larger than" in reasons(project.preview(cell))["a"]
+    assert os.listdir(project.copies.folder) == ["in-use"]

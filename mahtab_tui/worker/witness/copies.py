@@ -129,6 +129,8 @@ class Copies:
 
     def needed_bytes(self, state: FileState, *, may_link: bool) -> int:
         """Return how much of the limits a copy would need, as far as it can be known."""
+        if state.used_bytes > self._max_bytes:
+            return state.used_bytes
         if may_link and state.inode[0] == os.stat(self.folder).st_dev:
             return 0
         return state.used_bytes
@@ -148,6 +150,10 @@ class Copies:
         """
         state = snapshot.state
         size = state.used_bytes
+        if size > self._max_bytes:
+            gigabytes = self._max_bytes / 2**30
+            snapshot.reason = f"it was not copied, because it is larger than {gigabytes:g} GB"
+            return
         if may_link and self._link(path, snapshot):
             return
         if self._cell_bytes + size > self._max_cell_bytes:
