@@ -14,6 +14,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("files are watched on Linux only", allow_module_level=True)
 
+from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import Copies
 from mahtab_tui.worker.witness.journal import Journal
 from mahtab_tui.worker.witness.restoring import RedoStack, Restorer
@@ -305,3 +306,20 @@ def test_a_file_larger_than_all_copies_may_be_is_not_kept(tmp_path: Path) -> Non
     cell = project.cell(lambda: (project.folder / "a").unlink(), removed="a")
     assert "it is larger than" in reasons(project.preview(cell))["a"]
     assert os.listdir(project.copies.folder) == ["in-use"]
+
+
+def test_a_path_too_many_to_be_noted_does_not_spoil_a_copy(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MAX_CELL_PATHS", 1)
+    (project.folder / "a").write_bytes(b"original")
+
+    def rename_and_write() -> None:
+        os.rename(project.path("a"), project.path("b"))
+        project.journal.touch(project.journal.steps[-1], project.path("b"), writes=True)
+        (project.folder / "b").write_bytes(b"another")
+
+    cell = project.cell(rename_and_write, removed="a")
+    restorer = project.stack.undo(cell)
+    assert reasons(restorer) == {"": "Only the first 1 files of a cell are noted."}
+    assert project.files() == {"a": b"original", "b": b"another"}

@@ -149,6 +149,13 @@ class Journal:
             writes: Whether the content of a file may change, or its name is taken away.
             keeps_content: Whether only the name is taken away.
         """
+        now = read_state(path)
+        # Also of a path that is not noted below: its file may be the copy of one that is.
+        if writes and not keeps_content and now.kind == FILE:
+            self.copies.separate(now.inode)
+        if not writes:
+            self.copies.note_new_time(now.inode)
+
         touches = step.epochs[-1].touches
         touch = touches.get(path)
         if touch is None:
@@ -164,11 +171,6 @@ class Journal:
         touch.after = None
 
         snapshot = touch.snapshot
-        now = read_state(path)
-        if writes and not keeps_content and now.kind == FILE:
-            self.copies.separate(now.inode)
-        if not writes:
-            self.copies.note_new_time(now.inode)
         is_original = now.inode == snapshot.state.inode
         needs_copy = snapshot.state.kind == FILE and not snapshot.file and not snapshot.reason
         if writes and needs_copy and is_original:
