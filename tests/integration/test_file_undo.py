@@ -302,6 +302,17 @@ def test_a_process_that_writes_after_an_undo_does_not_end_its_redo(
     watched.text("p.wait()")
 
 
+def test_a_change_through_a_link_to_another_folder_is_named(
+    watched: Cells, folder: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "outside"
+    target.write_text("original")
+    (folder / "out").symlink_to(target)
+    watched.text("open('out', 'w').write('x')")
+    names = [item.name for item in watched.kernel.undo(watched.number).not_restored]
+    assert names == ["out"]
+
+
 def test_the_history_of_versions_is_left_alone_and_named(watched: Cells, folder: Path) -> None:
     make_files(folder)
     watched.text("sh('git init -q . && git add data.csv')")

@@ -129,6 +129,9 @@ _FOLDER_INDEXES = {
 """By events that change files: the index of the argument with the descriptor of the folder in which
 the path begins; beyond the last one if there is none."""
 
+_FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod"))
+"""Those that change what a link leads to, not the link."""
+
 
 def read_side_effect(event: str, args: Args) -> SideEffect | None:
     """Read an audit event.
@@ -163,6 +166,8 @@ def changed_path(event: str, args: Args) -> str:
         folder = args[index] if len(args) > index else -1
         if type(folder) is int and folder >= 0:
             path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        if event in _FOLLOWING_EVENTS:
+            return os.path.realpath(path)
         return os.path.abspath(path)
     return ""
 
