@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import Copies
 from mahtab_tui.worker.witness.journal import Journal
 from mahtab_tui.worker.witness.restoring import RedoStack, Restorer
+from mahtab_tui.worker.witness.server import read_memory, shares_files
 
 LARGE_BYTES = 3 * 2**20
 
@@ -323,3 +325,15 @@ def test_a_path_too_many_to_be_noted_does_not_spoil_a_copy(
     restorer = project.stack.undo(cell)
     assert reasons(restorer) == {"": "Only the first 1 files of a cell are noted."}
     assert project.files() == {"a": b"original", "b": b"another"}
+
+
+def test_a_process_that_has_ended_is_not_taken_for_one_that_cannot_be_read() -> None:
+    namespace = os.stat("/proc/self/ns/mnt").st_ino
+    with subprocess.Popen(["true"]) as process:
+        # It has ended, and is not waited for.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        for _ in range(2):
+            assert read_memory(process.pid, 1, 8) == b""
+            assert shares_files(process.pid, namespace)
+            process.wait()
+    assert not shares_files(os.getpid(), namespace + 1)

@@ -407,7 +407,7 @@ class Server:
         name = _own_view(thread, name)
         if name.startswith(("/dev/", "/sys/")) and not name.startswith(SHARED_MEMORY_FOLDER):
             return ""
-        if not self._shares_files(thread):
+        if not shares_files(thread, self._namespace):
             raise _UnseenError(
                 "A program changed files in a container or another root folder, where files are not watched."
             )
@@ -415,16 +415,6 @@ class Server:
             base = "cwd" if folder_fd == _AT_FDCWD else f"fd/{folder_fd}"
             name = f"/proc/{thread}/{base}/{name}"
         return _resolve(name, follows=follows)
-
-    def _shares_files(self, thread: int) -> bool:
-        """Return whether a process has the same file systems and root folder as the witness."""
-        try:
-            return (
-                os.stat(f"/proc/{thread}/ns/mnt").st_ino == self._namespace
-                and os.readlink(f"/proc/{thread}/root") == "/"
-            )
-        except OSError:
-            return False
 
     def _is_watched(self, path: str) -> bool:
         working_folder = ""
@@ -527,23 +517,38 @@ def _follows(action: str, flags: int) -> bool:
     return action in ("open", "open2", "write")
 
 
+def shares_files(thread: int, namespace: int) -> bool:
+    """Return whether a process has a namespace of mounts and the root folder, or has ended, so that its
+    call changes nothing. namespace: its number."""
+    try:
+        return (
+            os.stat(f"/proc/{thread}/ns/mnt").st_ino == namespace
+            and os.readlink(f"/proc/{thread}/root") == "/"
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False
+
+
 def _read_text(thread: int, address: int) -> str:
     """Read a path in the memory of a process."""
-    return os.fsdecode(_read_memory(thread, address, _MAX_PATH_BYTES).split(b"\0", 1)[0])
+    return os.fsdecode(read_memory(thread, address, _MAX_PATH_BYTES).split(b"\0", 1)[0])
 
 
 def _read_number(thread: int, address: int) -> int:
-    return int.from_bytes(_read_memory(thread, address, 8), "little")
+    return int.from_bytes(read_memory(thread, address, 8), "little")
 
 
-def _read_memory(thread: int, address: int, size: int) -> bytes:
+def read_memory(thread: int, address: int, size: int) -> bytes:
+    """Read the memory of a process; nothing if it has ended."""
     try:
         fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(fd, size, address)
         finally:
             os.close(fd)
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return b""
     except (OSError, OverflowError):
         raise _UnseenError(
