@@ -337,3 +337,17 @@ def test_a_process_that_has_ended_is_not_taken_for_one_that_cannot_be_read() -> 
             assert shares_files(process.pid, namespace)
             process.wait()
     assert not shares_files(os.getpid(), namespace + 1)
+
+
+def test_two_files_that_became_one_are_two_again(project: Project) -> None:
+    for name in ("a", "b"):
+        (project.folder / name).write_bytes(name.encode())
+    before = project.files()
+
+    def become_one() -> None:
+        (project.folder / "a").unlink()
+        os.link(project.folder / "b", project.folder / "a")
+        (project.folder / "b").write_bytes(b"both")
+
+    assert reasons(project.stack.undo(project.cell(become_one, removed="a", written="b"))) == {}
+    assert project.files() == before

@@ -350,7 +350,9 @@ class Restorer:
             os.mkfifo(item.path)
             set_marks(item.path, before)
         elif before.kind == FILE and _needs_content(item.touch.snapshot, item.path, now):
-            in_place = not self._keeps_content(item._replace(now=now))
+            # Another file that has got this name may have the names of others, too.
+            is_old_file = now.inode == before.inode
+            in_place = is_old_file and not self._keeps_content(item._replace(now=now))
             self._journal.copies.restore(
                 item.touch.snapshot,
                 item.path,
