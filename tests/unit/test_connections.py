@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -28,6 +29,12 @@ def _all_are_exclusive(connection: sqlite3.Connection) -> None:
 def _texts_are_bytes(connection: sqlite3.Connection) -> None:
     _main_is_exclusive(connection)
     connection.text_factory = bytes
+
+
+@pytest.fixture(autouse=True)
+def kernel_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of a test may be a fork of the one that has imported the module."""
+    monkeypatch.setattr("mahtab_tui.worker.undo.connections._KERNEL_PID", os.getpid())
 
 
 @pytest.fixture

@@ -501,7 +501,7 @@ def test_no_user_code_runs() -> None:
     assert described["column"].endswith("0 | <Hostile>\n1 | None")
     assert "k <Kinds>" in described["kinds"]
     assert described["sub_list"] == "sub_list: SubList, 1 item of Hostile\n  [0]: <Hostile>"
-    arguments = "a: Hostile, b: Hostile | NoneType = …, c: int = 1"
+    arguments = "a: Hostile, b: Hostile | None = …, c: int = 1"
     assert described["function"] == f"def function({arguments}) -> list[Hostile]"
     assert "2026-01-01" in described["zoned_index"]
 
