@@ -32,12 +32,8 @@ from mahtab_tui.session.background_kernels import (
 from mahtab_tui.session.kernel import ReattachedKernel
 from mahtab_tui.session.running_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.resume import (
-    find_session,
-    forked_store,
-    reattach,
-    resumed_store,
-)
+from mahtab_tui.store.forks import forked_store
+from mahtab_tui.store.resume import find_session, reattach, resumed_store
 from mahtab_tui.store.session_list import SessionRow
 from mahtab_tui.store.session_lock import LockedElsewhere, LockHolder
 from mahtab_tui.store.sqlite import SqliteStore

@@ -26,7 +26,8 @@ from mahtab_tui.session.info import SessionBackend
 from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.memory_store import MemoryStore
-from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
+from mahtab_tui.store.resume import SessionNotFound, new_store
+from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.system import Lazy, disable_langsmith
 

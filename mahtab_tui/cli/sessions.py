@@ -36,15 +36,11 @@ from mahtab_tui.session.background_kernels import (
 )
 from mahtab_tui.session.running_sessions import SharingError, running_sessions
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.store.resume import (
-    SessionNotFound,
-    database,
-    find_session,
-    remove_session,
-)
-from mahtab_tui.store.session_index import catch_up, day, find_sessions, wanted_words
+from mahtab_tui.store.resume import SessionNotFound, database, find_session
+from mahtab_tui.store.session_index import catch_up, find_sessions, wanted_words
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import locked_sessions
+from mahtab_tui.store.session_removal import remove_session
 
 MAX_LISTED_SESSIONS = 50
 INDEX_TIMEOUT_S = 0.3
@@ -147,7 +143,7 @@ def _list_saved(project: Path | None, limit: int) -> Iterator[str]:
 def _line(row: SessionRow) -> str:
     """Return a saved session as a line of a list."""
     size = f"{row.records:>6} records"
-    return one_line(f"{row.id}  {day(row)}  {size}  {row.name}  {row.heading}")
+    return one_line(f"{row.id}  {row.last_use_date}  {size}  {row.name}  {row.heading}")
 
 
 @sessions_app.command()

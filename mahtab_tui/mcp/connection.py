@@ -30,7 +30,8 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.running_sessions import SharingError, find_session
 from mahtab_tui.session.sharing import AgentService, LocalPeer
 from mahtab_tui.settings.model import Settings, home_folder
-from mahtab_tui.store.resume import new_store, save_target
+from mahtab_tui.store.resume import new_store
+from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 

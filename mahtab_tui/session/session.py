@@ -488,7 +488,7 @@ class Session:
         """Give the saved session another title, on a thread; a notice reports the outcome."""
         from mahtab_tui.bus import StoreError
         from mahtab_tui.store.resume import database
-        from mahtab_tui.store.session_index import question_title, rename_session
+        from mahtab_tui.store.session_titles import question_title, rename_session
 
         session_id = self.saved_id
         masked_title = question_title(self.secrets.mask(title))

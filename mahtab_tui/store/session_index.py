@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.bus import StoreError, records
+from mahtab_tui.bus import records
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -27,9 +27,6 @@ from mahtab_tui.store.session_list import SESSION_COLUMNS, SessionRow, session_r
 from mahtab_tui.store.session_preview import hidden_entries, shorten_middle
 from mahtab_tui.store.spare_database import SpareDatabase
 from mahtab_tui.store.stored_records import StoredRow, readable_record
-
-MAX_TITLE_CHARS = 100
-"""Characters of a session's title."""
 
 RECORDS_PER_STEP = 100
 """Records whose words are written in one transaction."""
@@ -42,7 +39,6 @@ SEARCH_TIMEOUT_S = 1.0
 """After which a search ends: a common word may be in a million records."""
 ROWS_PER_CLOCK_CHECK = 500
 
-NOT_SAVED = "Nothing of this session is saved yet, so it has no title."
 
 _EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces, each of which is indexed as a word."""
@@ -94,11 +90,6 @@ class SessionHits(NamedTuple):
     """Whether there may be more."""
 
 
-def day(row: SessionRow) -> str:
-    """Return when a session was last used."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
-
-
 def words(text: str) -> str:
     """Return the words of a text without case, accents and punctuation, separated by spaces."""
     text = plain(text).lower()
@@ -121,15 +112,6 @@ def folder_word(project: str | bytes) -> str:
     stored."""
     data = project.encode() if isinstance(project, str) else project
     return f"§{zlib.crc32(data):x}"
-
-
-def question_title(text: str) -> str:
-    """Return the first line of a question, as a title."""
-    for line in text[:10_000].splitlines():
-        title = " ".join(plain(line).split())
-        if title:
-            return title[:MAX_TITLE_CHARS]
-    return ""
 
 
 def open_words(path: Path) -> SpareDatabase:
@@ -201,40 +183,6 @@ def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connec
         index.execute("delete from indexed")
         index.execute("insert into indexed values (?, ?)", (last_number, file))
     return True
-
-
-def rename_session(path: Path, session: str, title: str) -> None:
-    """Change the title of a session. Raises `StoreError`, also if there is no such session."""
-    if not path.exists():
-        raise StoreError(NOT_SAVED)
-    with opened(path) as connection, transaction(connection):
-        if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
-            raise StoreError(NOT_SAVED)
-        query = "insert into digest (session, title) values (?, ?) on conflict (session) do update set title = excluded.title"
-        connection.execute(query, (session, encode_text(question_title(title))))
-
-
-def delete_session(path: Path, session: str) -> None:
-    """Delete all of a session. Raises `StoreError`."""
-    if not path.exists():
-        return
-    with opened(path) as connection:
-        with transaction(connection):
-            for table in ("record", "partial", "digest"):
-                connection.execute(f"delete from {table} where session = ?", (session,))
-            connection.execute("delete from session where id = ?", (session,))
-        (last_number,) = connection.execute(
-            "select coalesce(max(number), 0) from record"
-        ).fetchone()
-
-    def delete_words(index: sqlite3.Connection) -> None:
-        with transaction(index):
-            index.execute("delete from word where session = ?", (session,))
-            # New records may have the numbers of deleted ones.
-            index.execute("update indexed set upto = min(upto, ?)", (last_number,))
-
-    with contextlib.closing(open_words(path)) as index:
-        index.run(delete_words)
 
 
 def wanted_words(typed: str) -> list[str]:

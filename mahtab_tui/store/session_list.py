@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +49,11 @@ class SessionRow(NamedTuple):
     def heading(self) -> str:
         """How lists name it: its title, or how it began."""
         return self.title or self.first
+
+    @property
+    def last_use_date(self) -> str:
+        """The day and the minute of its last use, in local time."""
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.last))
 
 
 def list_sessions(

@@ -28,7 +28,7 @@ from mahtab_tui.session.background_kernels import (
     summarize_detached_kernels,
 )
 from mahtab_tui.session.kernel import LocalDetachable
-from mahtab_tui.store.resume import save_target
+from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.worker.link import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.integration.kernels import RecordingHost

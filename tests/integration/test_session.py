@@ -32,14 +32,9 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store import resume
-from mahtab_tui.store.resume import (
-    database,
-    find_session,
-    fork,
-    new_store,
-    resumed_store,
-    save_target,
-)
+from mahtab_tui.store.forks import fork
+from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
+from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.sqlite import ALL_RECORDS, SqliteStore, load_records
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags

@@ -11,18 +11,12 @@ import pytest
 from mahtab_tui.bus.records import KernelRecord, Record
 from mahtab_tui.cli.session_setup import _choose_last_kernel
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.resume import (
-    SessionNotFound,
-    database,
-    find_session,
-    forked_store,
-    reattach,
-    remove_session,
-    resumed_store,
-    save_target,
-)
+from mahtab_tui.store.forks import forked_store
+from mahtab_tui.store.resume import SessionNotFound, database, find_session, reattach, resumed_store
+from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import lock_session
+from mahtab_tui.store.session_removal import remove_session
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags
 from tests.records import made

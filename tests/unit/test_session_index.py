@@ -13,16 +13,11 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store.session_index import (
-    RECORDS_PER_STEP,
-    catch_up,
-    delete_session,
-    find_sessions,
-    rename_session,
-    words,
-)
+from mahtab_tui.store.session_index import RECORDS_PER_STEP, catch_up, find_sessions, words
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_preview import preview
+from mahtab_tui.store.session_removal import delete_records
+from mahtab_tui.store.session_titles import rename_session
 from mahtab_tui.store.sqlite import SqliteStore, fork_session
 from tests.unit.sqlite_sessions import spoil
 
@@ -180,7 +175,7 @@ def test_deleting_a_session_leaves_nothing_of_it_in_the_index(path: Path) -> Non
     ]
     save(path, "gone", question("apples"), *cell_records, question("grapes", 2))
     assert found(path, "pears77") == found(path, "plums") == ["gone"]
-    delete_session(path, "gone")
+    delete_records(path, "gone")
     assert index_rows(path) == 1
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select count(*) from record").fetchone() == (1,)
@@ -298,7 +293,7 @@ def test_unreadable_records_are_counted(path: Path) -> None:
     assert found(path, "pears") == ["s"]
     assert preview(path, "s")[-1].text == "1 records cannot be read."
     assert found(path, "apples") == []
-    delete_session(path, "s")
+    delete_records(path, "s")
 
 
 def test_title_given_while_the_session_is_open_stays(path: Path) -> None:
@@ -313,5 +308,5 @@ def test_title_given_while_the_session_is_open_stays(path: Path) -> None:
     store.close()
     assert listed(path)[0].title == "Mine"
     assert (found(path, "mine"), found(path, "question")) == (["s"], ["s"])
-    delete_session(path, "s")
+    delete_records(path, "s")
     assert index_rows(path) == 0

@@ -37,8 +37,9 @@ from mahtab_tui.session.running_sessions import remove_leftovers, share_folder
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
+from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
 from mahtab_tui.store.session_lock import lock_session
+from mahtab_tui.store.session_removal import remove_session
 from mahtab_tui.tui.open import _index_sessions
 from tests.unit.sqlite_sessions import HOLD
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import NotebookFile, Record
-from mahtab_tui.store.session_index import delete_session
 from mahtab_tui.store.session_list import list_sessions
+from mahtab_tui.store.session_removal import delete_records
 from mahtab_tui.store.sqlite import (
     RecordPage,
     SqliteStore,
@@ -186,7 +186,7 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     assert (row.name, row.project, row.last, row.records) == ("name b", "/two", 30.0, 3)
     assert row.first.startswith("question b long")
     assert len(row.first) <= 80
-    delete_session(path, "b")
+    delete_records(path, "b")
     assert [row.id for row in list_sessions(path)] == ["c", "a"]
     assert load_records(path, "b") == RecordPage([], 0)
 

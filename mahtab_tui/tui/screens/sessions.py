@@ -19,20 +19,20 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session.background_kernels import stop_detached_kernel, summarize_detached_kernels
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
-from mahtab_tui.store.resume import SessionNotFound, database, fork, remove_session
+from mahtab_tui.store.forks import fork
+from mahtab_tui.store.resume import SessionNotFound, database
 from mahtab_tui.store.session_index import (
-    MAX_TITLE_CHARS,
     SessionHit,
     SessionHits,
     catch_up,
-    day,
     find_sessions,
-    rename_session,
     wanted_words,
 )
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import LockHolder, locked_sessions
 from mahtab_tui.store.session_preview import preview
+from mahtab_tui.store.session_removal import remove_session
+from mahtab_tui.store.session_titles import MAX_TITLE_CHARS, rename_session
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, SEARCH_DELAY_S, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -183,7 +183,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
 
     def line(self, row: SessionHit, width: int) -> Content:
         session = row.session
-        date = day(session)
+        date = session.last_use_date
         if session.id == self._current:
             mark = CURRENT
         elif session.id in self._result.holders:
