@@ -24,8 +24,10 @@ from mahtab_tui.mcp.arguments import (
     UndoArguments,
 )
 from mahtab_tui.mcp.command_output import CommandOutput
-from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection, log_file
+from mahtab_tui.mcp.connection import SessionConnection
+from mahtab_tui.mcp.journal import Journal, log_file
 from mahtab_tui.mcp.output_form import OutputForm
+from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.packages import find_environment, plan_commands, run_command
 from mahtab_tui.mcp.tools import McpTool, McpToolError, Report, ToolAnswer
 from mahtab_tui.session.agent_calls import SessionContents

@@ -22,8 +22,10 @@ from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp import connection
 from mahtab_tui.mcp.answers import format_answer
 from mahtab_tui.mcp.arguments import EvalArguments, ModeArguments
-from mahtab_tui.mcp.connection import Journal, OwnSession, SessionConnection
+from mahtab_tui.mcp.connection import SessionConnection
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
+from mahtab_tui.mcp.journal import Journal
+from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.joined_agents import JoinedAgents
