@@ -93,7 +93,7 @@ class ToolHandlers:
             await self._own_session.close()
         if self._shared_session is not None:
             await self._shared_session.close()
-        self._journal.switch(False)
+        self._journal.close()
 
     async def session(self) -> SessionConnection:
         """Return the session in which code runs now, which is started or joined if necessary."""
@@ -235,13 +235,14 @@ class ToolHandlers:
     async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
         """Write all evaluated code and its output to a file that the user can follow live, or stop
         writing."""
+        if arguments.mode == "off":
+            self._journal.close()
+            return _sentence("The log is off.")
         path = log_file()
         try:
-            self._journal.switch(arguments.mode != "off")
+            self._journal.open(in_colour=arguments.mode == "auto")
         except OSError as error:
             raise McpToolError(f"{path} cannot be written: {error.strerror}.") from None
-        if arguments.mode == "off":
-            return _sentence("The log is off.")
         return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:

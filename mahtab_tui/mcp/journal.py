@@ -10,6 +10,7 @@ from typing import IO
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.mcp.output_form import highlight_text, keep_colours
 from mahtab_tui.settings.model import home_folder
 
 
@@ -23,30 +24,39 @@ class Journal:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._file: IO[str] | None = None
+        self._in_colour = False
 
     @property
     def is_on(self) -> bool:
         return self._file is not None
 
-    def switch(self, on: bool) -> None:
-        """Begin or end writing. Raises `OSError`."""
+    def open(self, *, in_colour: bool) -> None:
+        """Begin to write, or go on in another form. Raises `OSError`."""
+        self.close()
+        path = log_file()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
+        self._in_colour = in_colour
+
+    def close(self) -> None:
+        """Stop writing."""
         if self._file is not None:
             self._file.close()
             self._file = None
-        if on:
-            path = log_file()
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
 
     def write_code(self, cell: object, author: str, code: str) -> None:
         if self._file is not None:
             head = f"── In [{cell}] · {author} · {time.strftime('%H:%M:%S')} ──"
-            self._write(self._file, f"\n{head}\n{visible(self._secrets.mask(code))}\n")
+            code = visible(self._secrets.mask(code))
+            if self._in_colour:
+                code = highlight_text(code, "python")
+            self._write(self._file, f"\n{head}\n{code}\n")
 
     def write_output(self, text: str) -> None:
         if self._file is not None:
-            self._write(self._file, plain(self._secrets.mask(text)))
+            text = self._secrets.mask(text)
+            self._write(self._file, keep_colours(text) if self._in_colour else plain(text))
 
     def _write(self, file: IO[str], text: str) -> None:
         try:

@@ -42,15 +42,25 @@ class OutputForm:
 
     def _write_coloured(self, part: ResultPart, text: str) -> str:
         if self.highlight and part != "stdout" and not _COLOUR_SEQUENCE.search(text):
-            text = _colour(text, _LANGUAGES[part])
-        # Only colours reach the terminal: all other control sequences become visible.
-        pieces = _COLOUR_SEQUENCE.split(text)
-        pieces[::2] = map(escape_controls, pieces[::2])
-        reset = "\x1b[0m" if len(pieces) > 1 else ""
-        return "".join([*pieces, reset])
+            text = highlight_text(text, _LANGUAGES[part])
+        return keep_colours(text)
 
 
-def _colour(text: str, language: str) -> str:
+def keep_colours(text: str) -> str:
+    """Return a text for a terminal: its colours stay, all other control sequences become
+    visible."""
+    pieces = _COLOUR_SEQUENCE.split(text)
+    pieces[::2] = map(escape_controls, pieces[::2])
+    reset = "\x1b[0m" if len(pieces) > 1 else ""
+    return "".join([*pieces, reset])
+
+
+def highlight_text(text: str, language: str) -> str:
+    """Return a text with the colours of its language; a very long one as it is.
+
+    Args:
+        language: as Pygments names it, such as `python`.
+    """
     if len(text) > MAX_HIGHLIGHTED_CHARS:
         return text
     from pygments import highlight

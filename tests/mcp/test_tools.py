@@ -21,6 +21,7 @@ from tests.mcp.wheels import build_wheel, offline
 from tests.waiting import run_python
 
 SCHEMAS = Path(__file__).with_name("schemas.json")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PROJECT = "[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n"
 
 BACKEND = """
@@ -239,11 +240,27 @@ async def test_package_can_be_made_editable_and_back(
         assert await version(a) == "'1.0'"
 
 
+async def test_log_for_a_terminal_has_colours_and_no_other_control_sequence(home: Path) -> None:
+    path = home / ".mahtab" / "logs" / "repl.log"
+    async with agent() as a:
+        await a.text("log_viewer", mode="auto")
+        await a.eval("print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07'); 1/0")
+        log = path.read_text()
+        assert "\x1b[31mred\x1b[0m" in log
+        assert COLOUR.search(log.partition("red")[0])
+        assert "\x1b" not in COLOUR.sub("", log)
+        assert "]0;title" in log
+
+        await a.text("log_viewer", mode="file")
+        await a.eval("2")
+        assert "\x1b" not in path.read_text()[len(log) :]
+
+
 async def test_log_contains_the_evaluated_code(home: Path) -> None:
     path = home / ".mahtab" / "logs" / "repl.log"
     async with agent() as a:
         assert f"written to {path}. To follow it: tail -f {path}" in await a.text(
-            "log_viewer", mode="auto"
+            "log_viewer", mode="file"
         )
         await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
