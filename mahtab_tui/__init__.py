@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from mahtab_tui.cli.session_setup import run_repl
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.library import (
-        SkillsIndex,
         iter_skills,
         load_skill_content,
         load_skill_descriptions,
     )
-    from mahtab_tui.knowledge.skills import SkillsLoader
+    from mahtab_tui.knowledge.skills_index import SkillsIndex
+    from mahtab_tui.knowledge.skills_loader import SkillsLoader
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
     from mahtab_tui.mcp import start_server
@@ -36,8 +36,9 @@ _MODULES = {
     "bus.usage": "UsageStats",
     "cli.session_setup": "run_repl",
     "knowledge.code": "CodeSearcher search_code",
-    "knowledge.library": "SkillsIndex iter_skills load_skill_content load_skill_descriptions",
-    "knowledge.skills": "SkillsLoader",
+    "knowledge.library": "iter_skills load_skill_content load_skill_descriptions",
+    "knowledge.skills_index": "SkillsIndex",
+    "knowledge.skills_loader": "SkillsLoader",
     "llm.base": "ModelError",
     "llm.providers": "get_llm",
     "mcp": "start_server",

@@ -38,13 +38,8 @@ from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
-from mahtab_tui.knowledge.library import (
-    LoadedSkills,
-    SkillLibrary,
-    SkillNotFound,
-    SkillsBudgetExceeded,
-    skill_library,
-)
+from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound, skill_library
+from mahtab_tui.knowledge.loaded_skills import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
 from mahtab_tui.worker.link.control import make_host_function

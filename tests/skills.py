@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders, skill_texts, trust_texts
+from mahtab_tui.knowledge.skill_trust import skill_texts, trust_texts
+from mahtab_tui.knowledge.skills_loader import SkillsLoader, skill_folders
 
 
 def write_skill(

@@ -21,7 +21,8 @@ from mahtab_tui.cli.options import (
 )
 from mahtab_tui.cli.skills import configured_folders
 from mahtab_tui.knowledge.instructions import Instructions, find_instructions
-from mahtab_tui.knowledge.skills import SkillsLoader, skill_texts, trust_texts
+from mahtab_tui.knowledge.skill_trust import skill_texts, trust_texts
+from mahtab_tui.knowledge.skills_loader import SkillsLoader
 from mahtab_tui.llm.choices import default_model
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings

@@ -10,17 +10,15 @@ import typer
 
 from mahtab_tui.cli.options import SkillsDir, echo, fail, fail_on, warn
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
-from mahtab_tui.knowledge.skills import (
-    ProjectFolder,
+from mahtab_tui.knowledge.skill_file import (
     SkillError,
-    SkillsLoader,
     instructions_text,
     name_problem,
     parse_skill,
     read_skill,
-    skill_folders,
-    trust_texts,
 )
+from mahtab_tui.knowledge.skill_trust import trust_texts
+from mahtab_tui.knowledge.skills_loader import ProjectFolder, SkillsLoader, skill_folders
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 

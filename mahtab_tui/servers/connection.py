@@ -6,30 +6,29 @@ import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import cache
 from typing import Any
 
 import anyio
 import mcp_types as types
 from mcp.client.client import Client
-from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from mahtab_tui.kernel.launch import describe_end
+from mahtab_tui.servers.http_transport import http_transport
 from mahtab_tui.servers.login import LOGIN_TIMEOUT_S, make_login
-from mahtab_tui.servers.schema import (
-    ArgumentsError,
+from mahtab_tui.servers.pipe_transport import Closed, PipeTransport
+from mahtab_tui.servers.protocol_messages import Streams
+from mahtab_tui.servers.state import ServerError, ServerState, ServerSurroundings
+from mahtab_tui.servers.tool_arguments import ArgumentsError, check_arguments
+from mahtab_tui.servers.tool_calls import call_tool
+from mahtab_tui.servers.tool_results import error_text, result_parts
+from mahtab_tui.servers.tool_signature import (
     ToolSignature,
     build_signature,
-    check_arguments,
-    error_text,
     identifier,
-    result_parts,
     with_required,
 )
-from mahtab_tui.servers.state import ServerError, ServerState, ServerSurroundings
-from mahtab_tui.servers.transport import Closed, PipeTransport, Streams, http_transport
 from mahtab_tui.settings.sources import McpServer
 from mahtab_tui.version import __version__
 
@@ -43,12 +42,6 @@ _END_TIMEOUT_S = 0.2
 """Seconds after an error in which a program may turn out to have ended."""
 _MAX_ABOUT_CHARS = 80
 _MAX_ERROR_CHARS = 1_000
-
-MAX_CALL_ROUNDS = 10
-"""How often a server may ask to repeat a call."""
-MAX_REQUEST_STATE_CHARS = 1_000_000
-_ROUND_PAUSE_S = 0.1
-
 _FAILURES = (
     MCPError,
     ValidationError,
@@ -58,45 +51,6 @@ _FAILURES = (
     anyio.ClosedResourceError,
 )
 """What the SDK raises if a server fails."""
-
-
-@cache
-def _call_result() -> TypeAdapter[types.CallToolResult | types.InputRequiredResult]:
-    return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
-
-
-async def call_tool(
-    session: ClientSession, name: str, arguments: Mapping[str, Any]
-) -> types.CallToolResult:
-    """Call a tool. As long as the server asks for it, repeat the call with the state that it sent.
-
-    Raises:
-        ServerError: the server asks for something that this client does not offer, or too often.
-        Exception: what the SDK raises.
-    """
-    # Not `Client.call_tool`, which would check the result against the server's own patterns without
-    # a time limit.
-    request_state: str | None = None
-    for _ in range(MAX_CALL_ROUNDS):
-        params = types.CallToolRequestParams(
-            name=name, arguments=dict(arguments), request_state=request_state
-        )
-        request = types.CallToolRequest(params=params)
-        result = await session.send_request(request, _call_result())
-        if isinstance(result, types.CallToolResult):
-            return result
-        if result.input_requests:
-            kinds = sorted({request.method for request in result.input_requests.values()})
-            raise ServerError(
-                f"{name} was not finished: it asks for more input ({', '.join(kinds)}), which mahtab-tui does not offer to servers."
-            )
-        request_state = result.request_state or ""
-        if len(request_state) > MAX_REQUEST_STATE_CHARS:
-            raise ServerError(f"{name} was not finished: its state is too large to be sent back.")
-        await asyncio.sleep(_ROUND_PAUSE_S)
-    raise ServerError(
-        f"{name} was not finished: it asked {MAX_CALL_ROUNDS} times to repeat the call."
-    )
 
 
 class Connection:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mahtab_tui.servers.schema import ToolSignature
+from mahtab_tui.servers.tool_signature import ToolSignature
 from mahtab_tui.settings.values import write_text
 
 _MAX_LOGINS_BYTES = 1_000_000

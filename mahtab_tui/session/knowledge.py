@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from mahtab_tui.knowledge.instructions import FoundInstructions
-    from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
+    from mahtab_tui.knowledge.library import SkillLibrary
+    from mahtab_tui.knowledge.loaded_skills import LoadedSkills
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.background import ListedServer
     from mahtab_tui.servers.servers import Servers
@@ -78,7 +79,7 @@ class Knowledge:
 
     def _make_skills(self) -> SkillLibrary:
         from mahtab_tui.knowledge.library import SkillLibrary
-        from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders
+        from mahtab_tui.knowledge.skills_loader import SkillsLoader, skill_folders
 
         is_from_project = self._runtime.settings.is_from_project("skills_dir")
         folders = skill_folders(
@@ -96,7 +97,7 @@ class Knowledge:
         return self._toolset.get()
 
     def _make_toolset(self) -> Toolset:
-        from mahtab_tui.knowledge.library import LoadedSkills
+        from mahtab_tui.knowledge.loaded_skills import LoadedSkills
         from mahtab_tui.tools import Toolset
 
         loaded_skills = LoadedSkills(

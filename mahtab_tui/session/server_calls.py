@@ -17,8 +17,8 @@ from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.settings.approval_rules import Call, Rule, texts_to_resolve
 
 if TYPE_CHECKING:
-    from mahtab_tui.servers.schema import ToolSignature
     from mahtab_tui.servers.servers import Servers
+    from mahtab_tui.servers.tool_signature import ToolSignature
     from mahtab_tui.session.agent import SessionAgent
 
 MAX_ASKED_CHARS = 200_000
@@ -78,8 +78,8 @@ class ServerCalls:
         Returns:
             A JSON value; for a call that failed, a dict with the key ``failed``.
         """
-        from mahtab_tui.servers.servers import format_matches
         from mahtab_tui.servers.state import ServerError
+        from mahtab_tui.servers.tool_search import format_matches
 
         if name == "mcp_cancel":
             open_call = self._open_calls.get(str(args["call"]))

@@ -38,8 +38,6 @@ EXCERPT_CHARS = 160
 SEARCH_TIMEOUT_S = 1.0
 """After which a search ends: a common word may be in a million records."""
 ROWS_PER_CLOCK_CHECK = 500
-
-
 _EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces, each of which is indexed as a word."""
 _WORD = re.compile(rf"[{_EASTERN_LETTERS}]|[^\W_{_EASTERN_LETTERS}]+")

@@ -14,8 +14,6 @@ ALL_SESSIONS = -1
 """As a limit: no limit."""
 YEAR_10000_S = 253_402_300_800.0
 """Dates from then on cannot be displayed. Seconds since the epoch."""
-
-
 SESSION_COLUMNS = (
     "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
     " session.first, digest.title"

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from mahtab_tui.knowledge.library import SkillsIndex
-from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.knowledge.skill_file import Skill
+from mahtab_tui.knowledge.skills_index import SkillsIndex
 from tests.benchmarks.table import Row, timed
 
 _SKILLS = 10_000

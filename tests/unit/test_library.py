@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.knowledge import library as library_module
-from mahtab_tui.knowledge.library import (
-    MAX_INDEXED_CHARS,
-    LoadedSkills,
-    SkillLibrary,
-    SkillNotFound,
-    SkillsBudgetExceeded,
-    SkillsIndex,
-)
-from mahtab_tui.knowledge.skills import Skill, SkillsLoader
+from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
+from mahtab_tui.knowledge.loaded_skills import LoadedSkills, SkillsBudgetExceeded
+from mahtab_tui.knowledge.skill_file import Skill
+from mahtab_tui.knowledge.skills_index import MAX_INDEXED_CHARS, SkillsIndex
+from mahtab_tui.knowledge.skills_loader import SkillsLoader
 from tests import tags
 from tests.records import RecordList
 from tests.skills import write_skill

@@ -11,24 +11,17 @@ import pytest
 from mcp.client.session import ClientSession
 from pydantic import TypeAdapter
 
-from mahtab_tui.servers import connection
-from mahtab_tui.servers.connection import (
-    MAX_CALL_ROUNDS,
-    MAX_REQUEST_STATE_CHARS,
-    call_tool,
-)
-from mahtab_tui.servers.schema import (
-    MAX_BARE_BYTES,
-    ArgumentsError,
+from mahtab_tui.servers import tool_calls
+from mahtab_tui.servers.state import ServerError
+from mahtab_tui.servers.tool_arguments import ArgumentsError, check_arguments
+from mahtab_tui.servers.tool_calls import MAX_CALL_ROUNDS, MAX_REQUEST_STATE_CHARS, call_tool
+from mahtab_tui.servers.tool_results import MAX_BARE_BYTES, error_text, result_parts
+from mahtab_tui.servers.tool_signature import (
     ToolSignature,
     build_signature,
-    check_arguments,
-    error_text,
     identifier,
-    result_parts,
     with_required,
 )
-from mahtab_tui.servers.state import ServerError
 from mahtab_tui.worker.link.frames import FrameError, check_bare
 from mahtab_tui.worker.tools import servers
 
@@ -291,7 +284,7 @@ async def call(server: ScriptedServer) -> types.CallToolResult:
 async def test_a_call_is_repeated_with_the_servers_state_as_it_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "_ROUND_PAUSE_S", 0.0)
+    monkeypatch.setattr(tool_calls, "_ROUND_PAUSE_S", 0.0)
     server = ScriptedServer(
         input_required(requestState=" a\x00b "), input_required(requestState="2"), DONE
     )
@@ -302,7 +295,7 @@ async def test_a_call_is_repeated_with_the_servers_state_as_it_came(
 async def test_a_server_that_asks_for_ever_or_for_input_gets_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "_ROUND_PAUSE_S", 0.0)
+    monkeypatch.setattr(tool_calls, "_ROUND_PAUSE_S", 0.0)
     server = ScriptedServer(input_required(requestState="x"))
     with pytest.raises(ServerError, match=r"^save was not finished: it asked 10 times"):
         await call(server)

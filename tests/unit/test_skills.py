@@ -15,15 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
-from mahtab_tui.knowledge.skills import (
-    ProjectFolder,
-    Skill,
-    SkillsLoader,
-    name_problem,
-    read_skill,
-    skill_files,
-    skill_folders,
-)
+from mahtab_tui.knowledge.skill_file import Skill, name_problem, read_skill, skill_files
+from mahtab_tui.knowledge.skills_loader import ProjectFolder, SkillsLoader, skill_folders
 from mahtab_tui.settings.model import resource_folder
 from tests.skills import trust_skills, write_skill
 
@@ -306,7 +299,7 @@ def test_folder_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.Mon
         read.append(path.parent.name)
         return read_skill(path, project)
 
-    monkeypatch.setattr("mahtab_tui.knowledge.skills.read_skill", noting)
+    monkeypatch.setattr("mahtab_tui.knowledge.skills_loader.read_skill", noting)
     write_skill(tmp_path / "skills", "good")
     write_skill(tmp_path / "skills", "broken", text="x")
     (tmp_path / "link").symlink_to("skills")

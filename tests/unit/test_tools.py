@@ -18,8 +18,9 @@ import numpy
 import pytest
 from pydantic import BaseModel, Field
 
-from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
-from mahtab_tui.knowledge.skills import SkillsLoader
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loaded_skills import LoadedSkills
+from mahtab_tui.knowledge.skills_loader import SkillsLoader
 from mahtab_tui.tools import Tool, ToolError, Toolset, Workplace, get_all_tools
 from mahtab_tui.worker.link.control import Host, make_host_function
 from tests.skills import write_skill

@@ -18,8 +18,8 @@ from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.values import Restoration
-from mahtab_tui.servers.schema import ToolSignature
 from mahtab_tui.servers.state import ServerError, ServerState
+from mahtab_tui.servers.tool_signature import ToolSignature
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.values import trust_values
 from mahtab_tui.tui.messages import OpenText

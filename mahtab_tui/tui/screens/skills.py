@@ -11,13 +11,10 @@ from textual import work
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.knowledge.library import (
-    LoadedSkills,
-    SkillLibrary,
-    SkillNotFound,
-    SkillsBudgetExceeded,
-)
-from mahtab_tui.knowledge.skills import Skill, instructions_text, skill_texts, trust_texts
+from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
+from mahtab_tui.knowledge.loaded_skills import LoadedSkills, SkillsBudgetExceeded
+from mahtab_tui.knowledge.skill_file import Skill, instructions_text
+from mahtab_tui.knowledge.skill_trust import skill_texts, trust_texts
 from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView

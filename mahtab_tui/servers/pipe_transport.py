@@ -1,4 +1,4 @@
-"""Transports to servers. The SDK's own transport for pipes takes quadratic time for long lines, and
+"""A server's program and its pipes, as a transport of the SDK. The SDK's own transport for pipes takes quadratic time for long lines, and
 its program may outlive a killed parent."""
 
 from __future__ import annotations
@@ -8,16 +8,13 @@ import codecs
 import contextlib
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
 
 import anyio
 import anyio.abc
-import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PARSE_ERROR,
@@ -29,92 +26,28 @@ from mcp_types import (
     RequestId,
     jsonrpc_message_adapter,
 )
-from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from mahtab_tui.servers.schema import MAX_BARE_BYTES
+from mahtab_tui.servers.protocol_messages import (
+    MAX_MESSAGE_BYTES,
+    TOO_LONG,
+    TOO_MUCH,
+    Streams,
+    ToolRepairStream,
+)
 from mahtab_tui.servers.state import ServerMessages
+from mahtab_tui.servers.tool_results import MAX_BARE_BYTES
 from mahtab_tui.settings.sources import McpServer
 from mahtab_tui.system import signal_group, tie_to_parent
 from mahtab_tui.worker.link.frames import FrameError, check_bare
 
 _ANSWER = re.compile(rb"""["'](?:jsonrpc|result)["']\s*:|\A\s*\{\s*\Z""")
 """Matches answers, even broken ones, but not a line that a server prints by mistake."""
-_PROTOCOL_VERSION = "2025-11-25"
-_ANY_OBJECT = {"type": "object"}
 
-MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""A longer message would keep other threads waiting."""
-TOO_LONG = f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MB"
-TOO_MUCH = f"it sent a message with more than {MAX_BARE_BYTES // 2**20} MB outside its texts"
 EXIT_GRACE_S = 0.5
 """Seconds that a program has to end by itself, and again after each signal."""
 _POLL_INTERVAL_S = 0.01
 _READ_BYTES = 65_536
-# A tool may take as long as it likes; the user can stop it.
-_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
-
-ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
-Streams = tuple[ReceivedStream, anyio.abc.ObjectSendStream[SessionMessage]]
-
-
-class ToolRepairStream(ReceivedStream):
-    """Keeps a tool with an odd description from making the others unusable."""
-
-    def __init__(self, received: ReceivedStream, note: Callable[[str], object]) -> None:
-        self._received = received
-        self._note = note
-
-    async def receive(self) -> SessionMessage | Exception:
-        item = await self._received.receive()
-        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-            result = item.message.result
-            tools = result.get("tools")
-            if isinstance(tools, list):
-                result["tools"] = list(self._usable_tools(tools))
-        return item
-
-    async def aclose(self) -> None:
-        await self._received.aclose()
-
-    def _usable_tools(self, tools: list[object]) -> Iterator[dict[str, Any]]:
-        """Yield the tools, without what makes some of them invalid."""
-        for tool in tools:
-            problem = _find_problem(tool)
-            if problem is None:
-                yield cast("dict[str, Any]", tool)
-                continue
-
-            definition = tool if isinstance(tool, dict) else {}
-            name = repr(definition.get("name", tool))[:100]
-            simple_tool = _simplify(definition)
-            if _find_problem(simple_tool) is not None:
-                self._note(f"[the tool {name} was left out: {problem}]")
-            else:
-                self._note(f"[the tool {name} does not follow the protocol: {problem}]")
-                yield simple_tool
-
-
-def _simplify(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool with its texts and its input schema only."""
-    simple_tool: dict[str, Any] = {}
-    for name in ("name", "title", "description"):
-        if isinstance(tool.get(name), str):
-            simple_tool[name] = tool[name]
-    schema = tool.get("inputSchema")
-    properties = schema if isinstance(schema, dict) else {}
-    return {**simple_tool, "inputSchema": {**properties, **_ANY_OBJECT}}
-
-
-def _find_problem(tool: object) -> str | None:
-    """Return what is wrong with a tool's definition; None if it is valid."""
-    try:
-        validate_server_result("tools/list", _PROTOCOL_VERSION, {"tools": [tool]})
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"][2:])) or "it"
-        return f"{place}: {problem['msg']}"[:300]
-    return None
 
 
 class Closed:
@@ -262,47 +195,3 @@ class PipeTransport:
         while self._process.returncode is None and loop.time() < deadline:
             await asyncio.sleep(_POLL_INTERVAL_S)
         return self._process.returncode
-
-
-@contextlib.asynccontextmanager
-async def http_transport(
-    server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
-) -> AsyncIterator[Streams]:
-    """Connect to a server over HTTP, and limit the size of its answers."""
-    headers = {"accept-encoding": "identity", **server.headers}  # so that their size is known
-
-    async def limit(response: httpx2.Response) -> None:
-        if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK does
-            response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
-
-    async with (
-        httpx2.AsyncClient(
-            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [limit]}
-        ) as client,
-        streamable_http_client(
-            server.url or "", http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
-        ) as (received, sent),
-    ):
-        yield ToolRepairStream(received, messages.add_line), sent  # type: ignore[arg-type, misc]
-
-
-class _LimitedBody(httpx2.AsyncByteStream):
-    """The body of an answer, which fails if it is too large."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        body = bytearray()
-        async for piece in self._stream:
-            body += piece
-            if len(body) > MAX_MESSAGE_BYTES:
-                raise httpx2.ReadError(TOO_LONG)
-        try:
-            check_bare(bytes(body), MAX_BARE_BYTES)
-        except FrameError:
-            raise httpx2.ReadError(TOO_MUCH) from None
-        yield bytes(body)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
