@@ -158,7 +158,8 @@ class FileChange(NamedTuple):
     """What a cell has done to a file or a folder."""
 
     change: Word
-    """``new``, ``changed``, ``renamed`` or ``removed``; ``more`` if others are only counted."""
+    """``new``, ``changed``, ``renamed`` or ``removed``; ``refused`` if it is protected, and the cell
+    was kept from changing it; ``more`` if others are only counted."""
     path: Name
     """Relative to the folder in which the kernel started, or absolute; ends with a slash for a
     folder. The number of files for ``more``."""
@@ -169,12 +170,22 @@ class FileChange(NamedTuple):
 def describe_files(files: Sequence[FileChange], max_count: int = MAX_DESCRIBED_FILES) -> str:
     """Return ``files: `out.csv` new, `old.txt` removed``; empty without files. max_count: others are
     counted."""
-    if not files:
-        return ""
-    descriptions = [_describe_file(file) for file in files[:max_count]]
-    if len(files) > max_count:
-        descriptions.append(f"and {len(files) - max_count:,} more")
-    return f"files: {', '.join(descriptions)}"
+    changes = [file for file in files if file.change != "refused"]
+    refusals = [file for file in files if file.change == "refused"]
+    parts = []
+    if changes:
+        parts.append(f"files: {_join(list(map(_describe_file, changes)), max_count)}")
+    if refusals:
+        names = _join([f"`{file.path}`" for file in refusals], max_count)
+        parts.append(f"refused: {names} (only code that the user approves by hand may change that)")
+    return "; ".join(parts)
+
+
+def _join(descriptions: Sequence[str], max_count: int) -> str:
+    omitted_count = len(descriptions) - max_count
+    if omitted_count > 0:
+        descriptions = [*descriptions[:max_count], f"and {omitted_count:,} more"]
+    return ", ".join(descriptions)
 
 
 def _describe_file(file: FileChange) -> str:

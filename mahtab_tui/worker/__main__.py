@@ -138,6 +138,7 @@ class Worker:
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
         self._protected_files = protected.ProtectedFiles(self._executor.attribution)
+        self._protected_files.on_program_start = self._protect_files
         self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
         self.responder = Responder(
@@ -260,10 +261,8 @@ class Worker:
         if lock is not None and lock not in LOCKS:
             # The host has a later version.
             refusal = f"this kernel does not know how to confine the cell ({lock})"
-        if lock == "guard":
-            self._protected_files.guard(cell)
         if lock not in ("keep", "discard"):
-            return self._executor.run(cell, code, refusal), ""
+            return self._run_in_kernel(cell, code, refusal, is_guarded=lock == "guard"), ""
         run_locked = own_module("guard.locked").run_locked
         keep = lock == "keep"
         run = partial(
@@ -272,6 +271,34 @@ class Worker:
         if self._fork_thread is not None:
             run = partial(run, fork_thread=self._fork_thread)
         return self._executor.run_in_fork(cell, code, run, refusal, keep=keep)
+
+    def _run_in_kernel(
+        self, cell: int, code: str, refusal: str | None, *, is_guarded: bool
+    ) -> Outcome:
+        """Run a cell in this process. is_guarded: whether it may not change protected files."""
+        outer_cell = self._executor.attribution.caller_cell()
+        if is_guarded:
+            self._protected_files.guard(cell)
+            self._protect_files()
+        elif cell:  # cell 0 is the session's own code
+            self._release_files()
+        try:
+            return self._executor.run(cell, code, refusal)
+        finally:
+            # Otherwise all stays bound until the user acts.
+            if outer_cell is not None and not self._protected_files.is_guarded(outer_cell):
+                self._release_files()
+
+    def _protect_files(self) -> None:
+        """Let the witness refuse changes of protected files, for the cell that begins or for what one
+        has left."""
+        if self._file_watch is not None:
+            self._file_watch.protect(self._save_settings[0].get("folder", ""))
+
+    def _release_files(self) -> None:
+        """Let the innermost cell change protected files: the user has typed or approved it."""
+        if self._file_watch is not None:
+            self._file_watch.release()
 
     def _disarm_checkpoint(self) -> None:
         """Note that the outermost cell has ended, and with it the time of its checkpoint."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..cells.attribution import CellAttribution
 from .side_effects import to_text
@@ -18,12 +18,15 @@ MAX_PATH_CHARS = 4096
 _PROTECTED_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
 _PROTECTED_SUBFOLDERS = frozenset(
     (
-        *((".git", "hooks"), (".git", "config"), (".config", "fish"), (".config", "git")),
-        *((".config", "autostart"), (".config", "systemd")),
+        *((".git", "hooks"), (".git", "config"), (".git", "config.worktree")),
+        *((".git", "commondir"), (".config", "git"), (".config", "autostart")),
+        *((".config", "systemd"), (".config", "environment.d"), (".config", "fish")),
+        *((".config", "zsh"), (".config", "nushell"), ("etc", "profile"), ("etc", "profile.d")),
+        *(("etc", "bash.bashrc"), ("etc", "bashrc"), ("etc", "zsh"), ("etc", "fish")),
     )
 )
 """Pairs of parts of a path that follow each other."""
-_FOLDERS_ABOVE_PROTECTED = _PROTECTED_FOLDERS | {first for first, _ in _PROTECTED_SUBFOLDERS}
+_FOLDERS_ABOVE_PROTECTED = _PROTECTED_FOLDERS | {".git", ".config"}
 """Folders in which protected files have names that do not show it."""
 _NESTED_REPOSITORIES = frozenset(("modules", "worktrees"))
 """Folders in `.git` with the hooks and settings of submodules and of other working trees."""
@@ -32,7 +35,16 @@ _PROTECTED_FILES = frozenset(
         *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
         *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
         *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
-        *(".login", ".xprofile", ".xinitrc", ".xsessionrc", ".pam_environment", ".pdbrc"),
+        *(
+            ".bash_aliases",
+            ".xsession",
+            ".login",
+            ".xprofile",
+            ".xinitrc",
+            ".xsessionrc",
+            ".pam_environment",
+            ".pdbrc",
+        ),
     )
 )
 """Names in lower case, because some file systems ignore case."""
@@ -60,7 +72,8 @@ _TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
 _COMMAND_EVENTS = frozenset(
     ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "mahtab_tui.terminal")
 )
-EVENTS = frozenset(("open", *_ONE_PATH_EVENTS, *_TWO_PATHS_EVENTS, *_COMMAND_EVENTS))
+_FORK_EVENTS = frozenset(("os.fork", "os.forkpty"))
+EVENTS = frozenset(("open", *_ONE_PATH_EVENTS, *_TWO_PATHS_EVENTS, *_COMMAND_EVENTS, *_FORK_EVENTS))
 """The audit events for `ProtectedFiles.check`."""
 
 
@@ -150,15 +163,23 @@ class ProtectedFiles:
     def __init__(self, attribution: CellAttribution) -> None:
         self._attribution = attribution
         self._guarded_cells: set[int] = set()
+        self.on_program_start: Callable[[], None] = lambda: None
+        """Called when such code starts a program or a process, perhaps after its cell."""
 
     def guard(self, cell: int) -> None:
         """Refuse changes by a cell from now on."""
         self._guarded_cells.add(cell)
 
+    def is_guarded(self, cell: int) -> bool:
+        """Return whether changes by a cell are refused."""
+        return cell in self._guarded_cells
+
     def check(self, event: str, args: tuple[Any, ...]) -> None:
         """Handle an audit event. Raises `PermissionError`, which ends the operation."""
         if not self._guarded_cells or self._attribution.caller_cell() not in self._guarded_cells:
             return
+        if event in _COMMAND_EVENTS or event in _FORK_EVENTS:
+            self.on_program_start()
         if event == "open" and _opens_protected_folder(*args):
             raise PermissionError(
                 f"{to_text(args[0])} may be a folder with protected files: only code that the user has"
@@ -179,6 +200,8 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
         if type(path) is not int and _is_opened_for_writing(mode, flags):
             yield to_text(path)
         return
+    if event in _FORK_EVENTS:
+        return
     if event in _COMMAND_EVENTS:
         yield from paths_changed_by_command(_started_command(args))
         return
@@ -190,11 +213,11 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
         text = to_text(path)
         yield text
         # Whoever replaces or moves a whole repository replaces its hooks, also one in `.git`.
-        if has_two_paths and _may_be_repository(text) and not os.path.isfile(to_text(args[0])):
+        if has_two_paths and may_be_repository(text) and not os.path.isfile(to_text(args[0])):
             yield f"{text}/hooks"
 
 
-def _may_be_repository(path: str) -> bool:
+def may_be_repository(path: str) -> bool:
     """Return whether a path leads to a folder `.git`, or into one to where nested repositories are."""
     parts = _lower_parts(path)
     return ".git" in parts and (parts[-1] == ".git" or not _NESTED_REPOSITORIES.isdisjoint(parts))

@@ -36,7 +36,8 @@ _NOTIFY = 0x7FC00000
 _NUMBER = 0
 _ARCHITECTURE = 4
 _ARGUMENTS = 16
-_ARCHITECTURES = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
+ARCHITECTURES = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
+"""The numbers of their usual tables of calls."""
 _X32 = 0x40000000
 """Numbers from here on are those of another table, which the filter would not check."""
 _CLONE3 = 435
@@ -46,7 +47,7 @@ def machine() -> str | None:
     """Return the name of this processor; None if there is no filter for it."""
     name = os.uname().machine
     is_64_bit = sys.byteorder == "little" and sys.maxsize > 2**32
-    if name in _ARCHITECTURES and is_64_bit:
+    if name in ARCHITECTURES and is_64_bit:
         return name
     return None
 
@@ -65,12 +66,12 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
 
 
 def reporting_program(
-    architecture: str, calls: Sequence[AllowedCall], *, allows_other_tables: bool = False
+    architecture: str, calls: Sequence[AllowedCall], *, reports_other_tables: bool = False
 ) -> bytes:
     """Return a filter that reports these calls to its listener unless their checks hold, and leaves
-    all others to other filters. allows_other_tables: whether a program may use calls of another
-    table, such as that of 32 bits, which are not reported."""
-    other_tables = _ALLOW if allows_other_tables else _KILL
+    all others to other filters. reports_other_tables: whether a program may use calls of another
+    table, such as that of 32 bits, which are reported."""
+    other_tables = _NOTIFY if reports_other_tables else _KILL
     code = _checked_calls(architecture, calls, _NOTIFY, other_tables)
     return _compiled([*code, (_RETURN, 0, 0, _ALLOW)])
 
@@ -82,7 +83,7 @@ def _checked_calls(
     and `other_tables` for calls of another table. After it, other calls follow."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
+        (_JUMP_EQUAL, 1, 0, ARCHITECTURES[architecture]),
         (_RETURN, 0, 0, other_tables),
         (_LOAD, 0, 0, _NUMBER),
     ]

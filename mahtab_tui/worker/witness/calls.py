@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..sandbox import call_filter
 from ..sandbox.allowed_calls import X86_64, AllowedCall, Check
 
+_X32 = 0x40000000
+"""Numbers from here on belong to a table with 64-bit registers and 32-bit addresses."""
 _OPENS_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 # Names; their numbers on x86_64 and aarch64; what they do; the index of the flags among the
@@ -41,7 +43,23 @@ _CALL_TABLE = """
     utimes     235 -   mark    - -:0
     utime      132 -   mark    - -:0
     futimesat  261 -   mark    - 0:1
+    mount      165 40  hide    -
+    open_tree  428 428 hide    -
+    move_mount 429 429 hide    -
+    fsmount    432 432 hide    -
+    io_uring_setup    425 425 hide -
+    open_by_handle_at 304 265 hide -
 """
+
+_CHANGING_32_BIT_CALLS: dict[int, int | None] = {
+    **dict.fromkeys((8, 9, 10, 14, 15, 21, 30, 38, 39, 40, 83, 92, 94, 193)),
+    **dict.fromkeys((271, 296, 297, 299, 301, 302, 303, 304, 306, 320, 342, 353, 412, 425)),
+    **dict.fromkeys((428, 429, 432, 437, 452)),
+    5: 1,
+    295: 2,
+}
+"""Calls of 32-bit programs on x86-64 that change files, by number, with the index of the argument with
+the flags of those that open files."""
 
 
 class WatchedCall(NamedTuple):
@@ -52,7 +70,8 @@ class WatchedCall(NamedTuple):
     aarch64: int | None
     action: str
     """What it does: open, open2 (with flags in memory), write, rename, unlink, create, link (give a
-    file another name), mark (change the permissions or times) or markfd (those of an open file)."""
+    file another name), mark (change the permissions or times), markfd (those of an open file) or hide
+    (change files without a path that the witness sees)."""
     flags: int | None
     """Index of the argument with flags; of ``open2``, that with their address."""
     paths: tuple[tuple[int | None, int | None], ...]
@@ -84,12 +103,29 @@ def watched_calls(architecture: str) -> dict[int, WatchedCall]:
     return calls
 
 
+def may_change_files(architecture: str, number: int, arguments: Sequence[int]) -> bool:
+    """Return whether a call of another table than the processor's usual one may change files.
+
+    Args:
+        architecture: The processor.
+        number: The call's.
+        arguments: The call's.
+    """
+    if architecture != X86_64:
+        return True
+    if number not in _CHANGING_32_BIT_CALLS:
+        return number >= _X32
+    flags = _CHANGING_32_BIT_CALLS[number]
+    return flags is None or bool(arguments[flags] & _OPENS_TO_CHANGE)
+
+
 def watching_filter(architecture: str) -> bytes:
-    """Return a filter that reports the calls, except those that open files only to read them."""
+    """Return a filter that reports the calls, except those that open files only to read them, and all
+    calls of other tables, such as that of 32 bits."""
     calls = []
     for call in _read_table():
         alternatives: tuple[tuple[Check, ...], ...] = ()
         if call.action == "open" and call.flags is not None:
             alternatives = ((Check(call.flags, _OPENS_TO_CHANGE, (0,)),),)
         calls.append(AllowedCall(call.name, call.x86_64, call.aarch64, alternatives))
-    return call_filter.reporting_program(architecture, calls, allows_other_tables=True)
+    return call_filter.reporting_program(architecture, calls, reports_other_tables=True)

@@ -80,6 +80,22 @@ class FileWatch:
     def is_on(self) -> bool:
         return not self.unavailable_reason
 
+    def protect(self, own_folder: str) -> None:
+        """Let the witness refuse changes of protected files until `release`. Any thread may call it.
+
+        Args:
+            own_folder: Where the kernel keeps variables, which is not protected; empty if it keeps none.
+        """
+        if self.is_on:
+            with suppress(OSError):
+                self._connection.send({"op": "protect", "own_folder": own_folder})
+
+    def release(self) -> None:
+        """Let what begins now change protected files: the user has typed or approved it."""
+        if self.is_on:
+            with suppress(OSError):
+                self._connection.send({"op": "release"})
+
     def begin(self, cell: int, oldest_cell: int) -> None:
         """Note that a cell begins. oldest_cell: the first that can be undone."""
         if self.is_on:

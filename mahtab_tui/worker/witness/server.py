@@ -15,10 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from .calls import WatchedCall, watched_calls
+from ..sandbox.call_filter import ARCHITECTURES
+from .binding import BoundTasks
+from .calls import WatchedCall, may_change_files, watched_calls
 from .copies import Copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
 from .journal import Journal, PathChange
+from .protected_paths import changed_protected_path, resolve_as
 from .restoring import RedoStack, Restorer
 from .shared import Connection, Message, SharedFields, WitnessLink
 from .states import FILE, FOLDER, MISSING_KIND, read_state
@@ -94,6 +97,8 @@ class _Notification(NamedTuple):
     number: int
     thread: int
     call: WatchedCall | None
+    """None if it is one of another table than the processor's usual one."""
+    call_number: int
     arguments: Sequence[int]
 
 
@@ -106,10 +111,18 @@ class Server:
 
     def __init__(self, control: Connection, fields: SharedFields, kernel_pid: int) -> None:
         self._control = control
+        self._is_connected = True
+        """Whether the kernel can still ask."""
         self._fields = fields
         self._kernel_pid = kernel_pid
         self._listener = -1
-        self._calls = watched_calls(os.uname().machine)
+        self._machine = os.uname().machine
+        self._calls = watched_calls(self._machine)
+        self._bound = BoundTasks(kernel_pid, lambda: _descendants(os.getpid()))
+        self._own_folder = ""
+        """Where the kernel keeps variables, which is not protected."""
+        self._refused_paths: dict[str, None] = {}
+        """Protected files that were not changed, until the kernel is told."""
         self._folders: WatchedFolders | None = None
         self._journal: Journal | None = None
         self._unavailable_reason = "files are not watched yet"
@@ -209,9 +222,18 @@ class Server:
             message, fd = self._control.receive()
         except (OSError, EOFError):
             self._poll.unregister(self._control.fd)
+            self._is_connected = False
             return
         if message["op"] == "watch" and fd is not None:
             self._start_watching(message, fd)
+            return
+        if message["op"] == "protect":
+            folder = message["own_folder"]
+            self._own_folder = folder and os.path.realpath(folder) + os.sep
+            self._bound.bind_all()
+            return
+        if message["op"] == "release":
+            self._bound.release()
             return
         try:
             answer = self._answer(message)
@@ -245,13 +267,13 @@ class Server:
         redo = self._redo
         if journal is None or redo is None:
             reason = f"The changes of files are unknown: {self._unavailable_reason}."
-            return {"files": [], "not_restored": [{"name": "", "reason": reason}]}
+            return {"files": self._pop_refused(), "not_restored": [{"name": "", "reason": reason}]}
         op = message["op"]
         if op == "begin":
             self._begin(message["cell"])
             return {}
         if op == "finish":
-            return {"files": self._finish()}
+            return {"files": [*self._finish(), *self._pop_refused()]}
         self._note_open_files()
         if op == "preview_undo":
             restorer = Restorer(journal)
@@ -307,6 +329,12 @@ class Server:
             journal.steps.remove(step)
         return reported
 
+    def _pop_refused(self) -> list[Message]:
+        """Return the protected files that the cell was kept from changing."""
+        paths = list(self._refused_paths)[:MAX_REPORTED_CHANGES]
+        self._refused_paths.clear()
+        return [{"change": "refused", "path": self._shown(path), "old_path": ""} for path in paths]
+
     def _describe(self, change: PathChange) -> Message:
         path = self._shown(change.path)
         if read_state(change.path).kind == FOLDER:
@@ -343,7 +371,8 @@ class Server:
     # Calls
 
     def _answer_call(self) -> None:
-        """Answer the next call: copy what it changes, and let it go on."""
+        """Answer the next call: refuse it if it changes a protected file; else copy what it changes, and
+        let it go on."""
         self._buffer[:] = bytes(_NOTIFICATION.size)
         try:
             fcntl.ioctl(self._listener, _RECEIVE_NOTIFICATION, self._buffer)
@@ -351,8 +380,88 @@ class Server:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 self._poll.unregister(self._listener)
             return
-        number, thread, _, call_number, _, _, *arguments = _NOTIFICATION.unpack(self._buffer)
-        notification = _Notification(number, thread, self._calls.get(call_number), arguments)
+        notification = self._read_notification()
+        if self._refuses(notification):
+            answer = _ANSWER.pack(notification.number, 0, -errno.EPERM, 0)
+        else:
+            self._try_to_witness(notification)
+            answer = _ANSWER.pack(notification.number, 0, 0, _CONTINUE)
+        with suppress(OSError):  # its thread has ended
+            fcntl.ioctl(self._listener, _SEND_ANSWER, answer)
+
+    def _read_notification(self) -> _Notification:
+        number, thread, _, call_number, architecture, _, *arguments = _NOTIFICATION.unpack(
+            self._buffer
+        )
+        call = None
+        if architecture == ARCHITECTURES[self._machine]:
+            call = self._calls.get(call_number)
+        return _Notification(number, thread, call, call_number, arguments)
+
+    def _refuses(self, notification: _Notification) -> bool:
+        """Return whether a call must fail, because it would change a protected file for code that the
+        user has not approved."""
+        # What the kernel has said before the call counts.
+        if self._is_connected and _is_readable(self._control.fd):
+            self._answer_kernel()
+        if not self._bound.contains(notification.thread):
+            return False
+        try:
+            path = self._protected_path(notification)
+        except (FileNotFoundError, ProcessLookupError):  # the call fails by itself
+            return False
+        except Exception:  # what is not known may be a protected file
+            path = "a file whose name cannot be read"
+        if not path:
+            return False
+        self._refused_paths[path] = None
+        self._fields.has_news = True
+        return True
+
+    def _protected_path(self, notification: _Notification) -> str:
+        """Return the protected path that a call would change; empty if there is none. Raises
+        `OSError` and `_UnseenError`."""
+        call = notification.call
+        arguments = notification.arguments
+        thread = notification.thread
+        if call is None:
+            is_refused = may_change_files(self._machine, notification.call_number, arguments)
+            return "a file (by a 32-bit program)" if is_refused else ""
+        if call.action == "hide":
+            return f"files (by the system call {call.name})"
+        flags = 0 if call.flags is None else arguments[call.flags] & 0xFFFF_FFFF
+        if call.action == "open2":
+            flags = _read_number(thread, arguments[2])
+        paths = []
+        for index, (folder, path) in enumerate(call.paths):
+            follows = index == 0 and _follows(call.action, flags)
+            paths.append(self._seen_path(notification, folder, path, follows=follows))
+        if self._own_folder:
+            paths = [path for path in paths if not f"{path}/".startswith(self._own_folder)]
+        return changed_protected_path(call.name, call.action, flags, paths, thread)
+
+    def _seen_path(
+        self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
+    ) -> str:
+        """Return the path that a call changes, resolved as its process sees it; empty for a descriptor
+        without a path. Raises `OSError` and `_UnseenError`."""
+        thread = notification.thread
+        arguments = notification.arguments
+        folder_fd = _AT_FDCWD
+        if folder is not None:
+            folder_fd = ctypes.c_int(arguments[folder] & 0xFFFF_FFFF).value
+        name = ""
+        if path is not None and arguments[path]:
+            name = _read_text(thread, arguments[path])
+        if name.startswith("/"):
+            return resolve_as(thread, name, follows=follows)
+        base = "cwd" if folder_fd == _AT_FDCWD else f"fd/{folder_fd}"
+        base_path = os.readlink(f"/proc/{thread}/{base}")
+        if not base_path.startswith("/"):
+            return ""
+        return resolve_as(thread, f"{base_path}/{name}", follows=follows and bool(name))
+
+    def _try_to_witness(self, notification: _Notification) -> None:
         if self._journal is not None:
             try:
                 self._witness(notification)
@@ -360,8 +469,6 @@ class Server:
                 self._note_problem(str(error))
             except Exception as error:  # the call must go on in any case
                 self._note_problem(f"A change of a file was not seen ({type(error).__name__}).")
-        with suppress(OSError):  # its thread has ended
-            fcntl.ioctl(self._listener, _SEND_ANSWER, _ANSWER.pack(number, 0, 0, _CONTINUE))
 
     def _note_problem(self, sentence: str) -> None:
         assert self._journal is not None
@@ -506,6 +613,12 @@ class Server:
             journal.touch(step, source, writes=True)
         if target and read_state(target).kind == MISSING_KIND:
             journal.touch(step, target, writes=True)
+
+
+def _is_readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _follows(action: str, flags: int) -> bool:

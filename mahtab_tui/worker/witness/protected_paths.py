@@ -1,0 +1,192 @@
+"""Tells which protected file a call would change, however its path is written."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from ..guard.protected import is_protected, may_be_repository
+from .binding import read_status
+
+MAX_LINKS = 40
+"""Links in one path, as on Linux."""
+MAX_SEARCHED_ENTRIES = 20_000
+"""Entries of a folder that is renamed, among which protected files are looked for."""
+
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+_RENAME_EXCHANGE = 2
+_LEADING_ELSEWHERE = frozenset((".git", ".config"))
+"""Names of folders with protected folders in them: a link of this name replaces these."""
+_RENAMING = ("rename", "unlink", "create", "link")
+_WRITING = ("open", "open2", "write", "link")
+_PROCESS_MEMORY = re.compile(r"/proc/(\d+)/(?:task/\d+/)?mem")
+
+
+def changed_protected_path(
+    call_name: str, action: str, flags: int, paths: Sequence[str], thread: int
+) -> str:
+    """Return the protected path that a call would change; empty if there is none.
+
+    Args:
+        call_name: Of the system call.
+        action: What it does (see `calls.WatchedCall`).
+        flags: Those of the call.
+        paths: As `resolve_as` returns them; empty if there is none.
+        thread: Which calls.
+    """
+    for path in filter(None, paths):
+        only_reads = action in ("open", "open2") and not flags & _WRITE_FLAGS
+        if (action == "create" or only_reads) and os.path.lexists(_as_seen_by(thread, path)):
+            continue
+        memory = _PROCESS_MEMORY.fullmatch(path)
+        if memory is not None and int(memory[1]) != read_status(thread, "Tgid"):
+            return path
+        if any(map(is_protected, _names_of_file(path, action, thread))):
+            return path
+        source = _as_seen_by(thread, paths[0])
+        if action == "rename":
+            if _is_link_in_the_way(path, os.path.islink(source), os.path.isfile(source)):
+                return path
+            if _moves_protected(flags, paths, path, thread):
+                return path
+        elif _is_link_in_the_way(path, call_name.startswith("symlink"), action in _WRITING):
+            return path
+    return ""
+
+
+def _is_link_in_the_way(path: str, is_link: bool, is_file: bool) -> bool:
+    """Return whether a name leads elsewhere that stands for a folder with protected files: by a link,
+    or by a file `.git`, which says where the repository is."""
+    name = os.path.basename(path)
+    return (is_link and name in _LEADING_ELSEWHERE) or (is_file and name == ".git")
+
+
+def _moves_protected(flags: int, paths: Sequence[str], path: str, thread: int) -> bool:
+    """Return whether a rename moves protected files with their folder, or gives files such names.
+    path: one of its two paths."""
+    source, target = paths
+    folders = [source, target] if flags & _RENAME_EXCHANGE else [source]
+    seen_folders = [_as_seen_by(thread, folder) for folder in folders if folder]
+    seen_folders = [folder for folder in seen_folders if os.path.isdir(folder)]
+    if seen_folders and may_be_repository(path):
+        return True
+    return any(
+        is_protected(f"{path}/{inner_path}")
+        for folder in seen_folders
+        for inner_path in _inner_paths(folder)
+    )
+
+
+def _inner_paths(folder: str) -> Iterator[str]:
+    """Yield the paths of what is in a folder, relative to it, those above first."""
+    pending_folders = deque([""])
+    count = 0
+    while pending_folders:
+        inner_folder = pending_folders.popleft()
+        with suppress(OSError), os.scandir(os.path.join(folder, inner_folder)) as entries:
+            for entry in entries:
+                count += 1
+                if count > MAX_SEARCHED_ENTRIES:
+                    return
+                inner_path = os.path.join(inner_folder, entry.name)
+                yield inner_path
+                if entry.is_dir(follow_symlinks=False):
+                    pending_folders.append(inner_path)
+
+
+def _names_of_file(path: str, action: str, thread: int) -> Iterator[str]:
+    """Yield a path, and the names that the same file has outside the process's root folder and by hard
+    links, if a call changes more than a name."""
+    yield path
+    with suppress(OSError):
+        root = os.readlink(f"/proc/{thread}/root")
+        if root != "/":
+            yield root + path
+        status = os.lstat(_as_seen_by(thread, path))
+        if action not in _RENAMING and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+            yield from _well_known_links(status, thread)
+
+
+def _well_known_links(status: os.stat_result, thread: int) -> Iterator[str]:
+    """Yield the protected files in the home folder, in the working folder and above it that are a
+    given file. Links elsewhere are not found."""
+    folder = os.readlink(f"/proc/{thread}/cwd")
+    folders = [os.path.expanduser("~"), folder]
+    while folder not in ("", "/"):
+        folder = os.path.dirname(folder)
+        folders.append(folder)
+    for folder in folders:
+        for place in (folder, f"{folder}/.git", f"{folder}/.git/hooks", f"{folder}/.mahtab"):
+            with suppress(OSError), os.scandir(place) as entries:
+                for entry in entries:
+                    if (
+                        is_protected(entry.path)
+                        and entry.inode() == status.st_ino
+                        and os.path.samestat(entry.stat(), status)
+                    ):
+                        yield entry.path
+
+
+def resolve_as(thread: int, path: str, *, follows: bool) -> str:
+    """Return where a path leads for a process: absolute, without links and ``..``. What does not
+    exist is taken as it is.
+
+    Args:
+        thread: The process, or a thread of it.
+        path: Absolute.
+        follows: Whether a link at its end is followed.
+
+    Raises:
+        OSError: The path has too many links.
+    """
+    pending_names = deque(path.split("/"))
+    resolved = "/"
+    link_count = 0
+    while pending_names:
+        name = pending_names.popleft()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            resolved = os.path.dirname(resolved)
+            continue
+
+        candidate = os.path.join(resolved, name)
+        if not follows and not any(pending_names):
+            return candidate
+        target = _read_link(thread, candidate)
+        if not target:
+            resolved = candidate
+            continue
+        link_count += 1
+        if link_count > MAX_LINKS:
+            raise OSError("too many links")
+        pending_names.extendleft(reversed(target.split("/")))
+        if target.startswith("/"):
+            resolved = "/"
+    return resolved
+
+
+def _read_link(thread: int, path: str) -> str:
+    """Return what a link leads to for a process; empty if it is no link or leads to no file."""
+    if path == "/proc/self":
+        return str(read_status(thread, "Tgid"))
+    if path == "/proc/thread-self":
+        return f"{read_status(thread, 'Tgid')}/task/{thread}"
+    with suppress(OSError):
+        target = os.readlink(_as_seen_by(thread, path))
+        # Descriptors of pipes and the like are links to names, not to paths.
+        if target.startswith("/") or not path.startswith("/proc/"):
+            return target.removesuffix(" (deleted)")
+    return ""
+
+
+def _as_seen_by(thread: int, path: str) -> str:
+    """Return the path by which this process reaches a file of another one, whose root folder and
+    mounts may be others."""
+    if path.startswith("/proc/"):
+        return path
+    return f"/proc/{thread}/root{path}"

@@ -1,0 +1,227 @@
+"""Protected files that code without approval tries to change while the witness watches the kernel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus.values import describe_files
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult, FileWatching, Lock
+from tests.integration.kernels import Cells, running
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+
+SETUP = """
+import ctypes, errno, mmap, os, subprocess, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(1)
+pool.submit(int).result()
+c = ctypes.CDLL(None)
+NAME = 'AGENTS' + '.md'
+FILE = os.fsencode(NAME)
+HOOK = b'.gi' + b't/hooks/pre-commit'
+def child(work):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+def in_a_root_folder():
+    c.chroot(b'.gi' + b't/hooks')
+    c.chdir(b'/')
+    c.creat(b'/post-merge', 0o700)
+def in_a_call_of_32_bits():
+    c.mmap.restype = ctypes.c_void_p
+    memory = c.mmap(ctypes.c_void_p(0x10000000), 4096, 7, 0x32, -1, ctypes.c_long(0))
+    # creat(name, 0o600) through the table for 32 bits
+    machine_code = bytes.fromhex('b808000000 bb00010010 b980010000 cd80 c3')
+    ctypes.memmove(memory, machine_code, len(machine_code))
+    ctypes.memmove(memory + 256, FILE + b'\\0', len(FILE) + 1)
+    ctypes.CFUNCTYPE(ctypes.c_long)(memory)()
+"""
+"""What a cell of the user's defines. Native functions are called through ctypes, which raises no audit
+event for a path."""
+
+ATTEMPTS = {
+    # Names that the text does not show
+    "quotes in a command": """os.system('''sh -c 'echo x > AGEN""TS.md' ''')""",
+    "variable of the shell": "os.system('n=AGENTS; echo x > $n.md')",
+    "other interpreter": 'subprocess.run([sys.executable, \'-c\', \'open("AGEN" + "TS.md", "w")\'])',
+    "native function": "c.creat(FILE, 0o600)",
+    "thread": "t = threading.Thread(target=c.creat, args=(FILE, 0o600)); t.start(); t.join()",
+    "thread of the user's": "pool.submit(c.creat, FILE, 0o600).result()",
+    "fork": "child(lambda: c.creat(FILE, 0o600))",
+    # Paths that begin elsewhere
+    "parent folder": "c.creat(b'sub/../' + FILE, 0o600)",
+    "descriptor of a folder": "c.openat(c.open(b'.gi' + b't', 0), b'hooks/new', 65, 0o700)",
+    "working folder": "os.chdir('.git' + '/hooks'); c.creat(b'new', 0o700); os.chdir('../..')",
+    "link to a folder": "c.symlink(b'.git', b'link'); c.creat(b'link/hooks/new', 0o700)",
+    "own descriptors": "c.open(b'/proc/self/fd/%d' % c.open(FILE, 0), 1 | os.O_TRUNC)",
+    "descriptors of a thread": "c.open(b'/proc/thread-self/fd/%d' % c.open(FILE, 0), 1 | os.O_TRUNC)",
+    "device for descriptors": "c.open(b'/dev/fd/%d' % c.open(FILE, 0), 1 | os.O_TRUNC)",
+    "link to descriptors": "c.symlink(b'/proc/self/fd/%d' % c.open(FILE, 0), b'l'); c.creat(b'l', 0o600)",
+    "working folder in /proc": "f = c.open(FILE, 0); here = os.getcwd(); os.chdir('/proc'); c.creat(b'self/fd/%d' % f, 0o600); os.chdir(here)",
+    "root folder": "child(in_a_root_folder)",
+    "new hard link": "c.link(FILE, b'second'); c.creat(b'second', 0o600)",
+    "old hard link": "c.creat(b'twin', 0o600)",
+    "mount": "os.system(\"mkdir -p m; mount --bind .gi''t/hooks m && echo x > m/new; umount m\")",
+    "mount of its own": "os.system(\"mkdir -p m; unshare -rm sh -c 'mount --bind .gi?/hooks m && echo x > m/new'\")",
+    # Renaming, linking and removing
+    "rename over": "c.creat(b'n', 0o600); c.rename(b'n', FILE)",
+    "rename away": "c.rename(FILE, b'n')",
+    "exchange": "c.creat(b'n', 0o600); c.renameat2(-100, b'n', -100, FILE, 2)",
+    "remove": "c.unlink(FILE)",
+    "truncate": "c.truncate(FILE, 0)",
+    "repository": "c.rename(b'.git', b'g')",
+    "folder above": "c.rename(b'sub', b'other')",
+    "folder that becomes a repository": "os.makedirs('g/hooks'); c.creat(b'g/hooks/new', 0o700); c.rename(b'g', b'sub/.git')",
+    "folder that becomes settings": "os.makedirs('g/fish'); c.creat(b'g/fish/config.fish', 0o600); c.rename(b'g', b'sub/.config')",
+    "repository exchanged": "os.makedirs('g/hooks'); c.renameat2(-100, b'g', -100, b'.git', 2)",
+    "repository elsewhere": "c.symlink(b'/tmp', b'sub/.git')",
+    "repository named by a file": "c.creat(b'sub/.git', 0o600)",
+    "repository moved there": "c.creat(b'n', 0o600); c.rename(b'n', b'sub/.git')",
+    "settings elsewhere": "c.symlink(b'/tmp', b'sub/.config')",
+    "file without a name": "f = os.open('.', os.O_TMPFILE | os.O_RDWR); c.linkat(-100, b'/proc/self/fd/%d' % f, -100, b'sub/CLAUDE' + b'.md', 0x400)",
+    "new folder": "c.mkdir(b'.ss' + b'h', 0o700)",
+    "permissions": "c.chmod(HOOK, 0o777)",
+    # Calls that name no path
+    "open with a structure": "how = (ctypes.c_uint64 * 3)(1 | os.O_TRUNC, 0, 0); c.syscall(437, -100, FILE, how, 24)",
+    "queue of calls": "assert c.syscall(425, 8, ctypes.create_string_buffer(200)) == -1",
+    "handle": "assert c.syscall(304, -100, 0, 2) == -1",
+    "memory of the witness": "assert c.open(b'/proc/%d/mem' % os.getppid(), 2) == -1",
+}
+if os.uname().machine == "x86_64":
+    ATTEMPTS["32 bits"] = "child(in_a_call_of_32_bits)"
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cells, Path]]:
+    """A kernel whose files are watched, and its folder."""
+    folder = tmp_path_factory.mktemp("project") / "work"
+    folder.mkdir()
+    watching = FileWatching((str(folder),), (), str(folder.parent / "copies"), 200)
+    with running(ProcessKernel(cwd=str(folder), watching=watching)) as cells:
+        cells.text(SETUP)
+        yield cells, folder
+
+
+@pytest.fixture
+def folder(watched: tuple[Cells, Path]) -> Iterator[Path]:
+    """The folder, with protected files in it."""
+    folder = watched[1]
+    for inner_folder in ("sub", ".git/hooks"):
+        (folder / inner_folder).mkdir(parents=True)
+    for name in ("AGENTS.md", "sub/AGENTS.md", ".git/config", ".git/hooks/pre-commit"):
+        (folder / name).write_text("mine")
+    os.link(folder / "AGENTS.md", folder / "twin")
+    yield folder
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@pytest.fixture
+def cells(watched: tuple[Cells, Path]) -> Cells:
+    return watched[0]
+
+
+def run(cells: Cells, code: str, lock: Lock | None = "guard") -> CellResult:
+    """Run a cell; by default one that the user has not approved."""
+    cells.number += 1
+    return cells.kernel.execute(
+        code, cell=cells.number, on_output=lambda kind, text: None, lock=lock
+    )
+
+
+def protected_state(folder: Path) -> dict[str, tuple[int, str]]:
+    """Return the permissions and the text of each protected file, by path."""
+    state = {}
+    for place in (".git", "sub", "AGENTS.md", ".ssh", "twin"):
+        for path in (folder / place, *(folder / place).rglob("*")):
+            if path.exists():
+                text = path.read_text() if path.is_file() else ""
+                state[str(path)] = path.stat().st_mode, text
+    return state
+
+
+@pytest.mark.sample(12)
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_code_without_approval_changes_no_protected_file(
+    cells: Cells, folder: Path, attempt: str
+) -> None:
+    before = protected_state(folder)
+    result = run(cells, ATTEMPTS[attempt])
+    assert result.status == "ok", result.output
+    assert protected_state(folder) == before
+    assert "refused: `" in describe_files(result.files)
+
+
+def test_a_refusal_names_the_file(cells: Cells, folder: Path) -> None:
+    result = run(cells, "os.system('for f in AGENTS.md; do echo x > $f; done')")
+    assert "AGENTS.md is protected" in result.output
+    result = run(cells, "os.system('f=AGENTS; echo x > $f.md; echo y > out')")
+    assert "cannot create AGENTS.md: Operation not permitted" in result.output
+    assert describe_files(result.files) == (
+        "files: `out` new;"
+        " refused: `AGENTS.md` (only code that the user approves by hand may change that)"
+    )
+    result = run(cells, "print(ctypes.CDLL(None, use_errno=True).creat(FILE, 0o600))")
+    assert result.output == "-1\n"
+
+
+def test_code_that_the_user_approves_changes_protected_files(cells: Cells, folder: Path) -> None:
+    run(cells, "c.creat(FILE, 0o600)")
+    result = run(
+        cells, "c.creat(FILE, 0o600); os.system('echo x | tee sub/AGEN*; rm -r .git')", None
+    )
+    assert "refused" not in describe_files(result.files)
+    assert (folder / "AGENTS.md").read_text() == ""
+    assert (folder / "sub" / "AGENTS.md").read_text() == "x\n"
+    assert not (folder / ".git").exists()
+
+
+def test_code_without_approval_changes_other_files(cells: Cells, folder: Path) -> None:
+    code = "os.makedirs('.git/objects/a', exist_ok=True); open('.git/HEAD', 'w').write('x'); os.rename('twin', 'b'); os.system('echo x > c; mv c d; mkdir -p sub e; mv e sub; cat AGEN*')"
+    result = run(cells, code)
+    assert result.output == "mine0\n"
+    assert "refused" not in describe_files(result.files)
+    assert (folder / "d").read_text() == "x\n"
+    assert (folder / ".git/HEAD").read_text() == "x"
+
+
+def test_what_code_without_approval_leaves_running_stays_bound(cells: Cells, folder: Path) -> None:
+    os.mkfifo(folder / "go")
+    run(cells, "os.system('(read x < go; echo x | tee AGEN*; echo x > done) >/dev/null 2>&1 &')")
+    run(cells, "open('go', 'w').write('.\\n')", None)
+    wait_for((folder / "done").exists)
+    assert (folder / "AGENTS.md").read_text() == "mine"
+
+    task = """
+import asyncio
+async def later():
+    os.system('echo x | tee AGEN*; echo x > late')
+task = asyncio.get_running_loop().create_task(later())
+"""
+    run(cells, task)
+    run(cells, "await task", None)
+    assert (folder / "late").exists()
+    assert (folder / "AGENTS.md").read_text() == "mine"
+
+
+def test_what_ran_before_code_without_approval_is_free(cells: Cells, folder: Path) -> None:
+    os.mkfifo(folder / "go")
+    run(cells, "p = subprocess.Popen('read x < go; echo x | tee AGEN*', shell=True)", None)
+    run(cells, "c.creat(b'a', 0o600)")
+    run(cells, "open('go', 'w').write('.\\n'); p.wait()", None)
+    assert (folder / "AGENTS.md").read_text() == "x\n"
