@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.llm.ledger import SessionLedger
+    from mahtab_tui.llm.session_ledger import SessionLedger
     from mahtab_tui.session.code_rules import CodeRules
 
 JOIN_TIMEOUT_S = 2.0

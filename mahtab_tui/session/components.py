@@ -12,7 +12,7 @@ from mahtab_tui.bus.masked_streams import MaskingFilter
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.llm.ledger import SessionLedger
+from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers

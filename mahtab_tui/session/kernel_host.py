@@ -13,7 +13,7 @@ from mahtab_tui.bus.records import Input, UserReplOut, emit
 from mahtab_tui.kernel.host import HostFunction, HostServer
 from mahtab_tui.kernel.values import KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.ledger import SessionLedger
+from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.info import UserRequests
 from mahtab_tui.session.private_names import PrivateNames, explain_refusal

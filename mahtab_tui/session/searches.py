@@ -14,9 +14,9 @@ from mahtab_tui.bus.records import Record, SearchBegin, SearchFinal, Usage, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.ledger import SessionLedger
 from mahtab_tui.llm.providers import pop_access
 from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, parse_sampling
+from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.kernel_tools import KernelTools, parse_tools
 from mahtab_tui.session.received_texts import ReceivedTexts

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.inspector_client import InspectorClient
     from mahtab_tui.kernel.values import Completions, Explanation
-    from mahtab_tui.llm.ledger import SessionLedger
+    from mahtab_tui.llm.session_ledger import SessionLedger
     from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.attachments import Attachments
     from mahtab_tui.session.broadcast import Broadcast

@@ -13,8 +13,9 @@ import pytest
 
 from mahtab_tui.bus.records import SearchBegin, Usage
 from mahtab_tui.llm.demo import ChatDemo
-from mahtab_tui.llm.ledger import OverBudget, SessionLedger
+from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.llm.usage import (
     DEAR,
     choose_loop,
