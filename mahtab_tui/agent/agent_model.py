@@ -20,8 +20,9 @@ from mahtab_tui.agent.tool_calls import binding_arguments, calls_as_text
 from mahtab_tui.bus.records import AssistantReading, AssistantThoughtStream, Notice
 from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import make_encodable
+from mahtab_tui.llm.context_window import input_limit
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
-from mahtab_tui.llm.usage import input_limit, is_on_this_machine
+from mahtab_tui.llm.prices import is_on_this_machine
 from mahtab_tui.tools import Toolset
 
 _PICTURE_ERRORS = ("image", "vision", "multimodal")

@@ -14,8 +14,8 @@ from mahtab_tui.agent.model_calls import call_model
 from mahtab_tui.agent.prompt_messages import PromptMessages
 from mahtab_tui.bus.records import Agent, Notice, Summary, emit
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.context_window import input_limit
 from mahtab_tui.llm.prompt_sections import earlier_conversation
-from mahtab_tui.llm.usage import input_limit
 
 
 class _Summary(NamedTuple):

@@ -13,7 +13,7 @@ from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import ATTRIBUTES
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens
+from mahtab_tui.llm.token_estimates import estimate_message_tokens, estimated_tokens
 
 MAX_SHORT_OUTPUT_CHARS = 600
 """Characters of an output that is shortened."""

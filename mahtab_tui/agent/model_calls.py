@@ -16,8 +16,9 @@ from mahtab_tui.llm.answer_metadata import cut_note, is_cut
 from mahtab_tui.llm.answer_readers import AnswerListener
 from mahtab_tui.llm.base import ContextTooLong, make_encodable
 from mahtab_tui.llm.calls import ModelCall, sent_texts
+from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.pictures import count_pictures
-from mahtab_tui.llm.usage import context_window, estimate_message_tokens, estimated_tokens
+from mahtab_tui.llm.token_estimates import estimate_message_tokens, estimated_tokens
 
 
 class ModelAnswer(NamedTuple):

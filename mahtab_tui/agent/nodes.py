@@ -52,8 +52,8 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
+from mahtab_tui.llm.loop_choice import LoopChoice, choose_loop
 from mahtab_tui.llm.prompt_sections import escape_sections
-from mahtab_tui.llm.usage import LoopChoice, choose_loop
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 

@@ -31,10 +31,11 @@ from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserCha
 from mahtab_tui.llm.background import background
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable
 from mahtab_tui.llm.calls import masked_messages
+from mahtab_tui.llm.loop_choice import LoopChoice
 from mahtab_tui.llm.prompt_sections import changed_sections
 from mahtab_tui.llm.prompts import system_prompt
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import LoopChoice, estimated_tokens
+from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.llm.variable_texts import VALUES_KEY, render_variables
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.system import start_thread, wait_for_result

@@ -19,7 +19,8 @@ from mahtab_tui.llm.base import ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.failures import LONGEST_PAUSE_S, explain_error
 from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.llm.pictures import count_pictures
-from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, worst_cost
+from mahtab_tui.llm.prices import is_priced, model_name, worst_cost
+from mahtab_tui.llm.usage import estimated_usage
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:

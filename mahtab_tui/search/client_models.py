@@ -8,8 +8,8 @@ from typing import Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.prices import Tariff
 from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, check_sampling
-from mahtab_tui.llm.usage import Tariff
 from mahtab_tui.search.function_models import FunctionModel
 
 _MAX_ANTHROPIC_TOKENS = 8_192

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.answer_readers import OnWords
-from mahtab_tui.llm.usage import DEAR, Tariff, is_priced, usd_per_token, worst_cost
+from mahtab_tui.llm.prices import DEAR, Tariff, is_priced, usd_per_token, worst_cost
 from mahtab_tui.search.gates import Gate
 from mahtab_tui.system import IMPORTS
 

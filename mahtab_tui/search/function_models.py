@@ -19,7 +19,8 @@ from mahtab_tui.llm.answer_metadata import is_cut
 from mahtab_tui.llm.answer_readers import OnWords
 from mahtab_tui.llm.async_calls import exits_as_model_errors, run_on_thread
 from mahtab_tui.llm.base import ModelError, make_encodable
-from mahtab_tui.llm.usage import Tariff, with_cost
+from mahtab_tui.llm.prices import Tariff
+from mahtab_tui.llm.usage import with_cost
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation, PromptMessage
 
 ModelFunction = Callable[[list[dict[str, str]]], Any]

@@ -14,10 +14,10 @@ from mahtab_tui.llm.answer_readers import MessageReader, OnWords
 from mahtab_tui.llm.async_calls import ThreadedCall, read_async
 from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from mahtab_tui.llm.prices import model_name
 from mahtab_tui.llm.providers import MakeLLM, get_llm
 from mahtab_tui.llm.sampling import Sampling, with_sampling
 from mahtab_tui.llm.services import OnNotice
-from mahtab_tui.llm.usage import model_name
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation, PromptMessage
 
 CLI_CONCURRENCY = 3

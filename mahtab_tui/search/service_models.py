@@ -16,10 +16,11 @@ from mahtab_tui.llm.async_calls import run_on_thread
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_answers import ChatChunk
 from mahtab_tui.llm.chat_client import ChatClient
+from mahtab_tui.llm.prices import LOCAL, Tariff
 from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens
 from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, check_sampling
 from mahtab_tui.llm.services import Service
-from mahtab_tui.llm.usage import LOCAL, Tariff, answer_usage
+from mahtab_tui.llm.usage import answer_usage
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation, PromptMessage
 
 

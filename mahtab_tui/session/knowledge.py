@@ -12,7 +12,8 @@ from mahtab_tui.bus.records import Usage, emit, warn
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.ledger import Ledger, OverBudget
-from mahtab_tui.llm.usage import LOCAL, estimate_message_tokens, price
+from mahtab_tui.llm.prices import LOCAL, price
+from mahtab_tui.llm.token_estimates import estimate_message_tokens
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 from mahtab_tui.system import IMPORTS, Lazy, start_thread

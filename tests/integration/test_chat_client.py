@@ -24,9 +24,9 @@ from mahtab_tui.llm.chat_answers import (
 )
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
 from mahtab_tui.llm.chat_service import ChatService
+from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.sampling import with_sampling
-from mahtab_tui.llm.usage import context_window
 from tests.agents import read
 from tests.integration.asking import PATIENCE
 from tests.services import (

@@ -16,7 +16,7 @@ import pytest
 
 from mahtab_tui.llm.background import background
 from mahtab_tui.llm.prompt_sections import changed_sections
-from mahtab_tui.llm.usage import estimate_message_tokens
+from mahtab_tui.llm.token_estimates import estimate_message_tokens
 from mahtab_tui.servers.protocol_messages import MAX_MESSAGE_BYTES
 from mahtab_tui.servers.servers import Servers
 from mahtab_tui.servers.state import ServerError

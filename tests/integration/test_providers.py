@@ -12,8 +12,9 @@ import pytest
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.llm.base import ModelBusy
+from mahtab_tui.llm.context_window import input_limit
+from mahtab_tui.llm.prices import model_name, priced_as, worst_cost
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import input_limit, model_name, priced_as, worst_cost
 from tests import tags
 from tests.agents import Desk, read
 from tests.integration.asking import PATIENCE, ask, refuse

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm import local_servers
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.pictures import accepts_pictures
-from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings

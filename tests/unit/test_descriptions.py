@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
-from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.worker.describing import description
 from mahtab_tui.worker.describing.description import describe, describe_value
 from tests.benchmarks.answers.tables import SOURCES

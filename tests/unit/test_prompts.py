@@ -22,7 +22,7 @@ from mahtab_tui.llm.prompts import (
     system_prompt,
     user_turn,
 )
-from mahtab_tui.llm.usage import estimated_tokens
+from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.llm.variable_texts import describe_variables, render_variables
 from mahtab_tui.worker.rlm.search import rlm
 from mahtab_tui.worker.tools.files import create, edit, read

@@ -15,11 +15,12 @@ from mahtab_tui.llm import choices, local_servers, names, providers
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.choices import availability_problem, chosen_model, default_model, offered_models
+from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.local_servers import find_server, find_servers, first_model, server_address
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, full_name
+from mahtab_tui.llm.prices import is_priced, model_name, priced_as
 from mahtab_tui.llm.providers import check_model, find_service, get_llm
-from mahtab_tui.llm.usage import context_window, is_priced, model_name, priced_as
 from mahtab_tui.settings.model import Provider, load_settings
 from tests.fake_claude import install_fake_claude
 from tests.services import Service, serving

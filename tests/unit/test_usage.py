@@ -12,22 +12,15 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.records import SearchBegin, Usage
+from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.ledger import OverBudget
+from mahtab_tui.llm.loop_choice import choose_loop
+from mahtab_tui.llm.prices import DEAR, is_priced, price, usd_per_token, worst_cost
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.session_ledger import SessionLedger
-from mahtab_tui.llm.usage import (
-    DEAR,
-    choose_loop,
-    context_window,
-    estimate_message_tokens,
-    estimated_tokens,
-    is_priced,
-    price,
-    reported_usage,
-    usd_per_token,
-    worst_cost,
-)
+from mahtab_tui.llm.token_estimates import estimate_message_tokens, estimated_tokens
+from mahtab_tui.llm.usage import reported_usage
 from mahtab_tui.settings.model import LoopMode
 
 # Reported cost of a call.
