@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 LOCAL = "local"
-DEAR = (5e-6, 25e-6)
+"""The name of models on this machine, which cost nothing, in place of a provider."""
+EXPENSIVE_USD_PER_TOKEN = (5e-6, 25e-6)
 """US dollars for a token read and a token written by an expensive model, for estimates if prices
 are unknown."""
 _SAMPLE_TOKENS = 1_000
@@ -62,7 +63,7 @@ def worst_cost(
         written_tokens = min(written_tokens, max_tokens)
     cost = price(priced_as(llm), model_name(llm), read_tokens, written_tokens)
     if cost is None and getattr(llm, "reports_cost", False):
-        usd_per_read, usd_per_written = DEAR
+        usd_per_read, usd_per_written = EXPENSIVE_USD_PER_TOKEN
         return read_tokens * usd_per_read + written_tokens * usd_per_written
     return cost
 
@@ -74,7 +75,7 @@ def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
     read_usd = price(priced_as(llm), model_name(llm), _SAMPLE_TOKENS, 0)
     written_usd = price(priced_as(llm), model_name(llm), 0, _SAMPLE_TOKENS)
     if read_usd is None or written_usd is None:
-        return DEAR
+        return EXPENSIVE_USD_PER_TOKEN
     return read_usd / _SAMPLE_TOKENS, written_usd / _SAMPLE_TOKENS
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.answer_readers import OnWords
-from mahtab_tui.llm.prices import DEAR, Tariff, is_priced, usd_per_token, worst_cost
+from mahtab_tui.llm.prices import (
+    EXPENSIVE_USD_PER_TOKEN,
+    Tariff,
+    is_priced,
+    usd_per_token,
+    worst_cost,
+)
 from mahtab_tui.search.gates import Gate
 from mahtab_tui.system import IMPORTS
 
@@ -72,7 +78,11 @@ class Model:
         expensive model while the table loads."""
         if self._price_source is None:
             return 0.0, 0.0
-        return DEAR if self._price_loader.is_alive() else usd_per_token(self._price_source)
+        return (
+            EXPENSIVE_USD_PER_TOKEN
+            if self._price_loader.is_alive()
+            else usd_per_token(self._price_source)
+        )
 
     def worst_cost(
         self, messages: Sequence[PromptMessage], max_tokens: int | None = None

@@ -16,7 +16,13 @@ from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.llm.loop_choice import choose_loop
-from mahtab_tui.llm.prices import DEAR, is_priced, price, usd_per_token, worst_cost
+from mahtab_tui.llm.prices import (
+    EXPENSIVE_USD_PER_TOKEN,
+    is_priced,
+    price,
+    usd_per_token,
+    worst_cost,
+)
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.llm.token_estimates import estimate_message_tokens, estimated_tokens
@@ -85,7 +91,7 @@ def test_model_facts_come_from_the_tables(monkeypatch: pytest.MonkeyPatch) -> No
     assert read == pytest.approx((price("openai", "gpt-4o", 1_000, 0) or 0) / 1_000)
     assert 0 < read < written
     assert (context_window(unknown_model), context_window(ChatDemo())) == (None, None)
-    assert usd_per_token(unknown_model) == DEAR, "for estimates"
+    assert usd_per_token(unknown_model) == EXPENSIVE_USD_PER_TOKEN, "for estimates"
     priced = [
         is_priced(llm)
         for llm in (known_model, unknown_model, ChatDemo(), get_llm("claude:our-own"))
