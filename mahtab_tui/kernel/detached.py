@@ -28,7 +28,11 @@ from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.spooled_output import ForeignProcess, SpooledOutput, SpoolHandle
 from mahtab_tui.worker.link.descriptors import is_readable
 from mahtab_tui.worker.link.frames import TOKEN_BYTES, FrameError
-from mahtab_tui.worker.link.holder import LAST_OUTPUT_SUFFIX, HolderSettings, write_last_output
+from mahtab_tui.worker.link.holder_protocol import (
+    LAST_OUTPUT_SUFFIX,
+    HolderSettings,
+    write_last_output,
+)
 from mahtab_tui.worker.link.spool import Spool
 
 ATTACH_TIMEOUT_S = 15.0

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.link.frames import FrameError, FrameReader, encode
-from mahtab_tui.worker.link.holder import KEY_SUFFIX
+from mahtab_tui.worker.link.holder_protocol import KEY_SUFFIX
 
 STATUS_TIMEOUT_S = 2.0
 """Seconds for a holder's answer."""

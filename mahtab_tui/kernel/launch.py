@@ -26,7 +26,7 @@ from mahtab_tui.worker.link.spool import PIECE_BYTES, pending_bytes
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.requests import KernelReady
-    from mahtab_tui.worker.link.holder import HolderSettings
+    from mahtab_tui.worker.link.holder_protocol import HolderSettings
 
 EnvironmentKind = Literal["virtual environment", "conda environment"]
 

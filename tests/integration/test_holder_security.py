@@ -15,7 +15,8 @@ from mahtab_tui.kernel.detached import attach, detached_kernels
 from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.worker.link.frames import encode
-from mahtab_tui.worker.link.holder import KEY_SUFFIX, MAX_VISITORS
+from mahtab_tui.worker.link.holder import MAX_VISITORS
+from mahtab_tui.worker.link.holder_protocol import KEY_SUFFIX
 from tests.integration.detached import SESSION, Screen, close_kernels, holder_of
 from tests.waiting import run_python
 

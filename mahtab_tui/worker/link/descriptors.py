@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import select
 from typing import Any
 
@@ -23,3 +24,18 @@ def duplicate_high(descriptor: int, lowest: int) -> int:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
     except OSError:
         return os.dup(descriptor)
+
+
+def hide_descriptor(fd: int) -> int:
+    """Move a descriptor to a number that child processes do not inherit and cells do not hit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        descriptor_count = 1000
+    else:
+        descriptor_count = min(soft, 1000)
+    margin = min(40, descriptor_count // 3)
+    choices = max(1, descriptor_count - 2 * margin)
+    lowest = margin + int.from_bytes(os.urandom(2), "big") % choices
+    hidden_fd = duplicate_high(fd, lowest)
+    os.close(fd)
+    return hidden_fd

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from .frames import TOKEN_BYTES
-from .holder import ATTACH, StationSettings
+from .holder_protocol import ATTACH, StationSettings
 from .spool import SHARED_STATE_BYTES, SharedState, Spool
 from .station_link import LINK_PIECE_BYTES
 

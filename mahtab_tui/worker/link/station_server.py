@@ -13,8 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from .holder import AWAY, BACK, is_same_user
-from .holder import END as END_KERNEL
+from .holder_protocol import END_KERNEL, HOST_AWAY, HOST_BACK, is_same_user
 from .station_kernel import StationKernel
 from .station_link import (
     END,
@@ -168,7 +167,7 @@ class StationServer:
         if away != self._away:
             self._away = away
             with suppress(OSError):
-                self._kernel.control.send(AWAY if away else BACK)
+                self._kernel.control.send(HOST_AWAY if away else HOST_BACK)
 
     def _on_channel(self) -> None:
         self._kernel.send()

@@ -1,0 +1,203 @@
+"""The kernel's side of its holder: decides how long the kernel waits without a host."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .descriptors import hide_descriptor
+from .frames import Frame
+from .holder import run_holder
+from .holder_protocol import (
+    ATTACH,
+    HOST_AWAY,
+    HOST_BACK,
+    HolderSettings,
+    StationSettings,
+)
+from .spool import SHARED_STATE_BYTES, EventBacklog, SharedState, Spool
+
+if TYPE_CHECKING:
+    from .channel import Channel
+
+ABANDONED_IDLE_LIMIT_S = 3600.0
+"""Seconds for which an idle kernel waits, unless it was left on purpose."""
+INTERRUPT_TIMEOUT_S = 30.0
+"""Seconds from the interrupt of an abandoned cell to the end of its kernel."""
+
+
+class HeldKernel(Protocol):
+    """What the client needs of its kernel, `worker.Worker`."""
+
+    channel: Channel
+
+    def hello(self) -> Frame:
+        """Return the first frame for a host."""
+
+    def is_busy(self) -> bool:
+        """Return whether a cell runs, or variables are being saved."""
+
+    def interrupt_abandoned_cell(self) -> None:
+        """Interrupt the innermost cell that runs."""
+
+    def on_host_left(self) -> None:
+        """Save what is to be saved while no host asks for it."""
+
+    def on_message(self, frame: Frame) -> None:
+        """Handle a frame as if the host had sent it."""
+
+
+class HolderClient:
+    """The kernel's side: decides how long it waits without a host."""
+
+    worker: HeldKernel
+
+    def __init__(
+        self,
+        control: int,
+        settings: HolderSettings | StationSettings,
+        page: mmap.mmap,
+    ) -> None:
+        """Create the client; its `worker` is set when there is one.
+
+        Args:
+            control: The descriptor of a socket that leads to the holder.
+            settings: From the host, or the station.
+            page: The memory that holder and kernel share.
+        """
+        spool = Spool(hide_descriptor(settings.pipe), hide_descriptor(settings.spool))
+        self.backlog = EventBacklog(spool, SharedState(page))
+        self.is_ending = False
+        """Whether the host wants the kernel to end with it."""
+        self.on_purpose = False
+        """Whether the host left the kernel on purpose."""
+        self._control = socket.socket(fileno=hide_descriptor(control))
+        self._max_absence_s = settings.hours * 3600
+        # By `time.monotonic`:
+        self._absent_since: float | None = None
+        """Since when there is no host; None if there is one."""
+        self._idle_since: float | None = None
+        """Since when nothing runs either; None if something does."""
+        self._interrupted_at: float | None = None
+        """When a cell was interrupted because its host has been away for too long."""
+        # In a forked child, because the holder must notice the kernel's end.
+        os.register_at_fork(after_in_child=self._control.close)
+
+    @property
+    def fd(self) -> int:
+        return self._control.fileno()
+
+    def has_expired(self) -> bool:
+        """Return whether the kernel must end. A cell whose screen is gone for too long is interrupted
+        first."""
+        now = time.monotonic()
+        if not self.worker.channel.detached:
+            self._absent_since = None
+            self._idle_since = None
+            self._interrupted_at = None
+            return False
+        if self._absent_since is None:
+            self._absent_since = now
+        if self.worker.is_busy():
+            self._idle_since = None
+            return self._has_cell_expired(now, now - self._absent_since)
+        if self._idle_since is None:
+            self._idle_since = now
+        return self._has_idle_expired(now - self._idle_since)
+
+    def _has_idle_expired(self, idle_s: float) -> bool:
+        if self._interrupted_at is not None:
+            return True
+        if self.on_purpose:
+            return idle_s >= self._max_absence_s
+        return idle_s >= min(self._max_absence_s, ABANDONED_IDLE_LIMIT_S)
+
+    def _has_cell_expired(self, now: float, absent_s: float) -> bool:
+        """Interrupt the cell if its host has been away for too long; return whether that did not
+        help."""
+        if self.on_purpose or absent_s < self._max_absence_s:
+            return False
+        if self._interrupted_at is None:
+            self._interrupted_at = now
+            self.worker.interrupt_abandoned_cell()
+        return now - self._interrupted_at >= INTERRUPT_TIMEOUT_S
+
+    def on_message(self) -> bool:
+        """Handle a word from the holder; return whether the kernel goes on."""
+        word, descriptors, *_ = socket.recv_fds(self._control, 1, 1)
+        channel = self.worker.channel
+        if word == ATTACH and descriptors:
+            self.on_purpose = False
+            channel.attach_host(descriptors[0], self.worker.hello())
+            self.auto_answer()
+            return True
+        if word in (HOST_AWAY, HOST_BACK):
+            channel.link_down = word == HOST_AWAY
+            if channel.link_down:
+                self.auto_answer()
+            return True
+        if not word:  # the holder has ended
+            self._control.close()
+            return not channel.detached
+        return False  # the word is `END_KERNEL`
+
+    def on_host_closed(self) -> bool:
+        """Go on without a host, if there is something to wait for; return whether."""
+        if self.is_ending or self.fd < 0 or not self.backlog.state.has_run:
+            return False
+        self.worker.channel.detached = True
+        self.auto_answer()
+        self.worker.on_host_left()
+        return True
+
+    def auto_answer(self) -> None:
+        """Answer the calls that need no host, such as displays, which are kept for it."""
+        for number in self.backlog.auto_answered_calls():
+            self.worker.on_message({"op": "answer", "id": number, "value": None})
+
+
+def connect(settings: dict[str, Any]) -> HolderClient | None:
+    """Connect the kernel to what keeps it, before it starts a thread.
+
+    Args:
+        settings: The fields of `StationSettings` or, for a holder that must be started, of
+            `HolderSettings`.
+
+    Returns:
+        The kernel's side; None if no holder can be started.
+    """
+    if "control" in settings:
+        return _connect_to_station(StationSettings(**settings))
+    return _start_holder(HolderSettings(**settings))
+
+
+def _connect_to_station(settings: StationSettings) -> HolderClient:
+    page = mmap.mmap(settings.page, SHARED_STATE_BYTES)
+    os.close(settings.page)
+    return HolderClient(settings.control, settings, page)
+
+
+def _start_holder(settings: HolderSettings) -> HolderClient | None:
+    page = mmap.mmap(-1, SHARED_STATE_BYTES)
+    kernel_pid = os.getpid()
+    kernel_end, holder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        child_pid = os.fork()
+    except OSError:
+        return None
+    if child_pid == 0:
+        try:
+            kernel_end.close()
+            if os.fork():  # not a child of the kernel, whose code may wait for children
+                os._exit(0)
+            run_holder(kernel_pid, settings, holder_end.detach(), SharedState(page))
+        finally:
+            os._exit(1)
+    os.waitpid(child_pid, 0)
+    holder_end.close()
+    os.close(settings.listener)
+    os.close(settings.lifeline)
+    return HolderClient(kernel_end.detach(), settings, page)
