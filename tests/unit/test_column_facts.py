@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.describing import column_readers
+from mahtab_tui.worker.describing import column_reader
 from mahtab_tui.worker.describing.column_facts import facts_text, moment_text, number_text
-from mahtab_tui.worker.describing.column_readers import pandas_reader
 from mahtab_tui.worker.describing.description import Describer, describe_value
+from mahtab_tui.worker.describing.pandas_readers import pandas_reader
 
 LIMIT = 2_250
 
@@ -136,11 +136,11 @@ def statements(described: str, names: Sequence[str], before: str, separator: str
 
 @pytest.fixture(params=["read in parts", "cut by the time"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_readers, "FIRST_ROWS", 5)
-    monkeypatch.setattr(column_readers, "_NUMBERS_PER_PART", 7)
-    monkeypatch.setattr(column_readers, "_TEXTS_PER_PART", 6)
+    monkeypatch.setattr(column_reader, "FIRST_ROWS", 5)
+    monkeypatch.setattr(column_reader, "_NUMBERS_PER_PART", 7)
+    monkeypatch.setattr(column_reader, "_TEXTS_PER_PART", 6)
     seconds = 60.0 if request.param == "read in parts" else 0.0
-    monkeypatch.setattr(column_readers, "TABLE_TIMEOUT_S", seconds)
+    monkeypatch.setattr(column_reader, "TABLE_TIMEOUT_S", seconds)
 
 
 @pytest.mark.sample(1)
@@ -184,7 +184,7 @@ def test_rare_values_further_down_are_counted() -> None:
 
 
 def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_readers, "TABLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(column_reader, "TABLE_TIMEOUT_S", 0.0)
     rows = 50_000
     frame = pd.DataFrame(
         {"n": np.arange(rows), "x": [1.0] * 9_000 + [None] * 41_000, "s": ["a"] * rows}

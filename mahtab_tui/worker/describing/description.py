@@ -10,7 +10,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, Callable
 
-from ..completion.signatures import doc_line, find_source, format_signature, get_docstring
+from ..completion.docstrings import doc_line, get_docstring
+from ..completion.signatures import format_signature
+from ..completion.source_code import find_source
 from ..inspection.children import container_class, field_names
 from ..inspection.columns import InspectionError, run_limited
 from ..inspection.texts import text_class

@@ -1,0 +1,243 @@
+"""Describes tables, Series and indexes of pandas, without running code of the user's: columns and
+labels whose types are not pandas' own are only named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..inspection.library_columns import column_of, dtype_text, has_foreign_zone
+from ..values.objects import is_from, is_one_of, is_own_column, is_own_index, is_own_type
+from ..values.secret_names import HIDDEN_VALUE, looks_secret
+from ..values.summaries import one_line, type_name
+from .arrow_types import arrow_type_text
+from .column_facts import ColumnFacts
+from .column_reader import ColumnReader, read_columns
+from .described_columns import (
+    MAX_CELL_CHARS,
+    MAX_COLUMNS,
+    MAX_HEAD_ROWS,
+    DescribedColumn,
+    cell_texts,
+    describe_column,
+    label_literal,
+    label_text,
+)
+from .pandas_readers import pandas_reader
+from .table_lines import (
+    DETAILS,
+    FIRST_ITEMS,
+    MIN_LINES_LIMIT,
+    DescribedTable,
+    first_values_lines,
+    head_lines,
+    size_text,
+    table_lines,
+)
+
+_KEY_NAME = re.compile(r"(?:^|[_\W])(?i:id|key|code|number|no|nr)$|[a-z]I[Dd]$")
+"""The end of a column's name that says that its values are keys."""
+
+
+def frame_lines(name: str, kind: str, frame: Any, limit: int) -> list[str]:
+    """Describe a DataFrame whose indexes are pandas' own.
+
+    Args:
+        name: The variable.
+        kind: The name of its type.
+        frame: The table.
+        limit: Characters of the description.
+    """
+    row_count, column_count = frame.shape
+    size = f"{size_text(row_count, 'rows')} x {size_text(column_count, 'columns')}"
+    labels = _column_labels(frame)
+    index_words = _describe_index(frame.index) + _describe_column_labels(frame, labels)
+    table = DescribedTable(
+        name,
+        f"{name}: {kind}, {size}{index_words}",
+        _frame_columns(frame, labels, limit),
+        column_count,
+        _row_labels(frame.index[:MAX_HEAD_ROWS]),
+    )
+    return table_lines(table, limit)
+
+
+def series_lines(name: str, kind: str, series: Any, limit: int) -> list[str]:
+    """Describe a Series whose index is pandas' own. The parameters are those of `frame_lines`."""
+    [facts] = _read_facts([series], limit)
+    column = _describe_series(series.name, series, facts)
+    if series.name is None:
+        label = ""
+    else:
+        label = f", name {label_literal(series.name)}"
+    words = f"{column.type}{label}{_describe_index(series.index)}"
+    title = f"{name}: {kind}, {size_text(len(series), 'rows')}, {words}"
+    if not len(series) or limit < MIN_LINES_LIMIT:
+        return [title]
+
+    lines = [title]
+    detail = DETAILS[0]
+    if text := detail.facts_text(column):
+        lines.append(text)
+    row_labels = _row_labels(series.index[:MAX_HEAD_ROWS])
+    return [*lines, *head_lines(DescribedTable(name, title, [column], 1, row_labels), detail)]
+
+
+def index_lines(name: str, kind: str, index: Any) -> list[str]:
+    """Describe an index that is a variable itself. The parameters are those of `frame_lines`."""
+    title = f"{name}: {kind}, {size_text(len(index), 'items')}{_describe_index(index)}"
+    return [title, *first_values_lines(_row_labels(index[:FIRST_ITEMS]), len(index))]
+
+
+def frame_readers(frame: Any) -> tuple[list[Any], list[ColumnReader | None]]:
+    """Return the labels of the first columns and readers of these columns, or None for one that cannot
+    be read. There are none if the labels have several levels, or a time zone of the user's."""
+    if is_one_of(frame.columns, "pandas", "MultiIndex"):
+        return [], []
+    labels = _column_labels(frame)
+    return labels, _readers(_own_columns(frame, len(labels)))
+
+
+# Columns
+
+
+def _column_labels(frame: Any) -> list[Any]:
+    """Return the labels of the first columns; none if one has a time zone of the user's, whose code
+    would run."""
+    is_nested = is_one_of(frame.columns, "pandas", "MultiIndex")
+    levels = frame.columns.levels if is_nested else [frame.columns]
+    if any(has_foreign_zone(level.dtype) for level in levels):
+        return []
+    labels: list[Any] = frame.columns[:MAX_COLUMNS].tolist()
+    return labels
+
+
+def _frame_columns(frame: Any, labels: Sequence[object], limit: int) -> list[DescribedColumn]:
+    all_series = _own_columns(frame, len(labels))
+    all_facts = _read_facts(all_series, limit)
+    columns: list[DescribedColumn] = []
+    for position, label in enumerate(labels):
+        series = all_series[position]
+        if series is None:
+            dtype = f"<{type_name(_column_array(frame, position))}>"
+            columns.append(describe_column(label, dtype, len(frame)))
+        else:
+            columns.append(_describe_series(label, series, all_facts[position]))
+    return columns
+
+
+def _own_columns(frame: Any, count: int) -> list[Any]:
+    """Return the first columns of a table of pandas; None for those whose array is the user's own:
+    not even a Series of it can be created without running its code."""
+    return [
+        frame.iloc[:, position]
+        if is_from(_column_array(frame, position), "numpy", "pandas")
+        else None
+        for position in range(count)
+    ]
+
+
+def _column_array(frame: Any, position: int) -> Any:
+    """Return the array with a column's values, which may have other columns' values, too."""
+    return frame._mgr.blocks[frame._mgr.blknos[position]].values
+
+
+def _describe_series(label: Any, series: Any, facts: ColumnFacts | None) -> DescribedColumn:
+    dtype = _type_text(series)
+    if not _is_readable(series):
+        return describe_column(label, dtype, len(series))
+    missing_text = "NaN"
+    if dtype.startswith(("datetime64", "timedelta64", "period")):
+        missing_text = "NaT"
+    head = column_of(series.iloc[:MAX_HEAD_ROWS])
+    return describe_column(
+        label, dtype, len(series), head=head, missing_text=missing_text, facts=facts
+    )
+
+
+def _type_text(series: Any) -> str:
+    if not is_own_column(series):
+        return f"<{type_name(series._values)}>"
+    if is_one_of(series.dtype, "pandas", "ArrowDtype"):
+        arrow_type = series.dtype.pyarrow_dtype
+        return f"{arrow_type_text(arrow_type) or f'<{type_name(arrow_type)}>'}[pyarrow]"
+    return one_line(dtype_text(series.dtype), MAX_CELL_CHARS)
+
+
+# Reading
+
+
+def _read_facts(columns: Sequence[object], limit: int) -> list[ColumnFacts | None]:
+    """Read Series of pandas; None for what is not one, and for all if the description is a line,
+    which has no place for facts."""
+    if limit < MIN_LINES_LIMIT:
+        return [None] * len(columns)
+    return read_columns(_readers(columns))
+
+
+def _readers(columns: Sequence[Any]) -> list[ColumnReader | None]:
+    """Return readers of Series; None for what is not one, and what cannot be read."""
+    return [
+        pandas_reader(series, is_key=_is_key_name(series.name))
+        if series is not None and _is_readable(series)
+        else None
+        for series in columns
+    ]
+
+
+def _is_key_name(label: object) -> bool:
+    if type(label) is not str:
+        return False
+    return _KEY_NAME.search(label[-MAX_CELL_CHARS:]) is not None
+
+
+def _is_readable(series: Any) -> bool:
+    """Return whether reading the values of a Series or an index runs no user code."""
+    if not is_own_column(series):
+        return False
+    dtype = series.dtype
+    if is_one_of(dtype, "pandas", "ArrowDtype"):
+        return bool(arrow_type_text(dtype.pyarrow_dtype))
+    if is_one_of(dtype, "pandas", "CategoricalDtype"):
+        index = dtype.categories
+        return is_own_index(index) and _is_readable(index) and not has_foreign_zone(index.dtype)
+    if is_one_of(dtype, "pandas", "IntervalDtype"):
+        return is_own_type(dtype.subtype) and not has_foreign_zone(dtype.subtype)
+    return not is_one_of(dtype, "pandas", "SparseDtype")
+
+
+# Indexes
+
+
+def _describe_index(index: Any) -> str:
+    """Return the names and types of an index, with a comma before them; nothing if it only numbers the
+    rows."""
+    if is_one_of(index, "pandas", "MultiIndex"):
+        words = ("None" if name is None else label_literal(name) for name in index.names)
+        return f", MultiIndex ({', '.join(words)})"
+    names = [label_text(name) for name in index.names if name is not None]
+    if is_one_of(index, "pandas", "RangeIndex") and not names:
+        return ""
+    return f", index: {' '.join([*names, dtype_text(index.dtype)])}"
+
+
+def _describe_column_labels(frame: Any, labels: Sequence[object]) -> str:
+    """Return what is special about the labels of columns, with a comma before it; nothing if they are
+    texts."""
+    if is_one_of(frame.columns, "pandas", "MultiIndex"):
+        return f", columns: MultiIndex of {len(frame.columns.levels):,} levels"
+    if labels and type(labels[0]) is not str:
+        return f", column labels: {type_name(labels[0])}"
+    return ""
+
+
+def _row_labels(index: Any) -> list[str]:
+    if is_one_of(index, "pandas", "MultiIndex"):
+        levels = [_row_labels(index.get_level_values(number)) for number in range(index.nlevels)]
+        return [", ".join(texts) for texts in zip(*levels)]
+    if not _is_readable(index):
+        return ["…"] * len(index)
+    if type(index.name) is str and looks_secret(index.name):
+        return [HIDDEN_VALUE] * len(index)
+    return cell_texts(column_of(index), len(index), "NaN")

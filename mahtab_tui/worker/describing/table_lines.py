@@ -1,0 +1,207 @@
+"""Lays a described table out in lines, with as many details as fit: `DETAILS` are tried from the most
+to the least detailed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+from .column_facts import COMMONEST_VALUES, MAX_LISTED_VALUES, facts_text
+from .described_columns import MAX_HEAD_ROWS, DescribedColumn
+
+MAX_ROW_CHARS = 200
+MIN_LINES_LIMIT = 400
+"""Below this limit of characters, a table is described in one line."""
+FIRST_ITEMS = 10
+"""First values of an array or an index that are shown."""
+_MAX_SHORT_ROW_CHARS = 100
+_MAX_SHORTEST_ROW_CHARS = 60
+"""For tables with many columns, whose facts say more than their first rows."""
+_PREFERRED_TABLE_CHARS = 640
+"""Characters of a description with details of the values, about 200 tokens."""
+_MAX_TABLE_CHARS = 950
+"""Characters of a description with the least details."""
+_SEPARATOR = " | "
+"""Between the cells of the first rows."""
+
+
+class DescribedTable(NamedTuple):
+    """What is known of a table before it is laid out."""
+
+    name: str
+    """The variable."""
+    title: str
+    """The first line of the description."""
+    columns: Sequence[DescribedColumn]
+    """The first columns."""
+    column_count: int
+    """The number of all columns."""
+    row_labels: Sequence[str] = ()
+    """The labels of the first rows; none if they are only numbered."""
+
+    def more_columns_lines(self) -> list[str]:
+        """Return a line about the columns that are not described; none if all are."""
+        omitted_count = self.column_count - len(self.columns)
+        if omitted_count > 0:
+            return [f"... and {omitted_count:,} more columns"]
+        return []
+
+
+class Detail(NamedTuple):
+    """How much is said about a table."""
+
+    rows: int
+    """First rows that are shown."""
+    row_width: int
+    """Characters of such a row."""
+    max_values: int
+    """Different values of a column up to which all are listed."""
+    values_width: int
+    """Characters of that list."""
+    commonest_width: int
+    """Characters of the commonest values, if not all are listed."""
+
+    def facts_text(self, column: DescribedColumn) -> str:
+        if column.facts is None:
+            return ""
+        return facts_text(column.facts, self.max_values, self.values_width, self.commonest_width)
+
+
+DETAILS = (
+    Detail(MAX_HEAD_ROWS, MAX_ROW_CHARS, MAX_LISTED_VALUES, 400, 70),
+    Detail(1, _MAX_SHORT_ROW_CHARS, MAX_LISTED_VALUES, 150, 40),
+    Detail(1, _MAX_SHORT_ROW_CHARS, MAX_LISTED_VALUES, 150, 20),
+    Detail(1, _MAX_SHORTEST_ROW_CHARS, MAX_LISTED_VALUES, 150, 0),
+    Detail(1, _MAX_SHORTEST_ROW_CHARS, MAX_LISTED_VALUES, 90, 0),
+    Detail(1, _MAX_SHORTEST_ROW_CHARS, COMMONEST_VALUES, 50, 0),
+    Detail(1, _MAX_SHORTEST_ROW_CHARS, 0, 0, 0),
+)
+
+
+def table_lines(table: DescribedTable, limit: int) -> list[str]:
+    """Describe a table: its columns line by line, then its first rows.
+
+    Args:
+        limit: Characters of the description; if few, it is one line.
+    """
+    if limit < MIN_LINES_LIMIT:
+        return [_single_line(table)]
+
+    more_columns_lines = table.more_columns_lines()
+    rows: list[str] = []
+    lines: list[str] = []
+    for detail in DETAILS:
+        rows = head_lines(table, detail)
+        lines = [table.title, *_column_lines(table.columns, detail), *more_columns_lines, *rows]
+        if _count_chars(lines) <= min(limit, _PREFERRED_TABLE_CHARS):
+            return lines
+
+    # The ranges of many columns are worth more characters than further details of a few.
+    if _count_chars(lines) <= min(limit, _MAX_TABLE_CHARS):
+        return lines
+    return [table.title, *_wrap_names(table.columns), *more_columns_lines, *rows]
+
+
+def short_table_lines(table: DescribedTable, limit: int) -> list[str]:
+    """Describe a table with the first values of each column in the column's line.
+
+    Args:
+        limit: As for `table_lines`.
+    """
+    if limit < MIN_LINES_LIMIT:
+        return [_single_line(table)]
+
+    more_columns_lines = table.more_columns_lines()
+    lines: list[str] = []
+    for detail in DETAILS:
+        column_lines = [_line_with_cells(column, detail) for column in table.columns]
+        lines = [table.title, *column_lines, *more_columns_lines]
+        if _count_chars(lines) <= min(limit, _PREFERRED_TABLE_CHARS):
+            break
+    return lines
+
+
+def head_lines(table: DescribedTable, detail: Detail) -> list[str]:
+    """Write the first rows, with as many columns as fit. The columns have their names above, so the
+    rows are neither titled nor aligned, which would take as many tokens as the values."""
+    columns = table.columns
+    if not columns or not columns[0].cells:
+        return []
+
+    row_count = min(detail.rows, len(columns[0].cells))
+    blocks = [column.cells[:row_count] for column in columns]
+    available_width = detail.row_width - max(map(len, table.row_labels), default=0)
+    ends = accumulate(max(map(len, cells)) + len(_SEPARATOR) for cells in blocks)
+    visible_columns = max(1, sum(end <= available_width for end in ends))
+    blocks = blocks[:visible_columns]
+    if visible_columns < table.column_count:
+        blocks.append(["..."] * row_count)
+    if table.row_labels:
+        blocks.insert(0, table.row_labels[:row_count])
+    rows = [_SEPARATOR.join(cells) for cells in zip(*blocks)]
+    return [f"{table.name}.head({row_count}):", *rows]
+
+
+def first_values_lines(texts: Sequence[str], size: int) -> list[str]:
+    """Return a line with the first values of an array; none if there are no values.
+
+    Args:
+        texts: The first values.
+        size: The number of all values.
+    """
+    ellipsis_text = ", ..." if size > len(texts) else ""
+    if texts:
+        return [f"first values: {', '.join(texts)}{ellipsis_text}"]
+    return []
+
+
+def size_text(count: int, unit: str) -> str:
+    """Return a number with its unit, such as "1,000 rows". unit: its plural."""
+    return f"{count:,} {unit[:-1] if count == 1 else unit}"
+
+
+def _count_chars(lines: Sequence[str]) -> int:
+    newlines = len(lines) - 1
+    return sum(map(len, lines)) + newlines
+
+
+def _single_line(table: DescribedTable) -> str:
+    if not table.columns:
+        return table.title
+    words = [f"{column.label} {column.type}" for column in table.columns]
+    words += table.more_columns_lines()
+    return f"{table.title}: {', '.join(words)}"
+
+
+def _column_lines(columns: Sequence[DescribedColumn], detail: Detail) -> list[str]:
+    lines: list[str] = []
+    for column in columns:
+        facts = detail.facts_text(column)
+        line = f"{column.label} {column.type}"
+        lines.append(f"{line}: {facts}" if facts else line)
+    return lines
+
+
+def _line_with_cells(column: DescribedColumn, detail: Detail) -> str:
+    facts = detail.facts_text(column)
+    line = f"{column.label} {column.type}: {', '.join(column.cells)}"
+    return f"{line}  {facts}" if facts else line
+
+
+def _wrap_names(columns: Sequence[DescribedColumn]) -> list[str]:
+    """Write the names of columns next to each other, with the type after those that share it."""
+    words: list[str] = []
+    for dtype, neighbours in groupby(columns, key=lambda column: column.type):
+        labels = [column.label for column in neighbours]
+        words += [f"{label}," for label in labels[:-1]]
+        words.append(f"{labels[-1]} {dtype};")
+    words[-1] = words[-1].removesuffix(";")
+
+    lines = ["Columns:"]
+    for word in words:
+        if len(lines[-1]) + len(word) + 1 <= MAX_ROW_CHARS:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"  {word}")
+    return lines
