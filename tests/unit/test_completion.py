@@ -25,8 +25,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mahtab_tui.worker.completion.annotation_texts import format_annotation
 from mahtab_tui.worker.completion.complete import MAX_COMPLETIONS, complete
-from mahtab_tui.worker.completion.signatures import find_source, format_annotation, format_signature
+from mahtab_tui.worker.completion.signatures import format_signature
+from mahtab_tui.worker.completion.source_code import find_source
 from tests.tables import rows
 
 NAMED = r"""

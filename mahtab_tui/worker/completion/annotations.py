@@ -18,8 +18,8 @@ from ..values.objects import (
     is_subclass,
     own_dict,
 )
+from .annotation_texts import annotations_of, split_generic
 from .instances import Instance
-from .signatures import annotations_of, split_generic
 
 _MAX_ANNOTATION_CHARS = 1_000
 

@@ -24,12 +24,13 @@ from ..values.objects import (
 )
 from ..values.summaries import one_line, summary, type_name, variable_kind
 from ..values.variables import masked_summary
+from .docstrings import MAX_DOC_LINE_CHARS, doc_line
 from .instances import Instance, get_class
 from .module_names import find_member_names, find_module_names, module_members
 from .point import CompletionPoint
 from .preceding_lines import NamesAtCursor
 from .resolve import list_keys, resolve
-from .signatures import MAX_DOC_LINE_CHARS, builtin_keywords, doc_line, function_of, parameters
+from .signatures import builtin_keywords, function_of, parameters
 from .table_columns import list_columns
 from .tokens import tokenize
 

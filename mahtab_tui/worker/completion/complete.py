@@ -17,11 +17,11 @@ from .candidates import (
     is_server,
     key_candidates,
 )
+from .explanations import explain
 from .instances import Instance
 from .point import CompletionPoint, point_at
 from .preceding_lines import NamesAtCursor, names_at
 from .resolve import resolve
-from .signatures import explain
 from .table_columns import list_columns
 from .tokens import call_at
 

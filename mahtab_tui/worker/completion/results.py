@@ -22,9 +22,9 @@ from ..values.objects import (
     own_dict,
     unwrap,
 )
+from .annotation_texts import annotations_of
 from .annotations import annotation_instance, result_instance
 from .instances import Instance, get_class, library_instance
-from .signatures import annotations_of
 from .table_columns import with_columns
 
 _RESULTS_OF_GROUPS = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..completion.signatures import source
+from ..completion.explanations import explain_with_source
 from ..stdlib import late_import
 from ..values.objects import (
     SCALARS,
@@ -224,7 +224,7 @@ class Inspection:
         return column.statistics(deadline)._asdict()
 
     def _source(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
-        return source(at.target, at.expression)
+        return explain_with_source(at.target, at.expression)
 
     def _array(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
         value = at.library_value

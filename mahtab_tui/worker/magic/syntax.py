@@ -336,7 +336,7 @@ def show_help_about(expression: str, level: int, names: Names) -> None:
     except (NameError, AttributeError, LookupError) as error:
         print(f"There is no {expression}: {error}")
         return
-    about = own_module("completion.signatures").explain(value, expression)
+    about = own_module("completion.explanations").explain(value, expression)
     parts = [about["signature"], about["doc"] or "It has no docstring.", about["where"]]
     if level > 1:
         parts.append(about["source"] or "Its source is unknown.")
