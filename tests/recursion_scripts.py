@@ -122,7 +122,7 @@ class ScriptedSandboxes:
         self.closed = False
 
     async def start(
-        self, text: SearchedText, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()
+        self, text: SearchedText, host: SandboxHost, max_answer_chars: int = 40_000, tools: Any = ()
     ) -> Sandbox:
         if self.slow:
             await asyncio.Event().wait()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 from mahtab_tui.worker.sandbox.evidence import find_values
-from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS
+from mahtab_tui.worker.sandbox.functions import MAX_ANSWER_CHARS
 
 if TYPE_CHECKING:
     from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext
@@ -174,11 +174,20 @@ class Sandboxes(Protocol):
         self,
         text: SearchedText,
         host: SandboxHost,
-        longest_answer: int = MAX_ANSWER_CHARS,
+        max_answer_chars: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> Sandbox:
-        """Start a sandbox that holds a text. longest_answer: in characters. Raises
-        `SandboxError`."""
+        """Start a sandbox that holds a text.
+
+        Args:
+            text: What the code searches.
+            host: Answers the calls of the code.
+            max_answer_chars: Maximum characters of the answer.
+            tools: Functions of the caller's that the code may call.
+
+        Raises:
+            SandboxError: It cannot be started.
+        """
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

@@ -20,7 +20,8 @@ from mahtab_tui.sandbox.base import (
 from mahtab_tui.worker.rlm.contexts import NamedContext
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 from mahtab_tui.worker.sandbox.engine import Final
-from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS, make_names
+from mahtab_tui.worker.sandbox.functions import MAX_ANSWER_CHARS
+from mahtab_tui.worker.sandbox.names import SandboxText, make_names
 from mahtab_tui.worker.sandbox.pieces import to_plain_str
 from mahtab_tui.worker.sandbox.turns import TurnOutput
 
@@ -100,11 +101,11 @@ class MontySandboxes:
         self,
         text: SearchedText,
         host: SandboxHost,
-        longest_answer: int = MAX_ANSWER_CHARS,
+        max_answer_chars: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> MontySandbox:
         node = _MontyHost(host)
-        functions = make_names(text.text, "str", (), node, longest_answer, tools=tools)
+        functions = make_names(SandboxText(text.text), node, max_answer_chars, tools)
         # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
         del functions["FINAL_VAR"], functions["SHOW_VARS"]
         sandbox = MontySandbox(partial(self._start_session, text), node, functions)

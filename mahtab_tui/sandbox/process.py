@@ -31,7 +31,7 @@ from mahtab_tui.sandbox.fork_server import (
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.sandbox import confinement, system_calls
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
-from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS
+from mahtab_tui.worker.sandbox.functions import MAX_ANSWER_CHARS
 
 T = TypeVar("T")
 ServerT = TypeVar("ServerT", bound=SandboxServer)
@@ -65,7 +65,7 @@ class ProcessSandboxes:
         self,
         text: SearchedText,
         host: SandboxHost,
-        longest_answer: int = MAX_ANSWER_CHARS,
+        max_answer_chars: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> ProcessSandbox:
         text_frame = {
@@ -73,7 +73,7 @@ class ProcessSandboxes:
             "kind": text.kind,
             "parts": text.parts,
             "contexts": text.contexts,
-            "max_answer_chars": longest_answer,
+            "max_answer_chars": max_answer_chars,
             "tools": list(tools),
         }
         start = partial(self._start_child, text, host, text_frame)

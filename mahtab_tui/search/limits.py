@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.ledger import Ledger
-from mahtab_tui.worker.sandbox.names import MAX_ANSWER_CHARS
+from mahtab_tui.worker.sandbox.functions import MAX_ANSWER_CHARS
 
 _MAX_ROOT_ANSWER_CHARS = 1_000_000
 """Characters of a search's answer; those of sub-calls are shorter."""

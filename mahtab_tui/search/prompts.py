@@ -19,7 +19,8 @@ from mahtab_tui.search.text_rows import read_rows
 from mahtab_tui.worker.rlm.answers import FORM
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 from mahtab_tui.worker.sandbox.confinement import BASE_MEMORY_BYTES
-from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
+from mahtab_tui.worker.sandbox.function_calls import SIGNATURES
+from mahtab_tui.worker.sandbox.functions import FUNCTIONS, SandboxFunctions
 
 MAX_OUTPUT_CHARS = 10_000
 """Characters of a turn's output."""

@@ -20,7 +20,7 @@ from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.tools import BUILTIN
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
-from mahtab_tui.worker.sandbox.names import ALIASES
+from mahtab_tui.worker.sandbox.functions import ALIASES
 from mahtab_tui.worker.tools.toolbox import NAMES
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables

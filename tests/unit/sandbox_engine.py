@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mahtab_tui.worker.sandbox.names import make_names
+from mahtab_tui.worker.sandbox.names import SandboxText, make_names
 
 LOG = "".join(
     f"2026-03-01 12:00:{n % 60:02d} {'ERROR' if n % 10 == 3 else 'INFO'} request id=r{n} took {n} ms\n"
@@ -37,6 +37,8 @@ def names(
     engine: Engine | None = None,
     kind: str = "str",
     parts: Sequence[tuple[str, int, int]] = (),
+    contexts: Sequence[Any] = (),
     **options: Any,
 ) -> dict[str, Any]:
-    return make_names(text, kind, parts, engine or Engine(), **options)
+    searched_text = SandboxText(text, kind, parts, contexts)
+    return make_names(searched_text, engine or Engine(), **options)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.worker.sandbox.engine import Final
 from mahtab_tui.worker.sandbox.evidence import EvidenceFinder
-from mahtab_tui.worker.sandbox.names import FUNCTIONS
+from mahtab_tui.worker.sandbox.functions import FUNCTIONS
 from mahtab_tui.worker.sandbox.pieces import Part
 from tests.unit.sandbox_engine import LOG, Engine, names
 
@@ -368,7 +368,7 @@ def test_final_accepts_any_value_and_ends_the_search(value: object, text: str) -
 
 
 def test_answer_length_is_limited_and_an_empty_answer_accepted_the_second_time() -> None:
-    final_of = names(engine=(engine := Engine()), longest_answer=100)["FINAL"]
+    final_of = names(engine=(engine := Engine()), max_answer_chars=100)["FINAL"]
     for value, message in (
         ("x" * 101, "the answer has 101 characters, and 100 is the most"),
         (itertools.count(), "more than 100 items"),

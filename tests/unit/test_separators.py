@@ -9,7 +9,7 @@ import mahtab_tui
 
 _COUNT_BEFORE_NOUN = re.compile(r"\{len\([^{}]*\)\} (?:[a-z]|\{)")
 """A length without a format, and the word that is counted."""
-_EXAMPLES = {"llm/demo.py", "worker/sandbox/names.py"}
+_EXAMPLES = {"llm/demo.py", "worker/sandbox/functions.py"}
 """Files with code that a model writes."""
 
 

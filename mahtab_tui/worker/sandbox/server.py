@@ -58,7 +58,7 @@ from ..link.frames import Frame, FrameReader, encode
 from ..link.interrupts import Interrupts
 from . import confinement, system_calls
 from .harmless_modules import HARMLESS_MODULES
-from .names import make_names
+from .names import SandboxText, make_names
 from .pieces import Source
 from .turns import EngineConnection, Turns
 
@@ -190,15 +190,9 @@ def _serve(context: Source) -> NoReturn:
     # Starting a `Thread` would wait until it runs.
     _thread.start_new_thread(_listen, (connection, jobs))
     text_frame = jobs.get()
-    names = make_names(
-        context,
-        text_frame["kind"],
-        [tuple(part) for part in text_frame["parts"]],
-        connection,
-        text_frame["max_answer_chars"],
-        contexts=text_frame["contexts"],
-        tools=text_frame["tools"],
-    )
+    parts = [tuple(part) for part in text_frame["parts"]]
+    text = SandboxText(context, text_frame["kind"], parts, text_frame["contexts"])
+    names = make_names(text, connection, text_frame["max_answer_chars"], text_frame["tools"])
     turns = Turns(names, connection, interrupts)
     connection.ready()
     while True:
