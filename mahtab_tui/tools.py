@@ -42,7 +42,7 @@ from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound, skill_libr
 from mahtab_tui.knowledge.loaded_skills import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
-from mahtab_tui.worker.link.control import make_host_function
+from mahtab_tui.worker.link.host_functions import make_host_function
 from mahtab_tui.worker.tools.toolbox import NAMES
 
 if TYPE_CHECKING:

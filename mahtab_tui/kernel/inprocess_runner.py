@@ -19,8 +19,8 @@ from mahtab_tui.worker.cells.awaiting import EventLoop
 from mahtab_tui.worker.cells.console import Console
 from mahtab_tui.worker.cells.executor import Executor, Outcome, interrupted_outcome
 from mahtab_tui.worker.cells.jobs import JobQueue
-from mahtab_tui.worker.link.control import HostCalls
 from mahtab_tui.worker.link.frames import Frame
+from mahtab_tui.worker.link.host_calls import HostCalls
 from mahtab_tui.worker.link.interrupts import Interrupts
 from mahtab_tui.worker.link.process_facts import working_directory
 from mahtab_tui.worker.link.responder import Responder

@@ -16,8 +16,8 @@ from .cells.attribution import CellAttribution
 from .cells.parts import read_parts
 from .cells.tracker import NamespaceTracker
 from .former_names import install_finder
-from .link.control import Host
 from .link.frames import Frame
+from .link.host import Host
 from .link.process_facts import describe_process, working_directory
 from .link.responder import Responder
 from .stdlib import own_module

@@ -26,9 +26,10 @@ from .cells.jobs import JobQueue
 from .cells.tracebacks import format_safely
 from .guard import protected
 from .link.channel import Channel
-from .link.control import Host, HostCalls
 from .link.descriptors import hide_descriptor
 from .link.frames import Frame
+from .link.host import Host
+from .link.host_calls import HostCalls
 from .link.interrupts import Interrupts
 from .link.process_facts import describe_process, working_directory
 from .link.responder import Responder

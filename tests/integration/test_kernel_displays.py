@@ -150,7 +150,7 @@ def test_forked_child_prints_displays_as_text(cells: Cells) -> None:
 
 
 def test_a_forged_display_is_text(cells: Cells) -> None:
-    cells.run("import sys\ncall = sys.modules['mahtab_worker.link.control'].Host.call")
+    cells.run("import sys\ncall = sys.modules['mahtab_worker.link.host'].Host.call")
     result = cells.run(
         "call('display', {'mime': 'text/x-forged', 'data': 5})\ncall('display', {'text': 'as it is\\n'})"
     )

@@ -42,7 +42,7 @@ def test_texts_from_another_machine_are_bounded_together(
 ) -> None:
     monkeypatch.setattr(received_texts, "MAX_RECEIVED_CHARS", 100)
     remote_session.run(
-        "from mahtab_worker.link.control import Host\n"
+        "from mahtab_worker.link.host import Host\n"
         "def send(tree, start, count):\n"
         "    Host.call('rlm_text', {'tree': tree, 'text': 'x' * count, 'start': start})"
     )
@@ -70,7 +70,7 @@ def test_remote_kernel_reaches_nothing_of_this_machine(
         ),
         f"Host.call('terminal', {program})": "A program that needs the terminal cannot run on",
     }
-    remote_session.run("from mahtab_worker.link.control import Host")
+    remote_session.run("from mahtab_worker.link.host import Host")
     for code, sentence in codes.items():
         assert sentence in remote_session.run(code).text
     assert own_file.exists()

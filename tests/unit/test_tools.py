@@ -22,7 +22,8 @@ from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loaded_skills import LoadedSkills
 from mahtab_tui.knowledge.skills_loader import SkillsLoader
 from mahtab_tui.tools import Tool, ToolError, Toolset, Workplace, get_all_tools
-from mahtab_tui.worker.link.control import Host, make_host_function
+from mahtab_tui.worker.link.host import Host
+from mahtab_tui.worker.link.host_functions import make_host_function
 from tests.skills import write_skill
 from tests.unit.test_project_files import ESCAPES
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, TextIO
 
-from ..link.control import Host
+from ..link.host import Host
 from ..stdlib import late_import, own_module
 from .debugger import set_trace
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from ..cells.capture import shorten
 from ..cells.executor import MAX_SENT_CHARS, ForkReport, Outcome
-from ..link.control import Host
 from ..link.descriptors import is_readable
+from ..link.host import Host
 from ..link.interrupts import HeldSignals
 from ..stdlib import late_import
 from ..values.objects import is_module, own_dict

@@ -22,7 +22,7 @@ from .private_places import readable_paths
 
 if TYPE_CHECKING:
     from ..cells.environment import CellEnvironment
-    from ..link.control import HostCalls
+    from ..link.host_calls import HostCalls
     from ..witness.forking import ForkThread
 
 _MAX_QUOTED_NAMES = 20

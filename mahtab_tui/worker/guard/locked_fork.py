@@ -44,7 +44,7 @@ from .side_effects import is_ignored_path, read_side_effect, to_text
 
 if TYPE_CHECKING:
     from ..cells.environment import CellEnvironment
-    from ..link.control import HostCalls
+    from ..link.host_calls import HostCalls
 
 MAX_OPENED_PATHS = 1_000
 _MAX_REFUSED_ACTIONS = 20

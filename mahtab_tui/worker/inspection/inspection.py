@@ -26,7 +26,8 @@ from . import arrays, pictures, texts
 from .children import Child, count_children, describe_child, list_children
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
 from .object_paths import ComputedValue, ResolvedObject, resolve_path
-from .tables import RecordTable, Table, arrange, as_table, headings, page
+from .table_pages import arrange, headings, page
+from .tables import RecordTable, Table, as_table
 
 ENTRY_POINT_GROUP = "mahtab_tui.inspectors"
 MAX_VIEWS = 7

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, cast
 
-from ..link.control import Host
+from ..link.host import Host
 from ..stdlib import late_import, own_module
 from ..tools.text_tools import mark_as_text
 from .logged import Logged, Packed

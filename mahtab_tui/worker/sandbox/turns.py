@@ -21,8 +21,8 @@ from ..cells.compiling import (
 )
 from ..cells.tracebacks import cell_filename, format_safely, syntax_error
 from ..link.channel import Channel
-from ..link.control import HostCalls
 from ..link.frames import Frame, FrameError
+from ..link.host_calls import HostCalls
 from ..link.interrupts import Interrupts
 from .engine import CallError
 

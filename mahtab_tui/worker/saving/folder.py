@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import hmac
 import json
-import mmap
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 INDEX = "index.json"
+"""The file that names the others, with a signature in its first line."""
 OWNER = "owner"
-"""Names the kernel that may write. Checkpoints that may save hold a lock of this file."""
+"""The file with the name of the kernel that may write. Checkpoints that may save lock it."""
 FORMAT = 1
-_LOCK_POLL_S = 0.02
-_MAX_FILE_BYTES = 200_000_000
+"""The version of the index."""
 MAX_REASON_CHARS = 300
+_MAX_INDEX_BYTES = 200_000_000
+_LOCK_POLL_S = 0.02
 _MOVE = "Move it away to save variables again."
-_PIECE_BYTES = 2**24
-
-_BEATS_PER_UPDATE = 4096
 
 
 class FolderError(Exception):
@@ -35,13 +32,23 @@ class FolderError(Exception):
 
 
 class SaveFolder:
-    """Must be closed."""
+    """An open folder with saved variables: an index, and data files that it names. Must be closed."""
 
     def __init__(
         self, path: str, key: bytes, *, create: bool = False, waits_for_disk: bool = True
     ) -> None:
-        """path: a folder inside the user's private folder. waits_for_disk: whether what is written
-        survives the machine's crash. Raises `OSError` and `FolderError`."""
+        """Open the folder.
+
+        Args:
+            path: Inside the user's private folder.
+            key: The user's, which signs the index.
+            create: Whether to make the folder if there is none.
+            waits_for_disk: Whether what is written survives the machine's crash.
+
+        Raises:
+            FolderError: Others own the folder, or can write into it.
+            OSError: It cannot be opened.
+        """
         self.path = path
         self._waits_for_disk = waits_for_disk
         self._key = key
@@ -50,12 +57,12 @@ class SaveFolder:
                 os.mkdir(path, 0o700)
         parent, name = os.path.split(path)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        above = os.open(parent, flags)
+        parent_fd = os.open(parent, flags)
         try:
-            _check_owner(above, parent)
-            self._fd = os.open(name, flags, dir_fd=above)
+            _check_owner(parent_fd, parent)
+            self._fd = os.open(name, flags, dir_fd=parent_fd)
         finally:
-            os.close(above)
+            os.close(parent_fd)
         try:
             _check_owner(self._fd, path)
         except FolderError:
@@ -63,6 +70,7 @@ class SaveFolder:
             raise
 
     def close(self) -> None:
+        """Close the folder. A second call is an error."""
         os.close(self._fd)
 
     def index(self) -> dict[str, Any] | None:
@@ -70,10 +78,10 @@ class SaveFolder:
         own, and `OSError`."""
         try:
             with self.open(INDEX) as file:
-                data = file.read(_MAX_FILE_BYTES)
+                data = file.read(_MAX_INDEX_BYTES)
         except FileNotFoundError:
             return None
-        signature, _, text = data.partition(b"\n")
+        signature, _newline, text = data.partition(b"\n")
         if not hmac.compare_digest(signature, self._signature(text)):
             raise FolderError(
                 f"The variables in {self.path} are neither read nor saved, because they were not written there by a session of yours. {_MOVE}"
@@ -104,10 +112,10 @@ class SaveFolder:
         return file
 
     def write(self, name: str, parts: Iterable[Any]) -> None:
-        """Write a file atomically. Raises `OSError`."""
-        new = name + ".new"
+        """Write a file atomically. parts: its bytes, one after the other. Raises `OSError`."""
+        draft_name = name + ".new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(new, flags, 0o600, dir_fd=self._fd)
+        fd = os.open(draft_name, flags, 0o600, dir_fd=self._fd)
         try:
             with os.fdopen(fd, "wb") as file:
                 for part in parts:
@@ -115,10 +123,10 @@ class SaveFolder:
                 file.flush()
                 if self._waits_for_disk:
                     os.fsync(fd)
-            os.replace(new, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            os.replace(draft_name, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(new, dir_fd=self._fd)
+                os.unlink(draft_name, dir_fd=self._fd)
             raise
 
     def lock_for_checkpoint(self, kernel: str) -> int:
@@ -140,13 +148,12 @@ class SaveFolder:
             os.pwrite(owner_fd, kernel.encode(), 0)
         return owner_fd
 
-    def wait_for_checkpoints(self, timeout: float) -> None:
-        """Wait until no checkpoint of an earlier kernel saves. timeout: in seconds. Raises
-        `OSError`."""
+    def wait_for_checkpoints(self, timeout_s: float) -> None:
+        """Wait until no checkpoint of an earlier kernel saves. Raises `OSError`."""
         owner_fd = self._open_owner()
-        until = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout_s
         try:
-            while not _try_to_lock(owner_fd) and time.monotonic() < until:
+            while not _try_to_lock(owner_fd) and time.monotonic() < deadline:
                 time.sleep(_LOCK_POLL_S)
         finally:
             os.close(owner_fd)
@@ -167,15 +174,16 @@ class SaveFolder:
         finally:
             os.close(owner_fd)
 
-    def _open_owner(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(OWNER, flags, 0o600, dir_fd=self._fd)
-
     def remove_all_but(self, names: set[str]) -> None:
+        """Remove the data files with other names, as far as possible."""
         for name in os.listdir(self._fd):
             if name not in (INDEX, OWNER) and name not in names:
                 with contextlib.suppress(OSError):
                     os.unlink(name, dir_fd=self._fd)
+
+    def _open_owner(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(OWNER, flags, 0o600, dir_fd=self._fd)
 
     def _signature(self, text: bytes) -> bytes:
         return hmac.new(self._key, text, "sha256").hexdigest().encode()
@@ -192,21 +200,14 @@ def _try_to_lock(fd: int) -> bool:
     return True
 
 
-def compute_digest(parts: Iterable[object]) -> str:
-    digest = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        for piece in split_pieces(part):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def split_pieces(part: Any) -> Iterator[memoryview]:
-    view = memoryview(part).cast("B")
-    for start in range(0, len(view), _PIECE_BYTES):
-        yield view[start : start + _PIECE_BYTES]
-
-
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
+    """Raise `FolderError` unless only the user can have written a file or folder.
+
+    Args:
+        fd: Its descriptor.
+        path: For the message.
+        regular: Whether it must be a regular file.
+    """
     status = os.fstat(fd)
     if regular and not stat.S_ISREG(status.st_mode):
         reason = f"{path} is not a regular file. {_MOVE}"
@@ -217,28 +218,3 @@ def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
     else:
         return
     raise FolderError(f"Variables are neither read nor saved, because {reason}")
-
-
-class ProgressCounter:
-    """A counter in memory, shared by a process and its forks."""
-
-    def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, 8)
-        self._beats = 0
-
-    def count(self) -> int:
-        return int.from_bytes(self._shared[:], "little")
-
-    def beat(self) -> None:
-        self._beats += 1
-        if not self._beats % _BEATS_PER_UPDATE:
-            self._publish()
-
-    def track(self, parts: Iterable[object]) -> Iterator[memoryview]:
-        for part in parts:
-            for piece in split_pieces(part):
-                self._publish()
-                yield piece
-
-    def _publish(self) -> None:
-        self._shared[:] = (self.count() + 1).to_bytes(8, "little")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from ..stdlib import late_import
-from .folder import ProgressCounter
+from .progress import ProgressCounter
 
 HIDDEN_REASON = "it contains text that was typed hidden"
 

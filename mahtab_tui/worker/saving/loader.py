@@ -11,13 +11,8 @@ from ..link.process_facts import python_version
 from ..undo.reduction import PythonVersionError
 from ..values.objects import MISSING
 from .cloudpickle_copy import load_cloudpickle
-from .folder import (
-    MAX_REASON_CHARS,
-    FolderError,
-    SaveFolder,
-    compute_digest,
-    split_pieces,
-)
+from .data_pieces import compute_digest, split_pieces
+from .folder import MAX_REASON_CHARS, FolderError, SaveFolder
 from .pickling import unpickle_variables
 
 

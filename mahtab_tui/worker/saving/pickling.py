@@ -15,7 +15,7 @@ from ..undo.fork_writer import UnpicklableError
 from ..undo.opaque import opaque_kind
 from ..undo.reduction import reduce_object
 from ..values.objects import ATOMS, MISSING, address_of, get_if_loaded
-from .folder import ProgressCounter
+from .progress import ProgressCounter
 
 _PICKLE_PROTOCOL = 5
 _CACHED_FUNCTION = functools._lru_cache_wrapper

@@ -14,15 +14,11 @@ from ..undo.fork_writer import UnpicklableError, run_in_fork
 from ..values.secret_names import is_hidden
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .cloudpickle_copy import load_cloudpickle
-from .folder import (
-    MAX_REASON_CHARS,
-    FolderError,
-    ProgressCounter,
-    SaveFolder,
-    compute_digest,
-)
+from .data_pieces import compute_digest
+from .folder import MAX_REASON_CHARS, FolderError, SaveFolder
 from .hidden_texts import HIDDEN_REASON, HiddenTexts
 from .pickling import TooLargeError, pickle_variables
+from .progress import ProgressCounter
 from .variable_groups import VariableGroup, group_variables
 
 RESCUE_TIMEOUT_S = 60.0

@@ -9,7 +9,8 @@ import threading
 from contextlib import suppress
 from typing import Any, Callable
 
-from ..link.control import Host, define_function
+from ..link.host import Host
+from ..link.host_functions import define_function
 from ..sandbox.caller_tools import plain_data
 from ..stdlib import late_import
 from ..values import displays

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from ..link.control import Host
+from ..link.host import Host
 from ..magic.expansion import Names, expand_command
 from ..stdlib import late_import
 

@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..link.control import Host, make_host_function
+from ..link.host import Host
+from ..link.host_functions import make_host_function
 from ..magic.syntax import LINES, SHELL
 from ..rlm.search import SearchFailed, arlm, rlm
 from ..stdlib import own_module
@@ -16,7 +17,7 @@ from .shell_commands import open_in_editor, read_shell_line, run_shell_line
 from .text_tools import grep, mark_as_text, partition, peek
 
 if TYPE_CHECKING:
-    from ..link.control import CallHost
+    from ..link.host import CallHost
 
 
 def ask(prompt: str) -> str:
@@ -52,7 +53,7 @@ def table_rows(
     Raises ValueError with a sentence.
     Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
     """
-    return own_module("inspection.tables").rows_of(table, sort, descending, filters or {})
+    return own_module("inspection.table_pages").rows_of(table, sort, descending, filters or {})
 
 
 def private(name: str, on: bool = True) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, NamedTuple
 
-from ..link.control import Host
+from ..link.host import Host
 from ..stdlib import own_module
 from ..tools.text_tools import text_form
 from .displayed_tables import remember_table
