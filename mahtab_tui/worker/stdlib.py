@@ -1,5 +1,10 @@
-"""Our view of the standard library: neither a file in the working directory nor a cell can replace
-what we use."""
+"""The worker's view of the standard library: neither a file in the working directory nor a cell can
+replace what the worker uses.
+
+`bind_library` runs before the first cell. It copies the modules that are loaded, and has the worker's
+own modules refer to the copies. What the worker imports afterwards is copied as well: `_OwnLoader` gives
+its modules a builtin `__import__` that does so. `late_import` and `own_module` load modules that are
+needed later, from the folders that `sys.path` had at the start."""
 
 from __future__ import annotations
 
@@ -15,28 +20,33 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 _PATH = [entry for entry in sys.path if entry]
-"""Without the working directory and PYTHONPATH."""
+"""Folders of modules, without the working directory and PYTHONPATH."""
 
 _OURS = __name__.rpartition(".")[0] + "."
 """What the full names of the worker's modules begin with."""
 
-_OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
+_UNSHARED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
 """The user's code gets other copies, because these functions look each other up by name."""
-_NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
-"""Modules whose state we share with the user's code."""
+_SHARED = ("__main__", "builtins", "linecache", "warnings")
+"""Modules whose state the worker shares with the user's code."""
 _bound: dict[str, ModuleType] = {}
-"""Empty if our modules see the library like everybody else."""
+"""Our copies of modules by name; empty if our modules see the library like everybody else."""
 _builtins: dict[str, Any] = {}
+"""Our builtins, once the library is bound."""
 _own_modules: dict[str, ModuleType] = {}
 """Our loaded modules, which code may remove from `sys.modules`."""
 
 
-class _PathOfThread(threading.local):
-    """Lets one thread import from other folders, while cells use `sys.path`."""
+_import = builtins.__import__
+
+
+class _ThreadFinder(threading.local):
+    """Finds our modules, and lets one thread import from other folders while cells use `sys.path`."""
 
     name = __name__.partition(".")[0]
     """Used to remove the finder from a Jupyter kernel."""
     path: list[str] | None = None
+    """The folders for this thread; None for `sys.path`."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Find a module of ours, or a top-level one. Raises `ModuleNotFoundError`, so that
@@ -59,16 +69,20 @@ class _PathOfThread(threading.local):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-_FINDER = _PathOfThread()
+_FINDER = _ThreadFinder()
 
 
 class _OwnLoader(importlib.machinery.SourceFileLoader):
+    """Runs a module of ours with our builtins."""
+
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = _builtins
         super().exec_module(module)
 
 
 class _BoundSys(ModuleType):
+    """`sys` with the functions that it had. Everything else is as it is now."""
+
     def __getattr__(self, name: str) -> object:
         return getattr(sys, name)
 
@@ -81,35 +95,46 @@ class _BoundSys(ModuleType):
 
 def bind_library() -> None:
     """Bind the library's state for our modules, before the user's code can replace anything."""
-    modules = [(name, module) for name, module in sys.modules.items() if type(module) is ModuleType]
-    for name, module in modules:
-        if name not in _NOT_BOUND and not name.startswith(_OURS):
+    own_modules: list[ModuleType] = []
+    for name, module in list(sys.modules.items()):
+        if type(module) is not ModuleType:
+            continue
+        if name.startswith(_OURS):
+            own_modules.append(module)
+        elif name not in _SHARED:
             _bound[name] = _copy_module(module)
-    _bound["sys"] = bound_sys = _BoundSys("sys")
-    for key, value in vars(sys).items():
-        if type(value) is BuiltinFunctionType and not key.endswith("hook"):
-            vars(bound_sys)[key] = value
-    vars(bound_sys)["modules"] = sys.modules
-    ours = [module for name, module in modules if name.startswith(_OURS)]
-    for module in [*ours, *_bound.values()]:
-        for key, value in list(vars(module).items()):
-            is_bound = type(value) is ModuleType and value.__name__ in _bound
-            if is_bound and (module.__name__, key) != (__name__, "sys"):
-                vars(module)[key] = _bound[value.__name__]
-    for name in _OWNED:
+    _bound["sys"] = _bind_sys()
+    for module in [*own_modules, *_bound.values()]:
+        _refer_to_bound(module)
+    for name in _UNSHARED:
         sys.modules.pop(name, None)
     _note_own_modules()
     _builtins.update(vars(builtins), __import__=_import_bound)
     sys.meta_path.insert(0, _FINDER)
 
 
+def _bind_sys() -> ModuleType:
+    bound_sys = _BoundSys("sys")
+    for key, value in vars(sys).items():
+        if type(value) is BuiltinFunctionType and not key.endswith("hook"):
+            vars(bound_sys)[key] = value
+    vars(bound_sys)["modules"] = sys.modules
+    return bound_sys
+
+
+def _refer_to_bound(module: ModuleType) -> None:
+    """Replace the modules that a module has imported by our copies."""
+    for key, value in list(vars(module).items()):
+        is_bound = type(value) is ModuleType and value.__name__ in _bound
+        # This module itself needs the real `sys`.
+        if is_bound and (module.__name__, key) != (__name__, "sys"):
+            vars(module)[key] = _bound[value.__name__]
+
+
 def _copy_module(module: ModuleType) -> ModuleType:
     copy = ModuleType(module.__name__)
     vars(copy).update(vars(module))
     return copy
-
-
-_import = builtins.__import__
 
 
 def _import_bound(
@@ -120,7 +145,7 @@ def _import_bound(
     if level == 0 and name in _bound:
         return _bound[name if wanted_names else name.partition(".")[0]]
     module = _import(name, names, local_names, wanted_names or (), level)
-    if level or type(module) is not ModuleType or name in _NOT_BOUND or module.__name__ != name:
+    if level or type(module) is not ModuleType or name in _SHARED or module.__name__ != name:
         return module
     _bound[name] = _copy_module(module)
     return _bound[name]
@@ -167,6 +192,7 @@ def belongs_to_worker(module_name: object) -> bool:
 
 
 def load_package(name: str, folder: str) -> ModuleType:
+    """Return a package whose folder need not be on any path. folder: that of its `__init__.py`."""
     loaded_module = sys.modules.get(name)
     if loaded_module is not None:
         return loaded_module
