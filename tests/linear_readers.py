@@ -69,7 +69,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.export.line_merge import MAX_COMPARED_LINES, preserve_lines
     from mahtab_tui.export.merging import render_text
     from mahtab_tui.export.reading import HEADER, read_notebook
-    from mahtab_tui.kernel.cells import TerminalOutput
+    from mahtab_tui.kernel.terminal_output import TerminalOutput
     from mahtab_tui.sandbox.base import SearchedText, without_surrogates
     from mahtab_tui.search.answer_code import extract_code, last_answer
     from mahtab_tui.search.prompts import plain_message

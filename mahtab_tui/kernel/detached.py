@@ -23,7 +23,7 @@ from mahtab_tui.kernel.holder_connection import (
     remove_files,
     sockets_folder,
 )
-from mahtab_tui.kernel.launch import LocalProcess, spawn
+from mahtab_tui.kernel.local_process import LocalProcess, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.spooled_output import ForeignProcess, SpooledOutput, SpoolHandle
 from mahtab_tui.worker.link.descriptors import is_readable

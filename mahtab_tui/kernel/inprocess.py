@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import CellListener, Kernel, KernelError
-from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.inprocess_runner import CANNOT_FORK, CellRunner
 from mahtab_tui.kernel.operations import Operation, T
+from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult, KernelInfo, KernelState, Lock
 from mahtab_tui.worker.link.process_facts import python_version, working_directory
 

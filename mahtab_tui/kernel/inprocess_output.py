@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import TextIO, cast
 
-from mahtab_tui.kernel.cells import Chunks
+from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.cells.console import Replacement
 

@@ -9,10 +9,10 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
-from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.host import HostDefinitions, KernelHost, host_definitions
 from mahtab_tui.kernel.inprocess_output import CellOutput, InProcessEnvironment
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
+from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.cells.awaiting import EventLoop

@@ -20,11 +20,12 @@ from mahtab_tui.kernel.base import (
     OnDisplay,
     OnOutput,
 )
-from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.connection_state import ConnectionState
 from mahtab_tui.kernel.host import KernelHost, host_definitions
-from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
+from mahtab_tui.kernel.launch import Launcher, LocalLauncher
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.requests import KernelReady
+from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import (
     CellResult,
     FileWatching,

@@ -1,4 +1,6 @@
-"""A kernel process, from its start to its end, or until another host attaches to it."""
+"""A kernel's process, from its start to its end, or until another host attaches to it.
+
+`process.ProcessKernel` has one process after the other; `launch.Launcher` starts it, here or elsewhere."""
 
 from __future__ import annotations
 
@@ -10,25 +12,19 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.backlog import Backlog, SavedBefore
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
+from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.host import KernelHost
-from mahtab_tui.kernel.launch import (
-    DetachHandle,
-    LocalProcess,
-    Output,
-    Process,
-    SeekableOutput,
-    describe_end,
-    describe_failed_start,
-)
+from mahtab_tui.kernel.local_process import LocalProcess
 from mahtab_tui.kernel.operations import Operations
+from mahtab_tui.kernel.process_end import describe_end, describe_failed_start
+from mahtab_tui.kernel.process_parts import DetachHandle, Output, Process, SeekableOutput
 from mahtab_tui.kernel.requests import (
     NO_ANSWER,
     CallAnswers,
@@ -40,6 +36,7 @@ from mahtab_tui.kernel.requests import (
     OutgoingFullError,
     checked,
 )
+from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
 from mahtab_tui.kernel.values import CellResult, FileWatching, Lock, RestoredFile
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.link.descriptors import is_readable
@@ -60,33 +57,18 @@ _RESTORE_CELL = -1
 """The number by which restoring a file is interrupted, as if it were a cell."""
 
 
-class SavedBefore(NamedTuple):
-    """The last arguments of `Kernel.keep` on an earlier screen. The fields are those on the wire."""
+class ProcessEnd(NamedTuple):
+    """How cells end with their process."""
 
-    carried: tuple[str, ...] | None
-    """None if there were none."""
-    lost: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedEvents:
-    """What has happened before a host attached. The fields are those on the wire.
-
-    Each event has ``at``, the offset of the output up to it, and ``begin``, ``shown`` or ``done``.
-    """
-
-    acknowledged: int
-    """The offset of the output up to which it is stored."""
-    events: tuple[dict[str, Any], ...]
-    calls: tuple[HostCall, ...]
-    """Calls of the host that are not answered."""
-    saved: SavedBefore
+    status: Status
+    sentence: str
 
 
 class WorkerProcess:
     """A kernel's process: it runs cells, answers requests, and calls the host.
 
-    A thread of its own starts the process and reads from it. Any thread may call the methods.
+    A thread of its own starts the process and reads from it: output goes to the cell that runs
+    (`running_cell.py`), a message to whom it concerns. Any thread may call the methods.
     """
 
     def __init__(
@@ -126,8 +108,8 @@ class WorkerProcess:
         self.over = False
         self.claimed = False
         """Whether another host has attached to the process."""
-        self._intended_end: tuple[Status, str] | None = None
-        """The status and the sentence for cells, if we end the process."""
+        self._intended_end: ProcessEnd | None = None
+        """What cells are told if we end the process."""
         self._cells = RunningCells()
         self._last_seal = ""
         self._restoring: RunningCell | None = None
@@ -138,15 +120,13 @@ class WorkerProcess:
         """Whether the process belongs to no host or to another one, so it gets no signals."""
         self._seekable: SeekableOutput | None = None
         """The output, if the kernel can outlive this host."""
-        self._backlog: Future[RecordedEvents] = Future()
-        self._resumed_cells: dict[int, RunningCell] = {}
-        """Cells that began under an earlier host, by number."""
         self._output_ends: dict[int, int] = {}
         """Offset of the end of each unstored cell's output."""
         self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
         self._chunks = Chunks(self._on_printed)
+        self._backlog = Backlog(self._cells, self._chunks, self._on_display, self._on_cell_end)
         self._early_output: list[str] = []
         """What was printed before the worker was ready."""
         # The thread lives as long as the process, which it also starts (see `spawn`).
@@ -197,7 +177,7 @@ class WorkerProcess:
             data = encode(frame)
             with self._lock:
                 if self.over:
-                    died = (Status.DIED, "The kernel had ended before the cell began.")
+                    died = ProcessEnd(Status.DIED, "The kernel had ended before the cell began.")
                     running.lost(*(self._intended_end or died))
                 else:
                     self._cells.add(running)
@@ -214,8 +194,8 @@ class WorkerProcess:
         know it."""
         # An error means that the kernel has ended; its cells have their results then.
         with contextlib.suppress(KernelError):
-            wait_for_result(self._backlog)
-        running = self._resumed_cells.pop(cell, None)
+            wait_for_result(self._backlog.recorded)
+        running = self._backlog.pop_cell(cell)
         if running is None:
             return None
         running.listen(on_output, on_display)
@@ -224,7 +204,7 @@ class WorkerProcess:
     def saved_before(self) -> SavedBefore:
         """Return what an earlier host last saved. Raises `KernelError`."""
         try:
-            return self._backlog.result(BACKLOG_TIMEOUT_S).saved
+            return self._backlog.recorded.result(BACKLOG_TIMEOUT_S).saved
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 
@@ -329,7 +309,7 @@ class WorkerProcess:
             sentence: How they have ended.
         """
         with self._lock:
-            self._intended_end = (status, sentence)
+            self._intended_end = ProcessEnd(status, sentence)
             is_busy = any(self._cells)
         if not is_busy and self._process is not None:
             self._send("end")
@@ -361,14 +341,14 @@ class WorkerProcess:
     def kill(self, sentence: str) -> None:
         """Kill the process. sentence: how its cells have ended."""
         with self._lock:
-            self._intended_end = (Status.KILLED, sentence)
+            self._intended_end = ProcessEnd(Status.KILLED, sentence)
         self._signal(signal.SIGKILL)
 
     def _break(self, reason: str) -> None:
         """Kill the process because it does not work any more. reason: a clause."""
         with self._lock:
             if self._intended_end is None:
-                self._intended_end = (Status.DIED, f"The kernel died: {reason}.")
+                self._intended_end = ProcessEnd(Status.DIED, f"The kernel died: {reason}.")
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -429,7 +409,7 @@ class WorkerProcess:
         """Wait for the process, read the end of its output, and report its end."""
         exit_code = self._reap(process)
         try:
-            self._feed(output.available())
+            self._chunks.feed_all(output.available())
             self._chunks.end()
         finally:
             self._outbox.close()
@@ -437,7 +417,7 @@ class WorkerProcess:
             if process.detach_handle is not None:
                 process.detach_handle.ended()
             if self._ready.done():
-                died = (Status.DIED, f"The kernel died: {describe_end(exit_code)}.")
+                died = ProcessEnd(Status.DIED, f"The kernel died: {describe_end(exit_code)}.")
                 self._report_end(*(self._intended_end or died))
             else:
                 early_output = "".join(self._early_output)
@@ -447,13 +427,12 @@ class WorkerProcess:
     def _report_end(self, status: Status, sentence: str) -> None:
         """Give cells and requests their results, and report the end."""
         self._requests.end(sentence)
-        if not self._backlog.done():
-            self._backlog.set_exception(KernelError(sentence))
+        if not self._backlog.recorded.done():
+            self._backlog.recorded.set_exception(KernelError(sentence))
         if self._leaving:
             return
         with self._lock:
-            cells = list(self._cells)
-            self._cells = RunningCells()
+            cells = self._cells.pop_all()
         # The innermost cell ends first.
         for cell in reversed(cells):
             cell.lost(status, sentence)
@@ -481,7 +460,7 @@ class WorkerProcess:
             if reads_output:
                 selector.register(process.output, selectors.EVENT_READ)
             while True:
-                ready = {key.fileobj for key, _ in selector.select(self._chunks.wait())}
+                ready = {key.fileobj for key, _events in selector.select(self._chunks.wait())}
 
                 if lifeline is not None and lifeline in ready:
                     if lifeline.recv(1):
@@ -506,7 +485,7 @@ class WorkerProcess:
                 for frame in frames.feed(data):
                     self._handle(output, frame)
                 # Earlier output is read with the backlog.
-                if not reads_output and self._backlog.done():
+                if not reads_output and self._backlog.recorded.done():
                     reads_output = True
                     selector.register(process.output, selectors.EVENT_READ)
 
@@ -517,10 +496,6 @@ class WorkerProcess:
             self._chunks.feed(data)
         # None: there is nothing to read now.
         return data is None or bool(data)
-
-    def _feed(self, output: Iterable[bytes]) -> None:
-        for data in output:
-            self._chunks.feed(data)
 
     def _reap(self, process: Process) -> int:
         """Return the exit code. A process that closed its connection but lives on is killed,
@@ -555,67 +530,24 @@ class WorkerProcess:
             self._process.kernel_pid = hello.pid
         self._ready.set_result(None)
 
-    def _replay(self, message: object, output: SeekableOutput) -> None:
-        """Replay the events from before this host attached, with the output of that time. Raises
-        `KernelError`."""
-        backlog = checked(RecordedEvents, message)
-        cells = {
-            event["begin"]: RunningCell(event["begin"], None)
-            for event in backlog.events
-            if "begin" in event
-        }
-        self._resumed_cells = dict(cells)
-        self._cells.replaying = True
-        # Afterwards this host may start a cell, whose output is not replayed.
-        printed_before = output.available()
-        self._backlog.set_result(backlog)
-        if backlog.events:
-            first_offset = backlog.events[0]["at"]
-        else:
-            first_offset = backlog.acknowledged
-        output.go_to(first_offset)
-
-        depth = 0
-        """Number of cells that run inside each other."""
-        for event in backlog.events:
-            # Output between cells is stored already, up to the acknowledged offset.
-            if not depth:
-                output.go_to(min(backlog.acknowledged, event["at"]))
-            self._feed(output.until(event["at"]))
-            if "begin" in event:
-                self._chunks.flush()
-                self._cells.add(cells[event["begin"]])
-                depth += 1
-            elif "shown" in event:
-                self._chunks.flush()
-                self._on_display(event["shown"])
-            else:
-                self._chunks.end()
-                self._on_cell_end(checked(CellEnd, event["done"]))
-                depth -= 1
-        if not depth:
-            output.go_to(backlog.acknowledged)
-        self._feed(printed_before)
-        self._cells.replaying = False
-        for call in backlog.calls:
-            self._answers.begin(call)
-
     def _handle(self, output: Output, frame: Frame) -> None:
         """Handle a message of the kernel, after the output that was printed before it."""
         op = frame["op"]
         if not self._ready.done():
             self._on_ready(checked(KernelReady, frame))
         elif op == "done":
-            self._feed(output.available())
+            self._chunks.feed_all(output.available())
             self._chunks.end()
             self._on_cell_end(checked(CellEnd, frame))
         elif op == "call" and frame["name"] == "display":
-            self._feed(output.available())
+            self._chunks.feed_all(output.available())
             self._chunks.flush()
             self._on_display(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
-        elif op == "ready" and self.was_reattached and not self._backlog.done():
-            self._replay(frame["story"], cast("SeekableOutput", output))
+        elif op == "ready" and self.was_reattached and not self._backlog.recorded.done():
+            calls = self._backlog.replay(frame["story"], cast("SeekableOutput", output))
+            for call in calls:
+                self._answers.begin(call)
         elif op == "reply":
             self._requests.on_reply(frame)
         elif op == "call":

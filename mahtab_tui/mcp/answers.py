@@ -9,8 +9,9 @@ from typing import NamedTuple
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output
 from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable, describe_files
-from mahtab_tui.kernel.cells import INTERRUPT_GRACE_S, pictures, pieces
-from mahtab_tui.kernel.launch import environment_prefix
+from mahtab_tui.kernel.bounded_cell import INTERRUPT_GRACE_S
+from mahtab_tui.kernel.cell_results import pictures, pieces
+from mahtab_tui.kernel.environments import environment_prefix
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.mcp.arguments import EvalArguments, Mode
 from mahtab_tui.mcp.output_form import OutputForm

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import pieces
+from mahtab_tui.kernel.cell_results import pieces
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.session_links import OwnLink, SessionLink, SocketLink

@@ -13,7 +13,7 @@ from typing import Literal
 
 import anyio
 
-from mahtab_tui.kernel.launch import (
+from mahtab_tui.kernel.environments import (
     VENV_NAMES,
     EnvironmentKind,
     environment_kind,

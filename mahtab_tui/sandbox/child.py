@@ -9,7 +9,7 @@ import signal
 import time
 from typing import Any
 
-from mahtab_tui.kernel.launch import describe_end
+from mahtab_tui.kernel.process_end import describe_end
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     SandboxError,

@@ -20,7 +20,7 @@ from mahtab_tui import worker
 from mahtab_tui.sandbox.base import SandboxError
 from mahtab_tui.worker.sandbox import system_calls
 
-# As `kernel.launch.BOOTSTRAP`, for an interpreter that has no environment and no site-packages.
+# As `kernel.local_process.BOOTSTRAP`, for an interpreter that has no environment and no site-packages.
 _BOOTSTRAP = """\
 import gc, sys
 gc.disable()

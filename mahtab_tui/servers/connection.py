@@ -14,7 +14,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from mahtab_tui.kernel.launch import describe_end
+from mahtab_tui.kernel.process_end import describe_end
 from mahtab_tui.servers.http_transport import http_transport
 from mahtab_tui.servers.login import LOGIN_TIMEOUT_S, make_login
 from mahtab_tui.servers.pipe_transport import Closed, PipeTransport

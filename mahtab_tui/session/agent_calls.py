@@ -15,7 +15,9 @@ from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.values import Status, Variable
 from mahtab_tui.kernel.base import RESET, KernelError
-from mahtab_tui.kernel.cells import BoundedCell, describe_restoration, first_pictures
+from mahtab_tui.kernel.bounded_cell import BoundedCell
+from mahtab_tui.kernel.cell_results import first_pictures
+from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import CellResult, Detail, KernelInfo, Lock, OutputKind
 from mahtab_tui.session.joined_agents import (
     AgentCall,

@@ -12,9 +12,9 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantReplIn, Notice, Record, ReplIn, ReplOut, UserReplIn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Status
-from mahtab_tui.kernel.cells import TerminalOutput
 from mahtab_tui.kernel.detached import DetachedKernel, detached_kernels, recovered_output, stop
 from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
+from mahtab_tui.kernel.terminal_output import TerminalOutput
 from mahtab_tui.session.cell_records import output_attrs, output_records, unfinished_cells
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_file import suppress_all_but_corruption

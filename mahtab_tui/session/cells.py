@@ -15,7 +15,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import DisplayRecord, ReplIn, ReplOut, emit
 from mahtab_tui.bus.values import Status, describe_files
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import BoundedCell
+from mahtab_tui.kernel.bounded_cell import BoundedCell
 from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind
 from mahtab_tui.session.cell_outputs import RememberedOutputs
 from mahtab_tui.session.cell_records import output_attrs, output_records

@@ -7,16 +7,12 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.connection_state import ConnectionState
 from mahtab_tui.kernel.detached import start_detachable
-from mahtab_tui.kernel.launch import (
-    ConnectionState,
-    Launcher,
-    LocalLauncher,
-    LocalProcess,
-    Process,
-    environment,
-)
+from mahtab_tui.kernel.launch import Launcher, LocalLauncher
+from mahtab_tui.kernel.local_process import LocalProcess, environment
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.process_parts import Process
 from mahtab_tui.kernel.values import FileWatching, SaveTarget
 from mahtab_tui.settings.model import Settings, file_copies_folder, home_folder
 

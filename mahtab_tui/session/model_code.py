@@ -15,7 +15,7 @@ from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import Approval, Decision, Notice, Review, emit, warn
 from mahtab_tui.bus.values import NotRestored, Status, describe_files
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import inverted_changes
+from mahtab_tui.kernel.restorations import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import edited_note, undone_note

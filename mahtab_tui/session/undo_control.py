@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import describe_restoration
 from mahtab_tui.kernel.provenance import Provenance
+from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.namespace_store import NamespaceStore

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.kernel.detached import detached_kernels
-from mahtab_tui.kernel.launch import find_environments, find_kernelspecs
+from mahtab_tui.kernel.environments import find_environments, find_kernelspecs
 from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.session.background_kernels import remote_detached_kernels
 

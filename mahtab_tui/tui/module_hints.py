@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record, ReplOut
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.launch import find_environments, has_package
+from mahtab_tui.kernel.environments import find_environments, has_package
 from mahtab_tui.session import Session
 from mahtab_tui.tui.workers import Fetcher
 

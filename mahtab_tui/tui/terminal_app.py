@@ -73,7 +73,7 @@ MAX_DELAY_S = 0.2
 _SESSION_MODULE_NAMES = """
 tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
 export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
-session.agent session.components kernel.launch tui.transcript.viewport tui.transcript.pane
+session.agent session.components kernel.environments tui.transcript.viewport tui.transcript.pane
 tui.widgets.approval_row tui.widgets.review_row tui.widgets.fan_out_row tui.widgets.input_row
 tui.widgets.queue_row
 """

@@ -1,6 +1,6 @@
 """The kernel's side: runs in any CPython from 3.9 on, with only the standard library.
 
-The host starts it as a package under a name of its own (`launch.BOOTSTRAP`), so imports in it are
+The host starts it as a package under a name of its own (`local_process.BOOTSTRAP`), so imports in it are
 relative and never refer to the rest of the program. This file is not run there.
 """
 

@@ -59,7 +59,7 @@ def test_a_million_lines_arrive_whole(cells: Cells) -> None:
 
 
 def test_endless_output_is_reduced(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.kernel.cells.MAX_HEAD_CHARS", 1000)
+    monkeypatch.setattr("mahtab_tui.kernel.terminal_output.MAX_HEAD_CHARS", 1000)
     result = cells.kernel.execute(
         "print('head'); print('x' * 1_000_000); print('tail')",
         cell=1,

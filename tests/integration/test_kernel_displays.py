@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.cells import pictures, pieces
+from mahtab_tui.kernel.cell_results import pictures, pieces
 from tests.integration.kernels import Cells, show
 
 PNG = b"\x89PNG\r\n\x1a\n"

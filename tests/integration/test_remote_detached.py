@@ -20,7 +20,7 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import recovered_output
 from mahtab_tui.kernel.holder_connection import sockets_folder
-from mahtab_tui.kernel.launch import RELEASE_SIZE
+from mahtab_tui.kernel.process_parts import RELEASE_SIZE
 from mahtab_tui.kernel.remote import attaching, process
 from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.remote_output import RemoteOutput

@@ -22,7 +22,7 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.bus.values import Change, Variable
-from mahtab_tui.kernel.cells import BoundedCell
+from mahtab_tui.kernel.bounded_cell import BoundedCell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError

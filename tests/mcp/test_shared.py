@@ -12,7 +12,7 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from mahtab_tui.bus.records import Decision, Queue, Record, get_record
-from mahtab_tui.kernel.cells import MAX_PICTURES
+from mahtab_tui.kernel.cell_results import MAX_PICTURES
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session import agent_calls
 from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation

@@ -18,8 +18,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel import cells
-from mahtab_tui.kernel.cells import Chunks, TerminalOutput
+from mahtab_tui.kernel import terminal_output
+from mahtab_tui.kernel.chunks import Chunks
+from mahtab_tui.kernel.terminal_output import TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.tui.editor.pasting import is_complete
 from mahtab_tui.worker.cells.capture import LimitedOutput, OutputLimitError, shorten
@@ -75,7 +76,7 @@ def test_shortening_counts_the_omitted_middle(text: str, keep: int) -> None:
 def test_kinds_of_reduced_output_add_up(pieces: list[tuple[str, str]], keep: int) -> None:
     complete_text = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "MAX_HEAD_CHARS", keep)
+        patch.setattr(terminal_output, "MAX_HEAD_CHARS", keep)
         output = TerminalOutput()
         for kind, text in pieces:
             output.add(cast(OutputKind, kind), text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.launch import (
+from mahtab_tui.kernel.environments import (
     PythonEnvironment,
     find_environments,
     find_kernelspecs,

@@ -17,7 +17,7 @@ from mahtab_tui.bus import terminal_screen
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import MAX_BLANKS, MAX_LINE_COLUMNS, Screen, collapse, rewrites
-from mahtab_tui.kernel.cells import TerminalOutput
+from mahtab_tui.kernel.terminal_output import TerminalOutput
 
 SEQUENCES = "\x1b[K \x1b[0K \x1b[1K \x1b[2K \x1b[31m \x1b[0m".split(" ")
 PLAYED = st.lists(

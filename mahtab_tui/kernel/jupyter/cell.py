@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from typing import Any, Literal
 
 from mahtab_tui.bus.values import Status
-from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
+from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.worker.link.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]

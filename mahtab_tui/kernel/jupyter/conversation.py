@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import mahtab_tui.worker as worker
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.host import KernelHost, host_definitions
 from mahtab_tui.kernel.jupyter.cell import Channel, JupyterCell, KernelCalls, Message, parent_id
 from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
+from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.link.frames import Frame

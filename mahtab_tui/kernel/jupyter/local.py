@@ -19,7 +19,8 @@ from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
-from mahtab_tui.kernel.launch import describe_end, environment
+from mahtab_tui.kernel.local_process import environment
+from mahtab_tui.kernel.process_end import describe_end
 from mahtab_tui.system import start_thread
 
 MAX_ERROR_BYTES = 1_000

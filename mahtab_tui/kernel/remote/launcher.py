@@ -8,7 +8,8 @@ import secrets
 from pathlib import PurePath
 from typing import Any
 
-from mahtab_tui.kernel.launch import BOOTSTRAP, ConnectionState, screen_variables
+from mahtab_tui.kernel.connection_state import ConnectionState
+from mahtab_tui.kernel.local_process import BOOTSTRAP, screen_variables
 from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.attaching import HOST_ID_BYTES, ConnectedKernel
 from mahtab_tui.kernel.remote.notes import Station, save_note

@@ -17,7 +17,8 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import ConnectionState, DetachHandle, Output
+from mahtab_tui.kernel.connection_state import ConnectionState
+from mahtab_tui.kernel.process_parts import DetachHandle, Output
 from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.attaching import ConnectedKernel
 from mahtab_tui.kernel.remote.remote_output import RemoteOutput

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mahtab_tui.kernel.launch import RELEASE_SIZE
+from mahtab_tui.kernel.process_parts import RELEASE_SIZE
 from mahtab_tui.worker.link.spool import PIECE_BYTES, format_omission, pending_bytes
 
 

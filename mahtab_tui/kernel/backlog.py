@@ -1,0 +1,130 @@
+"""What has happened in a kernel before this host attached to it, and how it is shown afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mahtab_tui.kernel.chunks import Chunks
+from mahtab_tui.kernel.process_parts import SeekableOutput
+from mahtab_tui.kernel.requests import CellEnd, HostCall, checked
+from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
+
+
+class SavedBefore(NamedTuple):
+    """The last arguments of `Kernel.keep` on an earlier screen. The fields are those on the wire."""
+
+    carried: tuple[str, ...] | None
+    """None if there were none."""
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvents:
+    """What has happened before a host attached. The fields are those on the wire.
+
+    Each event has ``at``, the offset of the output up to it, and ``begin``, ``shown`` or ``done``.
+    """
+
+    acknowledged: int
+    """The offset of the output up to which it is stored."""
+    events: tuple[dict[str, Any], ...]
+    calls: tuple[HostCall, ...]
+    """Calls of the host that are not answered."""
+    saved: SavedBefore
+
+
+class Backlog:
+    """Cells that began under an earlier host. The kernel sends their events once, after this host has
+    attached."""
+
+    def __init__(
+        self,
+        cells: RunningCells,
+        chunks: Chunks,
+        on_display: Callable[[Mapping[str, Any]], None],
+        on_cell_end: Callable[[CellEnd], None],
+    ) -> None:
+        """Begin without events.
+
+        Args:
+            cells: Gets the cells while they run.
+            chunks: Gets their output.
+            on_display: Called for each display.
+            on_cell_end: Called when a cell has ended.
+        """
+        self.recorded: Future[RecordedEvents] = Future()
+        """Done when the events have come; with a `KernelError` if they will not."""
+        self._cells = cells
+        self._chunks = chunks
+        self._on_display = on_display
+        self._on_cell_end = on_cell_end
+        self._resumed_cells: dict[int, RunningCell] = {}
+        """The cells by number, until `pop_cell`."""
+
+    def pop_cell(self, cell: int) -> RunningCell | None:
+        """Return a cell that began under an earlier host; None if the kernel does not know it."""
+        return self._resumed_cells.pop(cell, None)
+
+    def replay(self, message: object, output: SeekableOutput) -> Sequence[HostCall]:
+        """Replay the events, with the output of that time.
+
+        Args:
+            message: The kernel's `RecordedEvents`.
+            output: Has all output since the kernel's start.
+
+        Returns:
+            The calls that wait for an answer of a host.
+
+        Raises:
+            KernelError: The message is not valid.
+        """
+        recorded = checked(RecordedEvents, message)
+        cells = {
+            event["begin"]: RunningCell(event["begin"], None)
+            for event in recorded.events
+            if "begin" in event
+        }
+        self._resumed_cells = dict(cells)
+        self._cells.replaying = True
+        # Afterwards this host may start a cell, whose output is not replayed.
+        printed_before = output.available()
+        self.recorded.set_result(recorded)
+
+        depth = self._replay_events(recorded, cells, output)
+        if not depth:
+            output.go_to(recorded.acknowledged)
+        self._chunks.feed_all(printed_before)
+        self._cells.replaying = False
+        return recorded.calls
+
+    def _replay_events(
+        self, recorded: RecordedEvents, cells: Mapping[int, RunningCell], output: SeekableOutput
+    ) -> int:
+        """Return how many cells still run inside each other."""
+        if recorded.events:
+            first_offset = recorded.events[0]["at"]
+        else:
+            first_offset = recorded.acknowledged
+        output.go_to(first_offset)
+
+        depth = 0
+        for event in recorded.events:
+            # Output between cells is stored already, up to the acknowledged offset.
+            if not depth:
+                output.go_to(min(recorded.acknowledged, event["at"]))
+            self._chunks.feed_all(output.until(event["at"]))
+            if "begin" in event:
+                self._chunks.flush()
+                self._cells.add(cells[event["begin"]])
+                depth += 1
+            elif "shown" in event:
+                self._chunks.flush()
+                self._on_display(event["shown"])
+            else:
+                self._chunks.end()
+                self._on_cell_end(checked(CellEnd, event["done"]))
+                depth -= 1
+        return depth

@@ -1,0 +1,96 @@
+"""Limits the time of a cell: a thread interrupts it, and kills the kernel if that does not help."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.values import CellResult
+from mahtab_tui.system import start_thread
+
+INTERRUPT_GRACE_S = 2.0
+"""Seconds that a cell may take to end after its interrupt."""
+INTERRUPT_RETRY_S = 0.01
+"""Seconds between attempts to interrupt a cell that has not started."""
+
+
+class BoundedCell:
+    """Runs a cell that ends when its time is over, or when it is stopped."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        timeout: float | None,
+        *,
+        may_kill: bool,
+        grace: float = INTERRUPT_GRACE_S,
+        on_unresponsive: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Bound a cell.
+
+        Args:
+            kernel: The kernel that runs it.
+            timeout: Seconds until it is interrupted; None for no limit.
+            may_kill: Whether the kernel is killed if the cell does not end after its interrupt.
+            grace: Seconds that it may take for that.
+            on_unresponsive: Called then instead, if `may_kill` is False.
+        """
+        self._kernel = kernel
+        self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        self._may_kill = may_kill
+        self._grace = grace
+        self._lock = threading.Lock()
+        self._has_begun = False
+        self._ended = threading.Event()
+        self._stop = threading.Event()
+        self._limiter: threading.Thread | None = None
+        self.timed_out = False
+        self._on_unresponsive = on_unresponsive
+
+    def run(self, execute: Callable[[], CellResult]) -> CellResult:
+        """Run the cell. execute: runs it, and returns its result."""
+        with self._lock:
+            self._has_begun = True
+            # Without a limit, a thread is needed only once the cell is stopped.
+            if self._timeout is not None or self._stop.is_set():
+                self._start_limiter()
+        try:
+            return execute()
+        finally:
+            with self._lock:
+                self._ended.set()
+            self._stop.set()
+
+    def stop(self) -> None:
+        """Interrupt the cell and return immediately. A cell that has not started is interrupted
+        when it does."""
+        with self._lock:
+            self._stop.set()
+            if self._has_begun:
+                self._start_limiter()
+
+    def _start_limiter(self) -> None:
+        if self._limiter is None and not self._ended.is_set():
+            self._limiter = start_thread("cell-limit", self._bound)
+
+    def _bound(self) -> None:
+        """End the cell once its time is over. Runs on a thread."""
+        timed_out = not self._stop.wait(self._timeout)
+        if not self._interrupt(timed_out) or self._ended.wait(self._grace):
+            return
+        if self._may_kill:
+            self._kernel.kill()
+        else:
+            self._on_unresponsive()
+
+    def _interrupt(self, timed_out: bool) -> bool:
+        """Interrupt the cell, also one that has not started; returns False if it has ended."""
+        while True:
+            with self._lock:
+                if self._ended.is_set():
+                    return False
+                self.timed_out = timed_out
+                if self._kernel.interrupt():
+                    return True
+            self._ended.wait(INTERRUPT_RETRY_S)

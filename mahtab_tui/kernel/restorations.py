@@ -1,0 +1,63 @@
+"""What an undo or redo has restored, in words and as changes."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus.values import MAX_DESCRIBED_FILES, Change, ChangeKind
+from mahtab_tui.kernel.values import Restoration
+
+_OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
+
+
+def inverted_changes(restoration: Restoration) -> tuple[Change, ...]:
+    """Return the changes that an undo reverses."""
+    return tuple(
+        Change(
+            change.name,
+            _OPPOSITES.get(change.change, change.change),
+            change.before,
+            change.variable,
+        )
+        for change in restoration.changes
+    )
+
+
+def describe_restoration(restoration: Restoration, moment: str) -> str:
+    """Return a sentence about the restored state, followed by what was not restored.
+
+    Args:
+        restoration: What an undo or a redo has restored.
+        moment: That of the state, such as ``before cell 2 ran``.
+    """
+    if restoration.exact:
+        text = f"The namespace is as it was {moment}."
+    else:
+        text = f"All but the following is as it was {moment}. {not_restored(restoration)}"
+    return f"{text} {describe_restored_files(restoration)}".rstrip()
+
+
+def describe_restored_files(restoration: Restoration) -> str:
+    """Return which files an undo has restored, as a sentence; empty for none."""
+    participles = {
+        "restore": "restored",
+        "create again": "created again",
+        "remove": "removed",
+        "rename back": "renamed back",
+    }
+    descriptions = [
+        f"`{file.path}` {participles.get(file.action, file.action)}"
+        for file in restoration.files[:MAX_DESCRIBED_FILES]
+    ]
+    omitted_count = len(restoration.files) - len(descriptions)
+    if omitted_count > 0:
+        descriptions.append(f"and {omitted_count:,} more")
+    return f"Files: {', '.join(descriptions)}." if descriptions else ""
+
+
+def not_restored(restoration: Restoration) -> str:
+    """Return what an undo could not restore, with reasons; empty if it restored everything."""
+    reasons = [
+        f"{value.name}: {value.reason}".removeprefix(": ") for value in restoration.not_restored
+    ]
+    if not reasons:
+        return ""
+    return f"Not restored: {'; '.join(reasons)}"

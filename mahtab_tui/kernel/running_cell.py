@@ -1,0 +1,253 @@
+"""The host's side of running cells: `RunningCell` collects output and displays, passes them to its
+listeners, and gets a result at the end; `RunningCells` says to which of several nested cells output
+belongs."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any, get_args
+
+from mahtab_tui.bus.records import DisplayRecord
+from mahtab_tui.bus.values import Change, Status
+from mahtab_tui.kernel.base import OnDisplay, OnOutput
+from mahtab_tui.kernel.requests import CellEnd
+from mahtab_tui.kernel.terminal_output import TerminalOutput
+from mahtab_tui.kernel.values import CellResult, Mime, OutputKind
+
+MAX_DISPLAY_CHARS = 100_000_000
+"""Characters of rich display to keep per cell."""
+SUDO_REFUSAL = 'sudo: The "no new privileges" flag is set'
+SUDO_HINT = (
+    "sudo does not work in cells while their changes of files are watched:"
+    " set file_undo = false, then /reset.\n"
+)
+_VALUE_KEY = re.compile(r"[0-9a-f]{16}")
+_DISPLAY_NAME = re.compile(r"[\w.-]{1,100}")
+
+
+class RunningCell:
+    """The output and the result of a running cell, and its listeners."""
+
+    def __init__(
+        self,
+        cell: int,
+        on_output: OnOutput | None,
+        on_display: OnDisplay | None = None,
+    ) -> None:
+        """Begin without output.
+
+        Args:
+            cell: Its number.
+            on_output: Gets what it prints; None if `listen` says later who does.
+            on_display: Gets its displays.
+        """
+        self.cell = cell
+        self.result: Future[CellResult] = Future()
+        self.seal = ""
+        """A token expected at its end; empty for a cell started by an earlier host."""
+        self.interrupting = False
+        """Whether a thread interrupts it now."""
+        self._on_output = on_output
+        self._on_display = on_display
+        self._lock = threading.RLock()
+        self._unsent_events: list[Callable[[OnOutput], object]] = []
+        """What has happened before there was a listener."""
+        self._displays: list[DisplayRecord] = []
+        self._free_display_chars = MAX_DISPLAY_CHARS
+        self._output = TerminalOutput()
+        self._started_at = time.monotonic()
+        self._listener_error: BaseException | None = None
+        """The first exception that a listener has raised; it becomes the result."""
+        self._clears_before_next = False
+        """Whether the next output replaces all output so far."""
+        self.watches_files = False
+        """Whether its changes of files are watched, so that `sudo` cannot work in it."""
+        self._needs_sudo_hint = False
+
+    def add_output(self, text: str) -> None:
+        """Add what the cell has printed."""
+        if self.watches_files and SUDO_REFUSAL in text:
+            self._needs_sudo_hint = True
+        self._add("stdout", text)
+
+    def add_display(self, frame: Mapping[str, Any]) -> None:
+        """Add, update or clear a display. frame: what the kernel sent, with fields of any type."""
+        action = frame.get("action")
+        if action in ("clear", "clear later"):
+            self._clears_before_next = True
+            if action == "clear":
+                self._clear_if_asked()
+            return
+        self._clear_if_asked()
+        display = self._read_display(frame)
+        if display is None:
+            self._add("value", str(frame.get("text")))
+            return
+        if action == "update" and self._replace_display(display):
+            return
+        self._displays.append(display)
+        self._send_display(display)
+        self._add("display", display.text, display.name)
+
+    def _read_display(self, frame: Mapping[str, Any]) -> DisplayRecord | None:
+        """Return None for a display of an unknown form, and if the cell has displayed too much."""
+        mime = frame.get("mime")
+        data = frame.get("data")
+        if not isinstance(mime, str) or mime not in get_args(Mime):
+            return None
+        if not isinstance(data, str):
+            return None
+        self._free_display_chars -= len(data)
+        if self._free_display_chars < 0:
+            return None
+
+        value_key = str(frame.get("value"))
+        if not _VALUE_KEY.fullmatch(value_key):
+            value_key = ""
+        name = frame.get("name")
+        if not isinstance(name, str) or not _DISPLAY_NAME.fullmatch(name):
+            name = ""
+        text = str(frame.get("text"))
+        return DisplayRecord(text, mime=mime, data=data, value=value_key, name=name)
+
+    def _replace_display(self, display: DisplayRecord) -> bool:
+        """Put a display in the place of the one with its name; False if the cell has none."""
+        names = [earlier_display.name for earlier_display in self._displays]
+        if not display.name or display.name not in names:
+            return False
+        self._displays[names.index(display.name)] = display
+        self._output.update_display(display.name, display.text)
+        self._send_display(display.changed(action="update"))
+        return True
+
+    def _clear_if_asked(self) -> None:
+        """Remove all output so far, if the cell has asked for that."""
+        if not self._clears_before_next:
+            return
+        self._clears_before_next = False
+        self._output = TerminalOutput(rewritten=True)
+        self._displays.clear()
+        self._free_display_chars = MAX_DISPLAY_CHARS
+        self._send_display(DisplayRecord(mime="text/plain", data="", action="clear"))
+
+    def _send_display(self, display: DisplayRecord) -> None:
+        def send_to_listener(on_output: OnOutput) -> None:
+            if self._on_display is not None:
+                self._on_display(display)
+
+        self._send(send_to_listener)
+
+    def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
+        """Set the listeners of a cell that began without; they get what has happened since."""
+        with self._lock:
+            self._on_output = on_output
+            self._on_display = on_display
+            for send in self._unsent_events:
+                self._send(send)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the cell began."""
+        return time.monotonic() - self._started_at
+
+    def done(self, cell_end: CellEnd) -> None:
+        """Set the result."""
+        if self._needs_sudo_hint:
+            self._add("stdout", SUDO_HINT)
+        for kind, text in cell_end.pieces:
+            self._add(kind, text)
+        self._finish(
+            cell_end.status,
+            cell_end.duration,
+            cell_end.changes,
+            frames=cell_end.frames,
+            needs=cell_end.needs,
+            files=cell_end.files,
+        )
+
+    def lost(self, status: Status, sentence: str) -> None:
+        """Set the result of a cell that the kernel cannot finish. sentence: why."""
+        self._finish(status, self.seconds, (), detail=sentence)
+
+    def _add(self, kind: OutputKind, text: str, name: str = "") -> None:
+        if not text:
+            return
+        self._clear_if_asked()
+        self._output.add(kind, text, name)
+        self._send(lambda on_output: on_output(kind, text))
+
+    def _send(self, send: Callable[[OnOutput], object]) -> None:
+        with self._lock:
+            if self._on_output is None:
+                self._unsent_events.append(send)
+            elif self._listener_error is None:
+                try:
+                    send(self._on_output)
+                except BaseException as error:
+                    self._listener_error = error
+
+    def _finish(
+        self, status: Status, duration: float, changes: tuple[Change, ...], **fields: Any
+    ) -> None:
+        if self._listener_error is not None:
+            self.result.set_exception(self._listener_error)
+            return
+        text, kinds = self._output.text()
+        result = CellResult(
+            self.cell,
+            status,
+            text,
+            kinds,
+            duration,
+            changes,
+            displays=tuple(self._displays),
+            rewritten=self._output.rewritten,
+            **fields,
+        )
+        self.result.set_result(result)
+
+
+class RunningCells:
+    """The running cells of a kernel process, the innermost last. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cells: list[RunningCell] = []
+        self.replaying = False
+        """Whether output belongs to cells of an earlier host, which have no seal."""
+
+    def __iter__(self) -> Iterator[RunningCell]:
+        with self._lock:
+            return iter(self._cells[:])
+
+    def add(self, cell: RunningCell) -> None:
+        """Add a cell inside the others. Those of an earlier host, without a seal, come first."""
+        with self._lock:
+            if cell.seal:
+                self._cells.append(cell)
+            else:
+                earlier_count = sum(not other.seal for other in self._cells)
+                self._cells.insert(earlier_count, cell)
+
+    def remove(self, cell: RunningCell) -> None:
+        with self._lock:
+            self._cells = [other for other in self._cells if other is not cell]
+
+    def pop_all(self) -> list[RunningCell]:
+        """Remove all cells, and return them, the innermost last."""
+        with self._lock:
+            cells = self._cells
+            self._cells = []
+        return cells
+
+    def innermost(self) -> RunningCell | None:
+        """Return the cell to which output belongs; None if no cell runs."""
+        with self._lock:
+            for cell in reversed(self._cells):
+                if not (self.replaying and cell.seal):
+                    return cell
+            return None
