@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.graph import create_repl_graph, should_execute
+    from mahtab_tui.agent.graph_runs import Callbacks, run_graph
     from mahtab_tui.agent.reflection import build_reflection_prompt
-    from mahtab_tui.agent.repl_agent import Callbacks, ReplAgent, create_repl_agent, run_graph
+    from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.agent.state import (
         AgentState,
         ReflectionResult,
