@@ -273,7 +273,7 @@ def export(
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not
     written, 2 wrong arguments."""
     from mahtab_tui.export.rendering import ENDINGS
-    from mahtab_tui.session.notebooks import export_session
+    from mahtab_tui.session.exports import export_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
         endings = ", ".join(ENDINGS)

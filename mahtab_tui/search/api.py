@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from mahtab_tui.bus.codec import as_json
-from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
+from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.choices import default_model
 from mahtab_tui.llm.providers import pop_access
@@ -32,16 +31,16 @@ from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.logs import LogFile
 from mahtab_tui.search.search import Search, emit_to_all
 from mahtab_tui.search.search_answers import CancelToken, SearchAnswer
+from mahtab_tui.search.shared_object import SharedObject
+from mahtab_tui.search.subscribers import make_subscribers
 from mahtab_tui.worker.rlm.answers import Answer, Result, needs_code, search_for_form
 from mahtab_tui.worker.rlm.contexts import ContextText, read_contexts
 from mahtab_tui.worker.rlm.running_tools import CallerTools
 from mahtab_tui.worker.rlm.search import SearchFailed
-from mahtab_tui.worker.rlm.search_log import TurnLines
 
 _IDLE_CLOSE_S = 60.0
 """The shared models and sandboxes are closed this long, or up to twice as long, after the last
 `rlm` without a searcher."""
-
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
 """Set while `arlm` waits for a search."""
 
@@ -202,7 +201,7 @@ def rlm(
     with contextlib.ExitStack() as stack:
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(LogFile(Path(log))))
-        emit = partial(emit_to_all, _make_subscribers(on_event, log_file, verbose))
+        emit = partial(emit_to_all, make_subscribers(on_event, log_file, verbose))
         used_searcher = searcher or stack.enter_context(_SHARED.borrow())
         search = stack.enter_context(used_searcher.subscribe(emit))
         for notice in contents.notices:
@@ -248,20 +247,6 @@ def rlm(
     if log_file is not None and log_file.problem:
         warnings.warn(log_file.problem, stacklevel=2)
     return answer
-
-
-def _make_subscribers(
-    on_event: Callable[[Record], None] | None, log_file: LogFile | None, verbose: bool
-) -> list[Emit]:
-    """Return what gets the events of a search of `rlm`."""
-    subscribers: list[Emit] = []
-    if on_event is not None:
-        subscribers.append(_safe_callback(on_event))
-    if log_file is not None:
-        subscribers.append(log_file.write)
-    if verbose:
-        subscribers.append(partial(_print_turn, TurnLines()))
-    return subscribers
 
 
 def _as_result(
@@ -410,84 +395,9 @@ class Searcher:
             self._subscribers.remove(emit)
 
 
-class _SharedSearcher:
-    """The searcher of all calls of `rlm` without one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._searcher: Searcher | None = None
-        self._process_id = 0
-        self._users = 0
-        self._uses = 0
-
-    @contextlib.contextmanager
-    def borrow(self) -> Iterator[Searcher]:
-        with self._lock:
-            if self._searcher is None or self._process_id != os.getpid():
-                self._searcher = Searcher()
-                self._process_id = os.getpid()
-                self._users = 0
-                closing = partial(self._close_unused, self._searcher)
-                threading.Thread(target=closing, name="rlm-idle", daemon=True).start()
-            searcher = self._searcher
-            self._users += 1
-            self._uses += 1
-        try:
-            yield searcher
-        finally:
-            with self._lock:
-                if searcher is self._searcher:
-                    self._users -= 1
-
-    def _close_unused(self, searcher: Searcher) -> None:
-        last_uses = -1
-        while True:
-            with self._lock:
-                if self._searcher is not searcher:
-                    return
-                if not self._users and last_uses == self._uses:
-                    self._searcher = None
-                    break
-                last_uses = self._uses
-            time.sleep(_IDLE_CLOSE_S)
-        searcher.close()
-
-    def close(self) -> None:
-        with self._lock:
-            if self._users or self._searcher is None:
-                return
-            searcher = self._searcher
-            self._searcher = None
-        searcher.close()
-
-
-_SHARED = _SharedSearcher()
+_SHARED = SharedObject(Searcher, _IDLE_CLOSE_S)
+"""The searcher of all calls of `rlm` without one."""
 
 
 def _warn(emit: Emit, text: str) -> None:
     emit(Notice(text, level="warning", time=time.time()))
-
-
-def _print_turn(lines: TurnLines, record: Record) -> None:
-    if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
-            sys.stderr.write(lines.describe(as_json(record)))
-
-
-def _safe_callback(on_event: Emit) -> Emit:
-    failed = False
-
-    def emit(record: Record) -> None:
-        nonlocal failed
-        if failed:
-            return
-        try:
-            on_event(record)
-        except BaseException as error:  # even if it exits: this is the search's thread
-            failed = True
-            warnings.warn(
-                f"on_event failed and will not be called again: {type(error).__name__}: {error}",
-                stacklevel=2,
-            )
-
-    return emit

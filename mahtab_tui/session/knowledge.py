@@ -1,26 +1,19 @@
-"""The skills, source and tools of a session, and its embedding model."""
+"""The skills, instructions, tools and MCP servers of a session. Each part is made when it is needed first."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Usage, emit, warn
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import explain_error
-from mahtab_tui.llm.ledger import Ledger, OverBudget
-from mahtab_tui.llm.prices import LOCAL, price
-from mahtab_tui.llm.token_estimates import estimate_message_tokens
+from mahtab_tui.llm.ledger import Ledger
+from mahtab_tui.session.embedding_model import EmbeddingModel
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
-from mahtab_tui.system import IMPORTS, Lazy, start_thread
+from mahtab_tui.system import Lazy, start_thread
 
 if TYPE_CHECKING:
-    from langchain_core.embeddings import Embeddings
-
     from mahtab_tui.knowledge.instructions import FoundInstructions
     from mahtab_tui.knowledge.library import SkillLibrary
     from mahtab_tui.knowledge.loaded_skills import LoadedSkills
@@ -34,6 +27,7 @@ class Knowledge:
     """The skills, instructions, source search, tools and MCP servers of a session."""
 
     def __init__(self, runtime: Runtime, spending: Ledger) -> None:
+        """Read nothing yet. spending: limits and counts what embeddings cost."""
         self._runtime = runtime
         self._spending = spending
         self._instructions_lock = threading.Lock()
@@ -44,6 +38,8 @@ class Knowledge:
         self._servers = Lazy(self._make_servers)
 
     def start(self) -> None:
+        """Read the skills and the instructions, on a thread."""
+
         def load() -> None:
             self.skills.index()
             self.read_instructions()
@@ -76,6 +72,7 @@ class Knowledge:
 
     @property
     def skills(self) -> SkillLibrary:
+        """The skills in all folders."""
         return self._skills.get()
 
     def _make_skills(self) -> SkillLibrary:
@@ -95,6 +92,7 @@ class Knowledge:
 
     @property
     def toolset(self) -> Toolset:
+        """What models and cells can call, and what models are told about it."""
         return self._toolset.get()
 
     def _make_toolset(self) -> Toolset:
@@ -183,104 +181,3 @@ class Knowledge:
 
     def _warn(self, problem: str) -> None:
         warn(self._runtime.log, problem)
-
-
-class EmbeddingModel:
-    """LangChain's `Embeddings` within a budget, loaded on first use."""
-
-    def __init__(
-        self,
-        spec: str,
-        spending: Ledger,
-        on_usage: Callable[[Usage], None],
-        *,
-        base_url: str | None = None,
-        api_keys: Mapping[str, str] | None = None,
-        timeout: float = 120.0,
-    ) -> None:
-        """Create a model without loading it.
-
-        Args:
-            spec: ``provider:model``, as `init_embeddings` takes it.
-            spending: The budget, which limits its calls.
-            on_usage: Called with the usage of each call.
-            base_url: The address of a service that speaks OpenAI's protocol.
-            api_keys: Keys by provider, which the environment's keys override; only that of OpenAI is
-                passed on, because the packages of others read their own environment variables.
-            timeout: Seconds for a call to OpenAI or Ollama; the packages of others have their own.
-        """
-        self._provider, _, self._model = spec.strip().partition(":")
-        self._base_url = base_url if self._provider == "openai" else None
-        self._spending = spending
-        self._on_usage = on_usage
-        self._timeout = timeout
-        key_name = "openai_compatible" if self._base_url else self._provider
-        configured_key = (api_keys or {}).get(key_name, "")
-        self._key = os.environ.get(f"{key_name.upper()}_API_KEY") or configured_key
-        self._inner = Lazy(self._make)
-
-    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        return self._call(texts, lambda model: model.embed_documents(list(texts)))
-
-    def embed_query(self, text: str) -> list[float]:
-        return self._call([text], lambda model: [model.embed_query(text)])[0]
-
-    def _call(
-        self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
-    ) -> list[list[float]]:
-        """Embed texts within the budget. Raises `ModelError`."""
-        # LangChain drops the service's count of tokens, so they are estimated.
-        tokens = estimate_message_tokens(texts)
-        provider = self._base_url or self._provider
-        if self._provider == "ollama":
-            provider = LOCAL
-        cost = price(provider, self._model, tokens, 0)
-        usage = Usage(
-            model=f"{self._provider}:{self._model}",
-            input_tokens=tokens,
-            cost=cost,
-            source="embedding",
-            estimated=True,
-        )
-        try:
-            with self._spending.within_limit(self._model, lambda: cost):
-                vectors = call(self._inner.get())
-                self._on_usage(usage)
-        except OverBudget as error:
-            raise ModelError(str(error)) from None
-        except Exception as error:  # the provider's code
-            raise explain_error(error, secret=self._key, timeout=self._timeout) from None
-        if len(vectors) != len(texts) or not all(vectors):
-            raise ModelError("The service sent something that is not an embedding.")
-        return vectors
-
-    def _make(self) -> Embeddings:
-        """Load the model's package and create its client. Raises `ModelError`."""
-        options: dict[str, Any] = {}
-        if self._provider == "openai":
-            options = {
-                "timeout": self._timeout,
-                "max_retries": 1,
-                # It would download a table of tokens; our texts are short.
-                "check_embedding_ctx_length": False,
-                "api_key": self._key or "none",
-            }
-            if self._base_url:
-                options["base_url"] = self._base_url
-        elif self._provider == "ollama":
-            options = {"client_kwargs": {"timeout": self._timeout}}
-        try:
-            with IMPORTS.turn():
-                import numpy  # noqa: F401 - what its vectors are compared with
-                from langchain.embeddings import init_embeddings
-
-                return init_embeddings(self._model, provider=self._provider, **options)
-        except ImportError:
-            raise ModelError(
-                f"embedding_model needs packages that are not installed: pip install langchain numpy langchain-{self._provider}"
-            ) from None
-        except Exception as error:  # an unknown provider, or the package's own checks
-            reason = str(explain_error(error, secret=self._key))
-            raise ModelError(
-                f"The embedding model {self._provider}:{self._model} cannot be used. {reason}"
-            ) from None

@@ -1,12 +1,12 @@
-"""The notebook opened by a session, and exports of the session."""
+"""The notebook opened by a session: its cells are logged, run from the screen, and written back with their
+results."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,39 +14,22 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.entries import Cell, Entry
-from mahtab_tui.bus.masking import MASK, mask_spans
-from mahtab_tui.bus.private_texts import PrivateTexts
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Status
 from mahtab_tui.export import merging, writing
-from mahtab_tui.export.entries import (
-    ANNOTATIONS,
-    ExportedConversation,
-    ExportedEntries,
-    NothingToExport,
-    has_run,
-    select,
-)
+from mahtab_tui.export.entries import ANNOTATIONS, ExportedConversation, ExportedEntries, has_run
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
-from mahtab_tui.export.rendering import ENDINGS
-from mahtab_tui.export.writing import write
-from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import ALL_RECORDS, load_records
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.inbox import Inbox
     from mahtab_tui.session.runtime import Runtime
-    from mahtab_tui.store.session_list import SessionRow
-
 
 WRITE_DELAY_S = 2.0
 """Seconds between a change and updating the file."""
-
-_FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
-
 _CHANGES = (
     records.ReplOut
     | records.UserChat
@@ -60,97 +43,8 @@ _CHANGES = (
 """Records that change what the file contains."""
 
 
-class ExportError(Exception):
-    """A session cannot be exported. The message is a sentence."""
-
-
 class CellNotFound(Exception):
     """A notebook has no such cell. The message is a sentence."""
-
-
-# Exporting sessions
-
-
-def parse_export(typed_path: str, session_name: str) -> Path:
-    """Return the file to which a session is exported.
-
-    Args:
-        typed_path: The path that the user typed; empty for a notebook named like the session.
-        session_name: The session's name.
-
-    Raises:
-        ExportError: The extension is not that of a known format.
-    """
-    # The name may come from an untrusted file, and must not lead to another folder.
-    name = Path(session_name).name.lstrip("~.") or "session"
-    file = os.path.expanduser(typed_path.strip().strip("\"'") or f"{name}.ipynb")
-    if not file.lower().endswith(ENDINGS):
-        raise ExportError(f"{_FORMATS} {file} has none of them.")
-    return Path(file)
-
-
-def export_records(
-    past: Iterable[Record], file: Path, name: str, mask: Callable[[str], str]
-) -> str:
-    """Export an open session, replacing the file.
-
-    Args:
-        past: All records of the session.
-        file: Where to write it. The extension sets the format.
-        name: The file as the user typed it.
-        mask: Removes what no model may get.
-
-    Returns:
-        A sentence about the written file.
-
-    Raises:
-        NothingToExport: The session has nothing that the format contains.
-        OSError: The file cannot be written.
-    """
-    conversation = ExportedConversation(past)
-    conversation.mask_texts(mask)
-    selected = select(conversation)
-    write(selected, file, overwrite=True)
-    return selected.sentence(name)
-
-
-def export_session(
-    row: SessionRow, path: Path, mask: Callable[[str], str], *, overwrite: bool = False
-) -> str:
-    """Export a saved session.
-
-    Args:
-        row: The session in the store.
-        path: Where to write it. The extension sets the format.
-        mask: Masks the secrets of the settings.
-        overwrite: Whether an existing file is replaced.
-
-    Returns:
-        A sentence about the written file.
-
-    Raises:
-        StoreError: The session cannot be read.
-        NothingToExport: It has nothing that the format contains, or the format is unknown.
-        OSError: The file cannot be written; `FileExistsError` if it exists.
-    """
-    if path.suffix.lower() not in ENDINGS:
-        raise NothingToExport(_FORMATS)
-    page = load_records(database(), row.id, limit=ALL_RECORDS)
-    conversation = ExportedConversation(record for _, record in page.records)
-    private_texts = PrivateTexts()
-    private_texts.add(conversation.private_texts())
-    conversation.mask_texts(mask)
-    conversation.mask_texts(lambda text: mask_spans(text, private_texts.spans(text)))
-
-    selected = select(conversation)
-    write(selected, path, overwrite=overwrite)
-    sentence = selected.sentence(str(path))
-    if page.unreadable:
-        sentence += f" {page.unreadable:,} records cannot be read and are left out."
-    return sentence
-
-
-# The notebook of a session
 
 
 class Notebook(logging.Handler):

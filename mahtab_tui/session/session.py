@@ -515,7 +515,7 @@ class Session:
         """
         from mahtab_tui.bus import StoreError
         from mahtab_tui.export.entries import NothingToExport
-        from mahtab_tui.session.notebooks import export_records
+        from mahtab_tui.session.exports import export_records
 
         def work() -> None:
             mask = self.secrets.redact_for_model

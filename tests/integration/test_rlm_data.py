@@ -118,7 +118,7 @@ def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothin
     server = "import os\nFINAL(os.getppid())"
     first_answer = search_by(server)
     assert search_by(server) == first_answer
-    shared = api._SHARED._searcher
+    shared = api._SHARED._object
     assert shared is not None
     wait_for(lambda: not shared._search._trees and not shared._search._models._models)
     api._SHARED.close()

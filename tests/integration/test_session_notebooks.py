@@ -24,13 +24,8 @@ from mahtab_tui.export.merging import new_notebook as new_file
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.rendering import ENDINGS
 from mahtab_tui.export.writing import write
-from mahtab_tui.session.notebooks import (
-    CellNotFound,
-    ExportError,
-    Notebook,
-    export_session,
-    parse_export,
-)
+from mahtab_tui.session.exports import ExportError, export_session, parse_export
+from mahtab_tui.session.notebooks import CellNotFound, Notebook
 from mahtab_tui.store.resume import find_session, new_store
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags

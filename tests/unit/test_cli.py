@@ -22,7 +22,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
-from mahtab_tui.cli.rlm import Progress
+from mahtab_tui.cli.search_report import Progress
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import find_session, new_store
 from tests.config_files import config_file

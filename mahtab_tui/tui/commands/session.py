@@ -368,12 +368,12 @@ def compact(context: CommandContext, keep: str) -> None:
     "export /export [FILE]", "Export: Export the session as a notebook, script, Markdown or page"
 )
 def export(context: CommandContext, typed: str) -> None:
-    from mahtab_tui.session import notebooks
+    from mahtab_tui.session.exports import ExportError, parse_export
 
     session = context.session
     try:
-        file = notebooks.parse_export(typed, session.info.name)
-    except notebooks.ExportError as error:
+        file = parse_export(typed, session.info.name)
+    except ExportError as error:
         context.refuse(str(error), f"/export {typed}")
         return
 
