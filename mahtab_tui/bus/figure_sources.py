@@ -10,7 +10,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from mahtab_tui.bus.figure_arithmetic import Operand, equal_rows, line_counts, table_totals
-from mahtab_tui.bus.figure_tokens import UNIT_SCALES, FigureToken
+from mahtab_tui.bus.figure_tokens import UNIT_SCALES
 
 MAX_SOURCE_END_CHARS = 500_000
 """Characters that are read at each end of a source."""
@@ -48,6 +48,7 @@ class SourceFigures:
     """The numbers and lists of a text, each read when it is first asked for."""
 
     def __init__(self, source: FigureSource) -> None:
+        """Read nothing yet. Of a very long source, only both ends are read."""
         self.cell = source.cell
         self.printed = source.printed
         self.text = source.text
@@ -127,12 +128,13 @@ class SourceFigures:
         return contains(self.numbers, middle, half, signed)
 
 
-def _source_values(sign: str, digits: str, gap: str, power: str, unit: str) -> list[float]:
+def _source_values(sign: str, digits: str, separator: str, power: str, unit: str) -> list[float]:
     """Return the values that a number in a source may have: as it is written, then scaled by its
-    unit, and the same for each of its groups of digits, which may be numbers in a list."""
+    unit, and the same for each of its groups of digits, which may be numbers in a list. The parameters
+    are the groups of `_SOURCE_NUMBER`."""
     numerals = [digits]
-    if gap:
-        numerals = [digits.replace(gap, ""), *digits.split(gap)]
+    if separator:
+        numerals = [digits.replace(separator, ""), *digits.split(separator)]
 
     minus = "-" if sign else ""
     scale = UNIT_SCALES.get(unit.lower(), 1)
@@ -144,7 +146,7 @@ def _source_values(sign: str, digits: str, gap: str, power: str, unit: str) -> l
 
 
 def _source_operand(match: re.Match[str]) -> Operand:
-    _, scaled_value, *_ = _source_values(*match.groups(""))
+    scaled_value = _source_values(*match.groups(""))[1]
     return Operand(abs(scaled_value), match[0].strip())
 
 
@@ -180,38 +182,6 @@ def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceF
     words = _WORD.findall(normalize(question[:MAX_SOURCE_END_CHARS]))
     digits = " ".join(_DIGITS_BY_WORD.get(word, "") for word in words)
     return [*chosen, SourceFigures(FigureSource(None, f"{question} {digits}", printed=False))]
-
-
-def find_token(token: FigureToken, sources: Sequence[SourceFigures]) -> tuple[bool, int | None]:
-    """Return whether a figure occurs in a source, and in which cell; None if not in a cell."""
-    if token.ranges is None:
-        return _find_text(normalize(token.quoted or token.text), sources)
-    if not token.ranges:  # 0 or 1
-        return True, None
-
-    # A source with the exact number comes before one in which it is rounded.
-    exact = [candidate._replace(half=0) for candidate in token.ranges]
-    for ranges in (exact, token.ranges):
-        for source in sources:
-            if any(source.has_number(*candidate) for candidate in ranges):
-                return True, source.cell
-    return False, None
-
-
-def _find_text(text: str, sources: Sequence[SourceFigures]) -> tuple[bool, int | None]:
-    """Return whether a normalized text occurs in a source as whole words, and in which cell."""
-    before = r"(?<!\w)" if text[0].isalnum() else ""
-    after = ""
-    if text[-1].isdigit():
-        after = r"(?!\d)"  # a unit may follow
-    elif text[-1].isalnum():
-        after = r"(?!\w)"
-    pattern = re.compile(before + re.escape(text) + after)
-    for source in sources:
-        # Looking for the text alone is much faster.
-        if text in source.normalized_text and pattern.search(source.normalized_text):
-            return True, source.cell
-    return False, None
 
 
 def normalize(text: str) -> str:

@@ -21,14 +21,8 @@ from mahtab_tui.bus.figure_arithmetic import (
     wrong_digits,
 )
 from mahtab_tui.bus.figure_context import FigureContext
-from mahtab_tui.bus.figure_sources import (
-    MAX_PARTS,
-    FigureSource,
-    contains,
-    find_token,
-    normalize,
-    read_sources,
-)
+from mahtab_tui.bus.figure_search import find_token
+from mahtab_tui.bus.figure_sources import MAX_PARTS, FigureSource, contains, normalize, read_sources
 from mahtab_tui.bus.figure_tokens import ONLY_NUMBER, FigureToken, number_ranges, scan_figures
 from mahtab_tui.bus.records import AnswerFigure
 

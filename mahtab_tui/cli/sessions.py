@@ -22,7 +22,7 @@ from mahtab_tui.cli.options import (
     prompt_answer,
     warn,
 )
-from mahtab_tui.export.entries import NothingToExport
+from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import DetachedKernel, detached_kernels
 from mahtab_tui.kernel.detached import stop as end_kernel

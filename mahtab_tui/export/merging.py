@@ -12,10 +12,10 @@ import nbformat
 from nbformat.v4.rwbase import split_lines
 
 from mahtab_tui.bus.entries import Cell, Entry
-from mahtab_tui.export.entries import ExportedEntries
 from mahtab_tui.export.line_merge import preserve_lines
 from mahtab_tui.export.notebook import NEW_METADATA, build_cells, code_cell
 from mahtab_tui.export.reading import HEADER, FileFormat, LoadedNotebook, Node, cell_source
+from mahtab_tui.export.selection import ExportedEntries
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -22,16 +22,11 @@ from mahtab_tui.bus.entries import (
 )
 from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.entries import (
-    ExportedEntries,
-    OutputPart,
-    has_run,
-    outputs,
-    shorten,
-    to_title,
-)
+from mahtab_tui.export.entries import has_run
 from mahtab_tui.export.markdown import code_block, escape_markdown, make_inert
+from mahtab_tui.export.outputs import OutputPart, outputs, shorten
 from mahtab_tui.export.reading import Node
+from mahtab_tui.export.selection import ExportedEntries, to_title
 
 MAX_ID_CHARS = 40
 

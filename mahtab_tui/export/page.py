@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mahtab_tui.export.entries import NothingToExport
 from mahtab_tui.export.markdown import SAFE_SCHEMES, make_inert
+from mahtab_tui.export.selection import NothingToExport
 
 MAX_TAGS = 5_000
 MAX_MARKUP_CHARS = 200_000

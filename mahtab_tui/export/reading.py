@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import BASE64, MAX_OUTPUT_CHARS, OutputPart, shorten
+from mahtab_tui.export.outputs import BASE64, MAX_OUTPUT_CHARS, OutputPart, shorten
 
 ENDINGS = (".ipynb", ".py", ".md")
 MAX_FILE_BYTES = 200_000_000

@@ -9,10 +9,11 @@ import nbformat
 
 from mahtab_tui.bus.entries import Note
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.entries import ANNOTATIONS, ExportedEntries
+from mahtab_tui.export.entries import ANNOTATIONS
 from mahtab_tui.export.markdown import code_block, make_inert
 from mahtab_tui.export.notebook import build_notebook
 from mahtab_tui.export.page import render_page
+from mahtab_tui.export.selection import ExportedEntries
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 

@@ -7,9 +7,9 @@ import itertools
 import os
 from pathlib import Path
 
-from mahtab_tui.export.entries import ExportedEntries
 from mahtab_tui.export.reading import content_digest
 from mahtab_tui.export.rendering import render
+from mahtab_tui.export.selection import ExportedEntries
 from mahtab_tui.system import replace_file
 
 

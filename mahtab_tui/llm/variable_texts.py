@@ -1,4 +1,5 @@
-"""How a prompt describes the variables of a session."""
+"""How a prompt describes the variables of a session: the important ones by a text each, which the kernel
+has made, and the others in short lines."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def _variable_line(variable: Variable) -> str:
 def describe_variables(
     variables: Sequence[Variable],
     described: Mapping[str, str],
-    users: Set[str] | None = None,
+    user_names: Set[str] | None = None,
     marks: Mapping[str, str] = MappingProxyType({}),
     *,
     are_grouped: bool = True,
@@ -82,7 +83,7 @@ def describe_variables(
     Args:
         variables: All variables of the session.
         described: Descriptions of variables by name.
-        users: The names of what the user made, which are marked; None if unknown.
+        user_names: The names of what the user made, which are marked; None if unknown.
         marks: Further marks by name.
         are_grouped: Whether modules share a line, and so do variables that the user did not make.
 
@@ -98,17 +99,17 @@ def describe_variables(
     texts: dict[str, str] = {}
     for name, text in described.items():
         if name in describable:
-            texts[name] = escape_section(marked(text, marks.get(name, "")))
+            texts[name] = escape_section(add_mark(text, marks.get(name, "")))
 
     undescribed = [variable for variable in variables if variable.name not in texts]
     groups = _VariableGroups(single=undescribed)
-    if are_grouped and users is not None:
-        groups = _group_variables(undescribed, users)
+    if are_grouped and user_names is not None:
+        groups = _group_variables(undescribed, user_names)
 
     for name, line in _variable_lines(groups.single).items():
-        owner = USERS if users is not None and name in users else ""
+        owner = USERS if user_names is not None and name in user_names else ""
         mark = ", ".join(filter(None, [owner, marks.get(name, "")]))
-        texts[name] = escape_section(marked(line, mark))
+        texts[name] = escape_section(add_mark(line, mark))
     if groups.modules:
         texts["(modules)"] = escape_section(_group_line(MODULES, groups.modules, marks))
     if groups.others:
@@ -116,12 +117,12 @@ def describe_variables(
     return texts
 
 
-def _group_variables(variables: Sequence[Variable], users: Set[str]) -> _VariableGroups:
-    """Sort variables into groups. users: the names of what the user made."""
+def _group_variables(variables: Sequence[Variable], user_names: Set[str]) -> _VariableGroups:
+    """Sort variables into groups. user_names: the names of what the user made."""
     groups = _VariableGroups()
     private: list[Variable] = []
     for variable in variables:
-        if variable.name in users and variable.kind != "module":
+        if variable.name in user_names and variable.kind != "module":
             groups.single.append(variable)
         elif variable.underscored:
             continue
@@ -142,7 +143,7 @@ def _group_line(title: str, variables: Sequence[Variable], marks: Mapping[str, s
     for variable in variables:
         # The type and summary of a module say nothing.
         text = one_line(variable.name) if variable.kind == "module" else _variable_line(variable)
-        text = marked(text, marks.get(variable.name, ""))
+        text = add_mark(text, marks.get(variable.name, ""))
         remaining_chars -= len(text) + len("; ")
         if remaining_chars < 0:
             texts.append(f"… and {len(variables) - len(texts):,} more")
@@ -151,7 +152,7 @@ def _group_line(title: str, variables: Sequence[Variable], marks: Mapping[str, s
     return f"{title}: {'; '.join(texts)}"
 
 
-def marked(text: str, mark: str) -> str:
+def add_mark(text: str, mark: str) -> str:
     """Add a mark to the first line of a description, next to the mark that it may have."""
     if not mark:
         return text

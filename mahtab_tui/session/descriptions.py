@@ -17,10 +17,10 @@ from mahtab_tui.llm.variable_texts import (
     NAMED_VALUES,
     USERS,
     VALUES_KEY,
+    add_mark,
     describe_variables,
     join_variables,
     list_changes,
-    marked,
 )
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.worker.guard.private_use import mentioned_names
@@ -188,7 +188,7 @@ class VariableDescriptions(RecordHandler):
         except KernelError:
             return {}
         return {
-            name: marked(described[name], USERS if name in users else "")
+            name: add_mark(described[name], USERS if name in users else "")
             for name in names
             if name in described
         }

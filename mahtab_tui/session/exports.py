@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from mahtab_tui.bus.masking import mask_spans
 from mahtab_tui.bus.private_texts import PrivateTexts
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.entries import ExportedConversation, NothingToExport, select
+from mahtab_tui.export.entries import ExportedConversation
 from mahtab_tui.export.rendering import ENDINGS
+from mahtab_tui.export.selection import NothingToExport, select
 from mahtab_tui.export.writing import write
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL_RECORDS, load_records

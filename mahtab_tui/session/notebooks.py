@@ -19,8 +19,9 @@ from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Status
 from mahtab_tui.export import merging, writing
-from mahtab_tui.export.entries import ANNOTATIONS, ExportedConversation, ExportedEntries, has_run
+from mahtab_tui.export.entries import ANNOTATIONS, ExportedConversation, has_run
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
+from mahtab_tui.export.selection import ExportedEntries
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:

@@ -514,7 +514,7 @@ class Session:
             folder: The folder to which a relative path refers.
         """
         from mahtab_tui.bus import StoreError
-        from mahtab_tui.export.entries import NothingToExport
+        from mahtab_tui.export.selection import NothingToExport
         from mahtab_tui.session.exports import export_records
 
         def work() -> None:

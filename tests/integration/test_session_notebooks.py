@@ -19,10 +19,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.export.entries import ExportedConversation, select
+from mahtab_tui.export.entries import ExportedConversation
 from mahtab_tui.export.merging import new_notebook as new_file
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.rendering import ENDINGS
+from mahtab_tui.export.selection import select
 from mahtab_tui.export.writing import write
 from mahtab_tui.session.exports import ExportError, export_session, parse_export
 from mahtab_tui.session.notebooks import CellNotFound, Notebook

@@ -24,13 +24,14 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change
-from mahtab_tui.export.entries import ExportedConversation, ExportedEntries, NothingToExport, select
+from mahtab_tui.export.entries import ExportedConversation
 from mahtab_tui.export.line_merge import find_replacements, preserve_lines
 from mahtab_tui.export.markdown import make_inert
 from mahtab_tui.export.merging import merge_content
 from mahtab_tui.export.notebook import parse_error
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.rendering import ENDINGS, render
+from mahtab_tui.export.selection import ExportedEntries, NothingToExport, select
 from mahtab_tui.export.writing import write
 from mahtab_tui.store.resume import MAX_PAST_RECORDS, find_session, new_store, resumed_store
 from mahtab_tui.worker.cells.tracebacks import format_safely

@@ -10,8 +10,9 @@ import pytest
 from mahtab_tui.bus.entries import Entry, Question
 from mahtab_tui.bus.plans import find_steps, last_named_step, plan_request, requested_steps
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.entries import ExportedConversation, select
+from mahtab_tui.export.entries import ExportedConversation
 from mahtab_tui.export.rendering import ENDINGS, render
+from mahtab_tui.export.selection import select
 from mahtab_tui.tui.theme import MAHTAB
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.tui.transcript.layout import EntryRows

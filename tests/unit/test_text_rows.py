@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from mahtab_tui.tui.rows import text_window
-from mahtab_tui.tui.rows.row import MAX_LINE_CHARS, cut_spans, hard_cuts, shorten_line
+from mahtab_tui.tui.rows.long_texts import MAX_LINE_CHARS, shorten_line
+from mahtab_tui.tui.rows.row import cut_spans, hard_cuts
 from mahtab_tui.tui.rows.text_window import (
     LINE_PART_CHARS,
     LocalText,

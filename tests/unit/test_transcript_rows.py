@@ -19,8 +19,8 @@ from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, Tool
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
+from mahtab_tui.tui.rows.long_texts import MAX_CODE_LINES
 from mahtab_tui.tui.rows.row import (
-    MAX_CODE_LINES,
     Row,
     Rows,
     cut_spans,

@@ -17,7 +17,7 @@ from textual.selection import Selection
 
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.tui.rows.code import PYTHON
-from mahtab_tui.tui.rows.row import MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS
+from mahtab_tui.tui.rows.long_texts import MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS
 from mahtab_tui.tui.transcript.finding import SearchMatch, match_position
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.picture_rows import PictureSpace

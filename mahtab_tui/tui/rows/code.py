@@ -14,17 +14,14 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 
 from mahtab_tui.bus.hidden_characters import hidden_characters
-from mahtab_tui.tui.rows.row import (
+from mahtab_tui.tui.rows.long_texts import (
     MAX_CODE_LINES,
     MAX_LINE_CHARS,
     MAX_TEXT_HEAD_CHARS,
     MAX_TEXT_TAIL_CHARS,
-    Row,
-    Span,
-    paragraph,
     shorten_line,
-    token_cuts,
 )
+from mahtab_tui.tui.rows.row import Row, Span, paragraph, token_cuts
 from mahtab_tui.tui.theme import Palette
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)

@@ -21,18 +21,8 @@ from mahtab_tui.bus.entries import (
 )
 from mahtab_tui.bus.plans import PLAN_HEADING
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.rows.row import (
-    FRAME_RATE,
-    FRAMES,
-    MAX_CODE_LINES,
-    Row,
-    Rows,
-    Span,
-    fits_undivided,
-    hard_cuts,
-    paragraph,
-    shorten_text,
-)
+from mahtab_tui.tui.rows.long_texts import MAX_CODE_LINES, fits_undivided, shorten_text
+from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Row, Rows, Span, hard_cuts, paragraph
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.activities import Activity
 from mahtab_tui.tui.transcript.cell_rows import CellRows
