@@ -44,7 +44,7 @@ def parse_reflection(text: str) -> ReflectionResult | None:
 def _read_object(text: str, start: int) -> dict[str, Any]:
     """Return the JSON object that begins at a place in a text; an empty one if none does."""
     try:
-        value, _end = json.JSONDecoder().raw_decode(text, start)
+        value = json.JSONDecoder().raw_decode(text, start)[0]
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

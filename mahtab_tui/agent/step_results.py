@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mahtab_tui.agent.host import ExecutionResult
+from mahtab_tui.bus.escaping import escape_controls, escape_output
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import format_attributes, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
-from mahtab_tui.bus.terminal_screen import escape_controls, escape_output
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.prompt_sections import escape_sections
 

@@ -14,8 +14,8 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import BaseTool
 
 from mahtab_tui.agent.host import ToolCall
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.system import start_thread

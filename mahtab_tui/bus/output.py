@@ -8,15 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from mahtab_tui.bus.terminal_screen import (
-    HEIGHT,
-    Pen,
-    Screen,
-    collapse,
-    leaves_line,
-    read_pen,
-    split_unfinished,
-)
+from mahtab_tui.bus.pens import Pen, read_pen
+from mahtab_tui.bus.terminal_screen import HEIGHT, Screen, collapse, leaves_line, split_unfinished
 
 HEAD_LINES = 200
 TAIL_LINES = 800

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.escaping import escape_output
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.terminal_screen import escape_output
 
 MAX_CONTEXT_CHARS = 20_000
 """Characters of the whole context."""

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.escaping import UNSEEN, escape_controls
 from mahtab_tui.bus.records import KINDS, Record, encode
-from mahtab_tui.bus.terminal_screen import UNSEEN, escape_controls
 
 _OUR_TAGS = tuple(tag for tag, _ in KINDS if "-" in tag)
 """Tags that content must not forge; others, such as ``<input>``, are only escaped in their own

@@ -1,18 +1,16 @@
 """Computes how a terminal would show a text that moves the cursor, for screens and models.
-Control, bidirectional and tag characters become symbols; zero-width characters stay, except within
-anything that looks like a tag."""
+
+`Screen` keeps the lines that the cursor can reach: as texts, or as a `ScreenLine` once the cursor has
+gone back in it."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache, reduce
-from itertools import groupby
-from operator import itemgetter
 
-from mahtab_tui.bus.hidden_characters import visible
-from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain
+from mahtab_tui.bus.pens import SGR, Pen, next_pen, read_pen, style_change
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.screen_line import ScreenLine, width
 
 HEIGHT = 100
 """Lines of the screen. Programs see the height of a pane, which is less."""
@@ -23,21 +21,10 @@ MAX_BLANKS_PER_CHAR = 4
 """Blanks that moves may create, in total and for each character of the text."""
 MAX_LINE_COLUMNS = 100_000
 """Columns after which an overwritten line is broken."""
-MAX_CELL_CHARS = 200
-"""Characters of a cell, with the combining ones."""
-MAX_PEN_SEQUENCES = 16
-MAX_SEQUENCE_CHARS = 200
 MIN_DROPPED_PASSES = 16
 """Passes over a line, from which on those that leave no trace are dropped first."""
-
-Pen = str
-"""The colour and style sequences in effect."""
-
-BLANK_CELL = (" ", "")
-
 MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
 """Emulated sequences, and ``?25``, which is ignored."""
-SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _MOVES = re.compile(MOVES)
 _LINE_END = re.compile(r"(?<!\r)\r+\n")
 _MOVES_TO_OTHER_LINE = re.compile(r"\x1b\[[0-9;]*[ABHJ]")
@@ -49,128 +36,10 @@ _TOKEN = re.compile(
     r"|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b\][^\x1b\x07\n]*(?:\x07|\x1b\\)?|[\x00-\x1f\x7f]"
 )
 
-_CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
-"""With tag characters and variation selectors."""
-_UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-UNSEEN = _CONTROL + _UNSEEN
-"""Characters that a model may read over."""
-_ANY_CONTROL = re.compile(rf"[{_CONTROL}]")
-_ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
-_TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
-_EMULATED_OR_CONTROL = re.compile(rf"({MOVES}|{SGR.pattern})|(?![\r\b])[{_CONTROL}]")
-
-OVERWRITTEN = "[Text that was written over in its line is left out.]"
-
-
-@lru_cache(maxsize=4096)
-def next_pen(pen: Pen, sequence: str) -> Pen:
-    """Return the pen after one more sequence. Only the last `MAX_PEN_SEQUENCES` are kept."""
-    if len(sequence) > MAX_SEQUENCE_CHARS:
-        return pen
-    parameters = sequence[2:-1].lstrip("0")
-    if not parameters.strip("0;"):
-        return ""
-    pen = pen.replace(sequence, "") + sequence
-    if pen.count("\x1b") > MAX_PEN_SEQUENCES:
-        second_sequence = pen.index("\x1b", 1)
-        return pen[second_sequence:]
-    return pen
-
-
-def read_pen(pen: Pen, text: str) -> Pen:
-    """Return the pen after a text."""
-    if "\x1b" in text:
-        return reduce(next_pen, SGR.findall(text), pen)
-    return pen
-
-
-class ScreenLine:
-    """A line that can be overwritten. Columns count from 0."""
-
-    def __init__(self) -> None:
-        self._cells: list[tuple[str, Pen]] = []
-        """Characters with the combining ones after them; a wide one is followed by an empty cell."""
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def write(self, text: str, column: int, pen: Pen) -> int:
-        """Write text at a column, filling a gap with blanks; return the column after it."""
-        if text.isascii() or all(width(char) == 1 for char in set(text)):
-            return self._put([(char, pen) for char in text], column)
-
-        for char in text:
-            columns = width(char)
-            if columns:
-                cells = [(char, pen), ("", pen)][:columns]
-                column = self._put(cells, column)
-            elif 0 < column <= len(self._cells):
-                self._combine(char, column)
-        return column
-
-    def erase(self, start: int, end: int | None = None) -> None:
-        """Erase columns; `end` is exclusive, or the line's end."""
-        self._split_wide_character(start)
-        if end is None or end >= len(self._cells):
-            del self._cells[start:]
-        else:
-            self._split_wide_character(end)
-            self._cells[start:end] = [BLANK_CELL] * (end - start)
-
-    def __str__(self) -> str:
-        pieces: list[str] = []
-        previous_pen = ""
-        for pen, cells in groupby(self._cells, itemgetter(1)):
-            pieces.append(style_change(previous_pen, pen))
-            pieces += (char for char, _ in cells)
-            previous_pen = pen
-        pieces.append(style_change(previous_pen, ""))
-        return "".join(pieces)
-
-    def _put(self, cells: list[tuple[str, Pen]], column: int) -> int:
-        end = column + len(cells)
-        missing_columns = column - len(self._cells)
-        self._cells += [BLANK_CELL] * missing_columns
-        self._split_wide_character(column)
-        self._split_wide_character(end)
-        self._cells[column:end] = cells
-        return end
-
-    def _combine(self, char: str, column: int) -> None:
-        """Add a combining character to the one before a column."""
-        index = column - 1
-        # The second half of a wide character has an empty cell.
-        if not self._cells[index][0]:
-            index -= 1
-        text, pen = self._cells[index]
-        self._cells[index] = ((text + char)[:MAX_CELL_CHARS], pen)
-
-    def _split_wide_character(self, column: int) -> None:
-        """Blank a wide character whose second half is at a column, where another text begins."""
-        if 0 < column < len(self._cells) and not self._cells[column][0]:
-            self._cells[column - 1 : column + 1] = [BLANK_CELL] * 2
-
-
-def style_change(previous_pen: Pen, pen: Pen) -> str:
-    """Return the sequences that change from one pen to another."""
-    if previous_pen == pen:
-        return ""
-    return f"\x1b[0m{pen}" if previous_pen else pen
-
-
-@lru_cache(maxsize=4096)
-def width(char: str) -> int:
-    """Return how many columns a character takes."""
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    if unicodedata.east_asian_width(char) in "WF":
-        return 2
-    return 1
-
 
 def rewrites(text: str) -> bool:
     """Whether a text moves the cursor back over itself."""
-    return _moves_cursor(_unix_line_ends(text))
+    return _moves_cursor(unix_line_ends(text))
 
 
 def _moves_cursor(text: str) -> bool:
@@ -179,7 +48,8 @@ def _moves_cursor(text: str) -> bool:
     return "\x1b" in text and _MOVES.search(text) is not None
 
 
-def _unix_line_ends(text: str) -> str:
+def unix_line_ends(text: str) -> str:
+    """Return a text in which a line break is one character."""
     if "\r" in text:
         return _LINE_END.sub("\n", text)
     return text
@@ -191,7 +61,8 @@ def leaves_line(text: str) -> bool:
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    """Split off a sequence or a line end that the next piece may complete."""
+    """Return a piece of a text up to a sequence or a line end that the next piece may complete, and
+    that."""
     match = _UNFINISHED_SEQUENCE.search(piece, max(0, len(piece) - 16))
     if match is None:
         return piece, ""
@@ -201,7 +72,7 @@ def split_unfinished(piece: str) -> tuple[str, str]:
 def collapse(text: str) -> str:
     """Return the lines as a terminal finally shows them, with their colours."""
     if not rewrites(text):
-        return _unix_line_ends(text)
+        return unix_line_ends(text)
     screen = Screen()
     screen.feed(text)
     return screen.pop_above() + screen.text()
@@ -219,7 +90,8 @@ class Screen:
         column: int | None = None,
         pen: Pen = "",
     ) -> None:
-        """
+        """Create a screen; by default an empty one.
+
         Args:
             rows: Lines that are on the screen already.
             above: Lines from the cursor to the last one.
@@ -265,7 +137,7 @@ class Screen:
     def feed(self, text: str) -> None:
         """Add text, which must not end within a sequence."""
         self._remaining_blanks += MAX_BLANKS_PER_CHAR * len(text)
-        for number, line in enumerate(_unix_line_ends(text).split("\n")):
+        for number, line in enumerate(unix_line_ends(text).split("\n")):
             if number:
                 self._feed_line()
             if not line:
@@ -401,36 +273,3 @@ def _drop_hidden_passes(line: str) -> str:
 
 def _close_styles(line: str) -> str:
     return line + style_change(read_pen("", line), "")
-
-
-def escape_controls(text: str) -> str:
-    """Return a text in which control characters, and invisible ones in tags, are visible."""
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # same result as the patterns, but twenty times as fast
-    text = _ANY_CONTROL.sub(_visible_match, _unix_line_ends(text))
-    if _ANY_UNSEEN.search(text):
-        return _TAG.sub(_visible_match, text)
-    return text
-
-
-def escape_output(text: str, *, rewritten: bool = False) -> str:
-    """Return output for a model: overwritten lines in their final form, with a note.
-
-    Args:
-        rewritten: Overwritten lines have their final form already.
-    """
-
-    def keep_emulated(match: re.Match[str]) -> str:
-        return match[1] or visible(match[0])
-
-    emulated = _EMULATED_OR_CONTROL.sub(keep_emulated, _unix_line_ends(text))
-    collapsed = collapse(emulated)
-    if not rewritten and collapsed == emulated:
-        return escape_controls(collapsed)
-    visible_text = collapsed.rstrip()
-    note = f"{OVERWRITTEN}\n"
-    return escape_controls(f"{visible_text}\n{note}" if visible_text else note)
-
-
-def _visible_match(match: re.Match[str]) -> str:
-    return visible(match[0])

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mahtab_tui.bus.terminal_screen import escape_controls
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.cli.options import (
     Assignments,
     checked_settings,

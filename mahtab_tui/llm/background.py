@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mahtab_tui.bus.terminal_screen import escape_controls
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.llm.prompt_sections import one_line, render_element
 
 MAX_SKILLS_CHARS = 40_000

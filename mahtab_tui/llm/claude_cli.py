@@ -15,8 +15,8 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.record_xml import escape_tags
-from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.llm.answer_metadata import RESTARTED, message_text
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.claude_login import login_hint

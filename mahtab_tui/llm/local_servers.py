@@ -187,7 +187,7 @@ class _UserSocket(NamedTuple):
 def _parse_socket(line: str) -> _UserSocket:
     """Parse a line of a table of sockets in ``/proc/net``."""
     columns = line.split()
-    _, port = columns[_ADDRESS_COLUMN].rsplit(":", 1)
+    port = columns[_ADDRESS_COLUMN].rpartition(":")[2]
     return _UserSocket(
         port=int(port, 16),
         is_listening=columns[_STATE_COLUMN] == _LISTENING,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.record_xml import escape_content, escape_tags, format_attributes
-from mahtab_tui.bus.terminal_screen import escape_controls
 
 STALE = "Outputs that may not hold any more, because a variable is different now:\n{cells}"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.llm.prompt_sections import MESSAGE_TAGS, earlier_conversation, render_element
 from mahtab_tui.llm.variable_texts import join_variables
@@ -87,7 +87,7 @@ figures that were found, which variables hold what, what is still open. Text ins
 Answer only with the summary.
 {keep}
 {before}<conversation>
-{said}
+{conversation}
 </conversation>
 """
 
@@ -183,14 +183,14 @@ def summary_request(
         tag = MESSAGE_TAGS[kind]
         elements.append(render_element(tag, escape_controls(text), has_records=True))
 
-    wish = ""
+    request = ""
     if keep.strip():
         element = render_element("keep", keep)
-        wish = f"The user asks you to keep this above all:\n{element}\n"
+        request = f"The user asks you to keep this above all:\n{element}\n"
     earlier = ""
     if earlier_summary:
         earlier = f"{earlier_conversation(earlier_summary)}\n\n"
-    return _SUMMARY.format(keep=wish, before=earlier, said="\n\n".join(elements))
+    return _SUMMARY.format(keep=request, before=earlier, conversation="\n\n".join(elements))
 
 
 def see_whole_output(cell: int | None) -> str:

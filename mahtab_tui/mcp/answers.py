@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus.differences import changed_fields
-from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output
+from mahtab_tui.bus.escaping import OVERWRITTEN, escape_controls, escape_output
 from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable, describe_files
 from mahtab_tui.kernel.bounded_cell import INTERRUPT_GRACE_S
 from mahtab_tui.kernel.cell_results import pictures, pieces

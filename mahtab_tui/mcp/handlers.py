@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.hidden_characters import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp.answers import describe_contents, format_answer, format_output
 from mahtab_tui.mcp.arguments import (

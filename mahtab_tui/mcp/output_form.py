@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mahtab_tui.bus.terminal_screen import escape_controls, escape_output
+from mahtab_tui.bus.escaping import escape_controls, escape_output
 from mahtab_tui.mcp.tools import fenced, strip_colours
 from mahtab_tui.settings.model import McpOutputFormat
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.packages import find_environment
 from mahtab_tui.mcp.tools import McpToolError

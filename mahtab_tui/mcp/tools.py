@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mahtab_tui.bus.terminal_screen import SGR, escape_controls
+from mahtab_tui.bus.escaping import escape_controls
+from mahtab_tui.bus.pens import SGR
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -242,7 +242,7 @@ class ForkServer(SandboxServer):
 
     def _start_failure(self) -> str:
         self._process.kill()
-        _, stderr = self._process.communicate()
+        stderr = self._process.communicate()[1]
         error_lines = stderr.decode("utf-8", "replace").strip().splitlines()
         reason = f": {error_lines[-1][:_MAX_REASON_CHARS]}" if error_lines else "."
         return f"{sys.executable} does not work as a sandbox{reason}"
@@ -351,7 +351,7 @@ class _ServerMessage(NamedTuple):
 def _take_message(channel: socket.socket) -> _ServerMessage:
     """Receive a message. Raises `OSError`."""
     descriptors = array.array("i")
-    data, ancillary, _, _ = channel.recvmsg(
+    data, ancillary, *_ = channel.recvmsg(
         _SERVER_MESSAGE_BYTES,
         socket.CMSG_SPACE(descriptors.itemsize),
         socket.MSG_CMSG_CLOEXEC,

@@ -1,4 +1,6 @@
-"""The functions of the caller that the code of a search may call."""
+"""The functions of the caller that the code of a search may call: how many at a time, how often, and
+with which data. A `ToolRunner` runs them: `worker.rlm.running_tools.CallerTools` in this process,
+`session.kernel_tools.KernelTools` in the kernel."""
 
 from __future__ import annotations
 
@@ -51,6 +53,7 @@ class SearchTools:
     """The caller's functions that a search may call."""
 
     def __init__(self, runner: ToolRunner) -> None:
+        """Create it for one search. runner: runs the functions."""
         self.descriptions = tuple(runner.described)
         self._runner = runner
         self._names = {tool.name for tool in self.descriptions}

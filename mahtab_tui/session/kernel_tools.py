@@ -1,4 +1,5 @@
-"""Functions of a cell that a search can call."""
+"""The functions of a cell that the code of a search calls: the kernel fetches the calls and sends the
+results."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ _NO_ANSWER = {"error": "The kernel did not answer."}
 
 
 class KernelTools:
-    """Implements `search.requests.ToolRunner` by requests that the kernel fetches. Any thread may call
-    it."""
+    """A `search.search_tools.ToolRunner` whose calls the kernel fetches. Any thread may use it."""
 
     def __init__(self) -> None:
+        """Begin without calls. Whoever makes it sets `described`."""
         self.described: list[DescribedTool] = []
+        """What there is to call."""
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         """For the kernel; None marks the end."""
         self._lock = threading.Lock()

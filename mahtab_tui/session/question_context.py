@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mahtab_tui.agent.host import StoredMessage
+from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import UserAttachment, emit
-from mahtab_tui.bus.terminal_screen import escape_controls
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture

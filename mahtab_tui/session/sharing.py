@@ -43,7 +43,7 @@ def peer_uid(connection: socket.socket) -> int:
     """Return the id of the user whose process is at the other end of a connection."""
     if sys.platform == "darwin":
         # struct xucred begins with a version and the user id.
-        _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
+        uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))[1]
     else:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         _, uid, _ = struct.unpack("3i", credentials)
@@ -130,7 +130,7 @@ class ShareServer(AgentService):
     def _accept(self) -> None:
         while not self._closed.is_set():
             try:
-                accepted, _ = self._listener.accept()
+                accepted = self._listener.accept()[0]
             except OSError:
                 # The socket is closed, or the program has run out of file descriptors.
                 self._closed.wait(ACCEPT_RETRY_S)

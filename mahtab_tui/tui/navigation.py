@@ -174,7 +174,7 @@ class Navigation:
     def ask_to_undo(self, cell: int | None) -> None:
         """Show what an undo would do, and ask. cell: the first to undo; None for what ran last."""
         from mahtab_tui.kernel.base import KernelError
-        from mahtab_tui.tui.screens.session_info import UndoScreen
+        from mahtab_tui.tui.screens.undo import UndoScreen
 
         cells: Sequence[int] = ()
         if cell is not None:
@@ -216,25 +216,25 @@ class Navigation:
 
     def open_instructions(self) -> None:
         """Show the instructions that the model gets with every question."""
-        from mahtab_tui.tui.screens.session_info import InstructionsScreen
+        from mahtab_tui.tui.screens.instructions import InstructionsScreen
 
         self._app.push_screen(InstructionsScreen(self._session))
 
     def open_servers(self) -> None:
         """List the MCP servers."""
-        from mahtab_tui.tui.screens.session_info import ServersScreen
+        from mahtab_tui.tui.screens.servers import ServersScreen
 
         self._app.push_screen(ServersScreen(self._session))
 
     def open_usage(self) -> None:
         """Show what the session has used and cost."""
-        from mahtab_tui.tui.screens.session_info import UsageScreen
+        from mahtab_tui.tui.screens.reports import UsageScreen
 
         self._app.push_screen(UsageScreen(self._session))
 
     def open_context(self) -> None:
         """Show what fills the model's window."""
-        from mahtab_tui.tui.screens.session_info import ContextScreen
+        from mahtab_tui.tui.screens.reports import ContextScreen
 
         self._app.push_screen(ContextScreen(self._session))
 

@@ -24,14 +24,11 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.context_use import ContextUse, context_use
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu, Confirm
+from mahtab_tui.tui.screens.instructions import InstructionsScreen
 from mahtab_tui.tui.screens.output import PagerScreen
-from mahtab_tui.tui.screens.session_info import (
-    OUTSIDE,
-    ContextScreen,
-    InstructionsScreen,
-    ServersScreen,
-    UndoScreen,
-)
+from mahtab_tui.tui.screens.reports import ContextScreen
+from mahtab_tui.tui.screens.servers import ServersScreen
+from mahtab_tui.tui.screens.undo import OUTSIDE, UndoScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
 from tests.tui.editor_app import (

@@ -31,7 +31,7 @@ from mahtab_tui.llm.prompt_sections import earlier_conversation, render_context
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED, REMOVED_BY_USER, user_turn
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session.context_use import context_use
-from mahtab_tui.tui.screens.session_info import context_lines
+from mahtab_tui.tui.screens.reports import context_lines
 from tests import tags
 from tests.agents import Desk
 from tests.records import made

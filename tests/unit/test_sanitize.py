@@ -18,11 +18,12 @@ from textual.strip import Strip
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.step_results import render_results
+from mahtab_tui.bus.escaping import OVERWRITTEN, escape_controls, escape_output
 from mahtab_tui.bus.hidden_characters import refusal, visible
+from mahtab_tui.bus.pens import read_pen
 from mahtab_tui.bus.record_xml import escape_content
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
-from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_controls, escape_output, read_pen
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.search_prompt_words import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.answers import format_output

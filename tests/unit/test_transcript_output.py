@@ -28,7 +28,8 @@ from mahtab_tui.bus.output import (
 from mahtab_tui.bus.partial_records import PartialRecord
 from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
+from mahtab_tui.bus.screen_line import ScreenLine
+from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
 from mahtab_tui.tui.pictures.block_cache import draw_blocks
 from mahtab_tui.tui.pictures.picture import HEADER_CHARS as PICTURE_HEAD
 from mahtab_tui.tui.pictures.picture import open_picture

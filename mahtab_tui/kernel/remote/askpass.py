@@ -77,7 +77,7 @@ class AskpassServer:
         """Answer the program's questions until the server is closed."""
         while True:
             try:
-                connection, _ = self._listener.accept()
+                connection = self._listener.accept()[0]
             except OSError:
                 return
             with connection, contextlib.suppress(OSError):

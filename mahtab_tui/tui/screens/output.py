@@ -13,8 +13,9 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from mahtab_tui.bus.pens import SGR
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import SGR, collapse
+from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import (
     InspectedObject,

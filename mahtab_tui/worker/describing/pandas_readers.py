@@ -103,7 +103,7 @@ class _NumpyReader(ColumnReader):
             return None
 
         # Sorting and comparing is thirty times as fast as `numpy.unique` (2.4).
-        values, _ = self._present(0, self.rows)
+        values = self._present(0, self.rows)[0]
         ordered = sys.modules["numpy"].sort(values)
         distinct = 1 + int((ordered[1:] != ordered[:-1]).sum())
         if distinct >= _MIN_KEY_SHARE * present:

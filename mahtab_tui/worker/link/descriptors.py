@@ -28,11 +28,10 @@ def duplicate_high(descriptor: int, lowest: int) -> int:
 
 def hide_descriptor(fd: int) -> int:
     """Move a descriptor to a number that child processes do not inherit and cells do not hit."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        descriptor_count = 1000
-    else:
-        descriptor_count = min(soft, 1000)
+    soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    descriptor_count = 1000
+    if soft_limit != resource.RLIM_INFINITY:
+        descriptor_count = min(soft_limit, descriptor_count)
     margin = min(40, descriptor_count // 3)
     choices = max(1, descriptor_count - 2 * margin)
     lowest = margin + int.from_bytes(os.urandom(2), "big") % choices

@@ -139,7 +139,7 @@ class StationServer:
             yield _Watched(kernel.output, select.POLLIN, self._read_output)
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        connection = self._listener.accept()[0]
         self._add_candidate(connection)
 
     def _is_over(self) -> bool:

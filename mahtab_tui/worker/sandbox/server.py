@@ -159,7 +159,7 @@ def _receive_text() -> Source:
     """Read a text, which may have surrogates, from a file received over the channel. The file is
     released before the text is copied. The process ends with the channel."""
     with socket.socket(fileno=os.dup(_CHANNEL_FD)) as channel:
-        received, fds, _, _ = socket.recv_fds(channel, 1, 1)
+        received, fds, *_ = socket.recv_fds(channel, 1, 1)
     if not received:
         os._exit(0)
     if not fds:  # the limit of descriptors
@@ -282,7 +282,7 @@ class _Server:
 
     def _handle_request(self) -> bool:
         """Fork a sandbox, or a server for a text; False if the host has gone."""
-        data, fds, _, _ = socket.recv_fds(self._host, 1024, 1)
+        data, fds, *_ = socket.recv_fds(self._host, 1024, 1)
         if not data:
             return False
         request = json.loads(data)
@@ -329,7 +329,7 @@ class _Server:
         number, pid = self._sandboxes.pop(process)
         self._poll.unregister(process)
         os.close(process)
-        _, status = os.waitpid(pid, 0)
+        status = os.waitpid(pid, 0)[1]
         _send(self._host, {"op": "ended", "id": number, "code": os.waitstatus_to_exitcode(status)})
 
 

@@ -1,0 +1,89 @@
+"""The screen that shows what undoing cells would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.tui.rows.changes import change_lines
+from mahtab_tui.tui.screens.dialog import Confirm
+from mahtab_tui.tui.workers import Fetcher
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+
+OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
+OUTSIDE_WATCHED = "Everything else outside this kernel stays as it is."
+
+
+def _undo_question(cells: Sequence[int]) -> str:
+    """cells: those to undo; empty while they are not known."""
+    if not cells:
+        return "Undo what ran last?"
+    if len(cells) == 1:
+        return f"Undo cell {cells[0]}?"
+    return f"Undo {len(cells):,} cells, from cell {cells[0]} to cell {cells[-1]}?"
+
+
+class UndoScreen(Confirm):
+    """Shows what undoing cells would change, and asks whether to do it."""
+
+    def __init__(self, cells: Sequence[int], session: Session) -> None:
+        """cells: the cells to undo, in order; empty for what ran last, which the kernel knows."""
+        self._changes = Static("Comparing with the state before …", id="undo-changes", markup=False)
+        details = VerticalScroll(self._changes, can_focus=False)
+        super().__init__(_undo_question(cells), yes="Undo", no="Keep", details=details)
+        self._yes.disabled = True
+        self._cells = cells
+        self._session = session
+        self._fetcher = Fetcher(self)
+
+    def on_mount(self) -> None:
+        if self._cells:
+            self._preview(self._cells)
+        else:
+            # On a thread, because a busy kernel answers late.
+            self._fetcher.ask("undo", self._find_cells, self._preview, self._nothing_to_undo)
+
+    def _find_cells(self) -> Sequence[int]:
+        undo = self._session.undo
+        return undo.cells_from(undo.last_step())
+
+    def _nothing_to_undo(self, sentence: str) -> None:
+        self.action_leave()
+        self.app.notify(sentence)
+
+    def _preview(self, cells: Sequence[int]) -> None:
+        self._cells = cells
+        self.query_one("#question", Static).update(_undo_question(cells))
+        preview = partial(self._session.kernel.preview_undo, cells[0])
+        self._fetcher.ask("undo", preview, self._ready, self._failed)
+
+    def _ready(self, restoration: Restoration) -> None:
+        lines = change_lines(restoration.changes, restoration.not_restored, restoration.files)
+        text = OUTSIDE_WATCHED
+        if restoration.files_unwatched:
+            text = f"{OUTSIDE} Files are not watched here: {restoration.files_unwatched}."
+        outside = Content.styled(text, "$muted")
+        self._changes.update(Content("\n").join([*lines, Content(""), outside]))
+        self._yes.disabled = False
+
+    def _failed(self, sentence: str) -> None:
+        self._changes.update(Content.styled(one_line(sentence), "$bad"))
+        self._yes.disabled = True
+
+    def action_answer(self, yes: bool) -> None:
+        if not yes:
+            self.action_leave()
+        elif not self._yes.disabled:
+            self._yes.disabled = True
+            self._changes.update("Undoing …")
+            undo = partial(self._session.undo.undo, self._cells[0])
+            self._fetcher.ask("undo", undo, lambda result: self.action_leave(), self._failed)
