@@ -7,205 +7,44 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus import StoreError
+from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
-from mahtab_tui.kernel.values import Completion, CompletionKind, Completions, FolderListing
+from mahtab_tui.kernel.values import Completion, CompletionKind, Completions
 from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import (
-    MAX_FILE_BYTES,
     MAX_PICTURES,
-    PICTURE_HEAD_BYTES,
     EncodedPicture,
     PictureError,
-    is_picture,
     scale_picture,
     size_from_head,
 )
-from mahtab_tui.session.file_formats import HEAD_BYTES, guess_encoding
+from mahtab_tui.session.attached_files import (
+    MAX_ATTACHMENT_CHARS,
+    NotAttached,
+    measure_file,
+    read_picture,
+    read_text,
+    resolve_links,
+)
+from mahtab_tui.session.mentions import Mention, MentionChip, find_mentions, partial_mention
 from mahtab_tui.session.private_names import PrivateNames
 
-MIN_LARGE_LINES = 50
-"""Line breaks in a pasted text from which on the editor collapses it."""
-MAX_SMALL_CHARS = 10_000
-"""A longer pasted text is collapsed, too."""
-MAX_ATTACHMENT_CHARS = 60_000
-"""Maximum characters of an attachment."""
 MAX_TOTAL_CHARS = 4 * MAX_ATTACHMENT_CHARS
 """Maximum characters of all attachments of a question together."""
-_MAX_READ_BYTES = 50_000_000
-"""Bytes of a text file that are read."""
-_MAX_PARTIAL_CHARS = 1_000
-"""Characters before the cursor to search for the start of a mention."""
 
-_MENTION = re.compile(
-    r"""(?<![^\s(\[{,;"'])(?:
-        @"(?P<quoted>[^"\n]+)"
-      | @(?P<path>[^\s"'`]+)
-      | \$(?P<name>[^\W\d]\w*)
-    )""",
-    re.VERBOSE,
-)
-_UNQUOTED_PATH = re.compile(r"""[^\s"'`]*[^\s"'`:.,;!?)\]}>]""")
-"""A path that needs no quotation marks in a mention."""
-_PARTIAL_MENTION = re.compile(
-    r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
-)
 _CELL_MENTION = re.compile("cell:([0-9]{1,9})")
-_CLOSING_PUNCTUATION = ".,;:!?)]}>"
-"""Characters that end a sentence rather than a path."""
-
-
-# Mentions in a question
-
-
-class Mention(NamedTuple):
-    """A file or a variable that a question names with ``@`` or ``$``."""
-
-    kind: Literal["path", "variable"]
-    name: str
-
-    @property
-    def label(self) -> str:
-        if self.kind == "variable":
-            return f"${self.name}"
-        if _UNQUOTED_PATH.fullmatch(self.name):
-            return f"@{self.name}"
-        return f'@"{self.name}"'
-
-
-def find_mentions(question: str) -> list[Mention]:
-    """Return the mentions in order, without duplicates. They need not exist: an ``@`` may also be a
-    decorator."""
-    mentions: dict[Mention, None] = {}
-    for match in _MENTION.finditer(question):
-        if match["name"]:
-            mention = Mention("variable", match["name"])
-        else:
-            path = match["quoted"] or match["path"].rstrip(_CLOSING_PUNCTUATION)
-            mention = Mention("path", path)
-        if mention.name:
-            mentions[mention] = None
-    return list(mentions)
-
-
-def is_large(text: str) -> bool:
-    """Return whether the editor collapses a pasted text."""
-    return text.count("\n") >= MIN_LARGE_LINES or len(text) > MAX_SMALL_CHARS
-
-
-class MentionChip(NamedTuple):
-    """The preview of a mention, below the editor."""
-
-    label: str
-    size: str
-    """In words: a file's size, a variable's type and shape, or why it is missing."""
-    missing: bool = False
-    picture: bool = False
-
-
-class PartialMention(NamedTuple):
-    """A mention that the user is typing."""
-
-    kind: Literal["path", "variable"]
-    stem: str
-    """What is typed so far, without the sign."""
-    quoted: bool
-
-
-def partial_mention(text: str) -> PartialMention | None:
-    """Return the mention that is typed at the end of a text, if any."""
-    match = _PARTIAL_MENTION.search(text, max(0, len(text) - _MAX_PARTIAL_CHARS))
-    if match is None:
-        return None
-    if match["name"] is not None:
-        return PartialMention("variable", match["name"], quoted=False)
-    if match["quoted"] is not None:
-        return PartialMention("path", match["quoted"], quoted=True)
-    return PartialMention("path", match["path"], quoted=False)
-
-
-# Reading what is mentioned
-
-
-def format_size(byte_count: float) -> str:
-    """Format a number of bytes with a decimal prefix: ``1.2 MB``."""
-    if byte_count < 1000:
-        return f"{byte_count} B"
-    power = 1
-    while power < 4 and byte_count >= 1000 ** (power + 1):
-        power += 1
-    return f"{byte_count / 1000**power:.1f} {'kMGT'[power - 1]}B"
-
-
-def render_folder(listing: FolderListing) -> str:
-    """Format the names and sizes of files and folders in one line."""
-    words: list[str] = []
-    for entry in listing.entries:
-        if entry.size is None:
-            words.append(f"{entry.name}/")
-        else:
-            words.append(f"{entry.name} ({format_size(entry.size)})")
-    omitted_count = listing.total - len(words)
-    if omitted_count > 0:
-        words.append(f"… and {omitted_count:,} more")
-    return ", ".join(words)
-
-
-@contextmanager
-def open_without_links(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file whose path contains no links. Raises `OSError`, also if a pipe or a link has
-    since replaced the file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a file")
-        yield file
-
-
-def read_text(path: Path) -> str:
-    """Read a text file; the middle of a long one is left out. Raises `OSError` and `BinaryFile`."""
-    with open_without_links(path) as file:
-        data = file.read(_MAX_READ_BYTES)
-        omitted_bytes = os.fstat(file.fileno()).st_size - len(data)
-    encoding = guess_encoding(data[:HEAD_BYTES])
-    if not encoding:
-        raise BinaryFile
-    text = shorten(data.decode(encoding, "replace"), MAX_ATTACHMENT_CHARS)
-    if omitted_bytes > 0:
-        text += f"\n[… {omitted_bytes:,} bytes left out]"
-    return text
-
-
-def measure_file(path: Path) -> str | None:
-    """Return a picture's pixels and bytes; None for other files. Raises `PictureError` and
-    `OSError`."""
-    with open_without_links(path) as file:
-        if not is_picture(file.read(PICTURE_HEAD_BYTES)):
-            return None
-        file.seek(0)
-        picture = size_from_head(file)
-        byte_count = os.fstat(file.fileno()).st_size
-    return f"{picture.width:,} × {picture.height:,} px, {format_size(byte_count)}"
-
-
-def _read_picture(path: Path) -> bytes:
-    with open_without_links(path) as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        max_size = format_size(MAX_FILE_BYTES)
-        raise PictureError(f"The picture's file is too large: at most {max_size} are read.")
-    return data
 
 
 def _picture_attachment(label: str, data: bytes) -> Attachment:
@@ -220,10 +59,6 @@ def _picture_attachment(label: str, data: bytes) -> Attachment:
     if original.moves:
         size += ", first frame"
     return Attachment(label, size, picture=picture)
-
-
-class NotAttached(Exception):
-    """Something is not attached. The message says why."""
 
 
 class Attachment(NamedTuple):
@@ -387,7 +222,7 @@ class Attachments:
 
         def load() -> Attachment:
             if chip.picture:
-                return _picture_attachment(chip.label, _read_picture(path))
+                return _picture_attachment(chip.label, read_picture(path))
             return Attachment(chip.label, chip.size, read_text(path))
 
         return _MentionCandidate(chip, load)
@@ -471,38 +306,3 @@ def _load(candidate: _MentionCandidate) -> Attachment:
         # A picture of a saved session is damaged.
         problem = f"cannot be read: {error}"
     return Attachment(chip.label, "", problem=problem)
-
-
-def resolve_links(path: Path, projects: Iterable[Path]) -> tuple[Path, str]:
-    """Follow all links in a path, but not out of its project.
-
-    Args:
-        path: An absolute path.
-        projects: Folders that links must not leave. A path outside them must not leave the folder
-            that it is in.
-
-    Returns:
-        The target; and if there was a link, the target's path relative to the folder, else "".
-
-    Raises:
-        NotAttached: A link leads out of the folder.
-    """
-    # Resolved before ``..`` is removed, as the system does: it follows a link that comes before it.
-    target = Path(os.path.realpath(path))
-    path = Path(os.path.normpath(path))
-    folder = path.parent
-    for project in projects:
-        if path.is_relative_to(project):
-            folder = project
-            break
-
-    real_folder = Path(os.path.realpath(folder))
-    if not target.is_relative_to(real_folder):
-        label = Mention("path", str(target)).label
-        raise NotAttached(
-            f"a link to {target}, which is outside {folder}; write {label} to send it"
-        )
-    relative_target = target.relative_to(real_folder)
-    if relative_target == path.relative_to(folder):
-        return target, ""
-    return target, str(relative_target)

@@ -10,7 +10,7 @@ from mahtab_tui.tui.commands import complete_slash
 if TYPE_CHECKING:
     from mahtab_tui.kernel.values import Completions, Explanation
     from mahtab_tui.session import Session
-    from mahtab_tui.session.attachments import MentionChip
+    from mahtab_tui.session.mentions import MentionChip
 
 
 class SessionInputHelp:

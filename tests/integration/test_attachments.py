@@ -14,14 +14,10 @@ from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.variable_texts import join_variables
-from mahtab_tui.session.attachments import (
-    MAX_ATTACHMENT_CHARS,
-    MAX_TOTAL_CHARS,
-    Attachment,
-    Attachments,
-    MentionChip,
-)
+from mahtab_tui.session.attached_files import MAX_ATTACHMENT_CHARS
+from mahtab_tui.session.attachments import MAX_TOTAL_CHARS, Attachment, Attachments
 from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, VariableDescriptions
+from mahtab_tui.session.mentions import MentionChip
 from mahtab_tui.session.past_conversation import load_messages
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells

@@ -14,7 +14,8 @@ from PIL import Image
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MAX_PICTURES, MAX_SIDE_PIXELS, accepts_pictures
-from mahtab_tui.session.attachments import Attachments, MentionChip
+from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.session.mentions import MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -199,7 +200,7 @@ def test_pictures_are_sent_as_space_permits(
 def test_unusable_pictures_are_explained(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.session.attachments.MAX_FILE_BYTES", 100_000)
+    monkeypatch.setattr("mahtab_tui.session.attached_files.MAX_FILE_BYTES", 100_000)
     (project / "broken.png").write_bytes(encoded(Image.new("RGB", (300, 300), "red"))[:200])
     (project / "bomb.png").write_bytes(bomb(60_000, 60_000))
     (project / "moving.gif").write_bytes(moving("red", "blue"))

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mahtab_tui.kernel.values import Completions, Explanation
-from mahtab_tui.session.attachments import MentionChip
+from mahtab_tui.session.mentions import MentionChip
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.commands import complete_slash

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.values import Variable, VariableKind
 from mahtab_tui.llm.variable_texts import describe_variables, join_variables
-from mahtab_tui.session.attachments import (
+from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_described
+from mahtab_tui.session.mentions import (
     MAX_SMALL_CHARS,
     MIN_LARGE_LINES,
     Mention,
@@ -17,7 +18,6 @@ from mahtab_tui.session.attachments import (
     is_large,
     partial_mention,
 )
-from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_described
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.values import Completion, Completions, Explanation
-    from mahtab_tui.session.attachments import MentionChip
+    from mahtab_tui.session.mentions import MentionChip
 
 
 MAX_VISIBLE_ITEMS = 8
@@ -299,7 +299,7 @@ class Completer:
         return self._area.document.get_line(row)[:column]
 
     def _starts_mention_or_command(self, text_before: str) -> bool:
-        from mahtab_tui.session.attachments import partial_mention
+        from mahtab_tui.session.mentions import partial_mention
 
         return self._starts_command(text_before) or partial_mention(text_before) is not None
 

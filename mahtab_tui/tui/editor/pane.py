@@ -25,7 +25,7 @@ from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.session.attachments import MentionChip
+    from mahtab_tui.session.mentions import MentionChip
     from mahtab_tui.store.input_history import History
 
 _MODE_HINTS: dict[Mode, str] = {

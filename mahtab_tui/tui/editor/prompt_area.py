@@ -126,7 +126,7 @@ class Pastes:
 
     def collapse(self, text: str) -> str:
         """Return the words for a pasted text; a small one unchanged."""
-        from mahtab_tui.session.attachments import is_large
+        from mahtab_tui.session.mentions import is_large
 
         if not is_large(text):
             return text

@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics
-from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.commands.declarations import (
     ARRAY_COMMANDS,
     bindings,
