@@ -16,7 +16,7 @@ from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Completion, Completions
-from mahtab_tui.session import attachments as mentions_module
+from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import MentionChip, find_mentions
 from mahtab_tui.store.input_history import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
