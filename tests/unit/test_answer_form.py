@@ -33,8 +33,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from mahtab_tui.worker.rlm.answer_form import WrongForm, describe_form, read_as
+from mahtab_tui.worker.rlm.answer_form import WrongForm
+from mahtab_tui.worker.rlm.answer_reading import read_as
 from mahtab_tui.worker.rlm.answers import Answer, Result, SearchUsage, needs_code, search_for_form
+from mahtab_tui.worker.rlm.form_description import describe_form
 from mahtab_tui.worker.sandbox.readable import materialize, readable
 
 DAY = date(2026, 3, 1)

@@ -7,7 +7,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .answer_form import WrongForm, describe_form, is_container, read_as
+from .answer_form import WrongForm, is_container
+from .answer_reading import read_as
+from .form_description import describe_form
 from .logged import Logged, Packed
 from .search_log import Span, to_context_spans
 
