@@ -1,30 +1,35 @@
-"""``mahtab-tui ask``: one question without a screen."""
+"""``mahtab-tui ask``: questions without a screen."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
-from getpass import getpass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import typer
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.hidden_characters import visible
-from mahtab_tui.bus.records import Decision, Record, get_record
-from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.values import Status
+from mahtab_tui.cli.ask_output import AskedQuestion, OutputForm, print_answer
+from mahtab_tui.cli.ask_records import (
+    AnswerCollector,
+    Approver,
+    EventPrinter,
+    ProgressPrinter,
+)
+from mahtab_tui.cli.ask_session import (
+    SessionChoice,
+    name_session,
+    open_session,
+)
 from mahtab_tui.cli.headless import (
     ANSWERED_CODE,
     FAILED_CODE,
     INTERRUPTED_CODE,
     REFUSED_CODE,
-    json_line,
+    WRONG_ARGUMENTS_CODE,
     write_stderr,
 )
 from mahtab_tui.cli.options import (
@@ -38,136 +43,66 @@ from mahtab_tui.cli.options import (
     Model,
     Python,
     SkillsDir,
+    check_reachable,
     checked_settings,
     fail,
-    fail_on,
+    names_kernel,
     open_paths,
     warn,
 )
+from mahtab_tui.cli.stop_signals import StopSignals
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system import exit_by_signal, start_thread
+from mahtab_tui.system import Lazy
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-EXIT_DELAY_S = 2.0
-"""How long a signal waits for the running cell before it ends the program."""
+CODES_BY_WEIGHT = (FAILED_CODE, INTERRUPTED_CODE, REFUSED_CODE, ANSWERED_CODE)
+"""Of the codes of several questions, the first of these is the program's."""
+STDIN = "-"
+"""Stands for stdin as a file name."""
 REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
-
-
-class RecordPrinter(logging.Handler):
-    """Prints the events of a session: as JSON to stdout, or in short to stderr.
-
-    It keeps what the caller needs when the answer is there: the `failures` that it has reported,
-    and the `uncomputed` figures of the answer.
-    """
-
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__()
-        self._as_json = as_json
-        self.failures: set[str] = set()
-        self.uncomputed: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        event = get_record(record)
-        if isinstance(event, records.Notice) and event.level == "error":
-            self.failures.add(event.text)
-        if isinstance(event, records.AssistantChat):
-            self.uncomputed = [figure.doubt for figure in event.figures or () if not figure.found]
-
-        if self._as_json:
-            print(json_line(event), flush=True)
-        elif text := _progress_text(event):
-            write_stderr(plain(text))
-
-
-def _progress_text(record: Record) -> str:
-    """Return what stderr shows of a record; empty if nothing."""
-    match record:
-        case records.ReplIn():
-            return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
-        case records.ReplOut():
-            return record.text.rstrip("\n")
-        case records.AssistantTool(state="running"):
-            return f"{record.name} {record.arguments}"
-        case records.AssistantTool(state="error"):
-            return record.text
-        # A kernel that did not start has no pid; the failure to answer reports that.
-        case records.KernelRecord() if record.pid:
-            return record.text
-        case records.UserAttachment():
-            return f"{record.label}: {record.problem or record.size}"
-        case records.Notice() if record.level != "info":
-            return f"mahtab-tui: {record.text}"
-    return ""
-
-
-class Approver(logging.Handler):
-    """Answers approvals and `input()` from the terminal. Without one, it refuses approvals and ends
-    the input."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self.refused = False
-        """Whether code was not run because nobody could approve it."""
-        self._session = session
-        self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        event = get_record(record)
-        if isinstance(event, records.Approval | records.Input) and event.state == "waiting":
-            # The asking thread starts waiting only after this record, so the answer must come from
-            # another thread.
-            start_thread("approver", self._answer, event)
-
-    def _answer(self, record: records.Approval | records.Input) -> None:
-        if isinstance(record, records.Approval):
-            decide = self._ask if self._terminal else self._refuse
-            self._session.approvals.answer(record.request, decide(record.text))
-        else:
-            line = self._read_line(record) if self._terminal else None
-            self._session.host.inputs.answer(record.request, line)
-
-    def _read_line(self, record: records.Input) -> str | None:
-        """Return what is typed for an `input()` of a cell; None at the end of the input."""
-        with contextlib.suppress(EOFError):
-            if record.password:
-                return getpass(plain(record.text))
-            write_stderr(plain(record.text), end="")
-            line = sys.stdin.readline()
-            return line.removesuffix("\n") if line else None
-        return None
-
-    def _refuse(self, code: str) -> Decision:
-        """Report code that nobody can approve, and stop the turn."""
-        self.refused = True
-        self._session.notice(
-            f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}",
-            "warning",
-        )
-        # A model whose code is only skipped would try again.
-        return Decision("stop")
-
-    def _ask(self, code: str) -> Decision:
-        """Show code, and return what the user decides. Any unknown answer stops."""
-        choices = "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? "
-        write_stderr(f"{visible(code)}\n{choices}", end="")
-        letter = sys.stdin.readline().strip().lower()[:1]
-        decisions = {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}
-        return decisions.get(letter, Decision("stop"))
+REFUSED_SENTENCE = (
+    "The model's code did not run, because no one is here to approve it. --approval auto runs it."
+)
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="The question")],
+    question: Annotated[str | None, typer.Argument(help="The question")] = None,
     model: Model = None,
     approval: Approval = None,
     python: Python = None,
     kernel: KernelAddress = None,
     load: Load = None,
+    continue_: Annotated[
+        bool,
+        typer.Option("--continue", help="Go on in this folder's last session, with its variables"),
+    ] = False,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Go on in a saved session: the beginning of its ID, or its whole name",
+        ),
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Save the session under this name")
+    ] = None,
+    questions_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Ask each line of a file, in one session; - reads stdin"),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the answer, or why there is none")
+    ] = False,
+    output: Annotated[
+        OutputForm,
+        typer.Option(
+            help="text: the answer; code: the code that ran for it; json: both, with what else is known, in one line"
+        ),
+    ] = OutputForm.TEXT,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
@@ -176,122 +111,266 @@ def ask(
 ) -> None:
     """Ask without a screen: the answer goes to stdout, code and output to stderr.
 
-    Piped input becomes the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel
+    Piped input becomes the variable stdin_text, unless --each - reads questions from it. Nothing is
+    saved without --save, --continue or --session. Exit codes: 0 answered, 1 the model or the kernel
     failed, 2 wrong arguments, 3 code was refused because nobody could approve it (give --approval
     auto), 130 interrupted.
     """
-    if not question.strip():
-        fail('Give a question: mahtab-tui ask "question".')
-    files = open_paths(load)
-    settings = checked_settings(
-        ("model",),
-        assignments,
-        model=model,
-        approval=approval,
-        python=python,
-        kernel=kernel,
-        skills_dir=skills_dir or None,
-        code_dir=code_dir,
-        max_usd=max_usd,
+    _check_options(question, questions_file, session, save, continue_=continue_)
+    if json and (quiet or output is not OutputForm.TEXT):
+        fail("--json prints every event: leave out --quiet and --output.")
+    choice = SessionChoice(
+        continue_session=continue_,
+        session=session,
+        title=save,
+        keeps_kernel=not names_kernel(python, kernel, assignments),
     )
-    raise typer.Exit(ask_once(question, settings, files, as_json=json))
+    form = AnswerForm(output, is_quiet=quiet, prints_events=json)
+    with _open_questions(question, questions_file) as questions:
+        files = open_paths(load)
+        settings = checked_settings(
+            ("model",),
+            assignments,
+            model=model,
+            approval=approval,
+            python=python,
+            kernel=kernel,
+            skills_dir=skills_dir or None,
+            code_dir=code_dir,
+            max_usd=max_usd,
+        )
+        code = ask_questions(
+            questions,
+            settings,
+            files,
+            choice=choice,
+            form=form,
+            reads_stdin=questions_file != STDIN,
+        )
+    raise typer.Exit(code)
 
 
-def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
-    """Ask, print the answer, and return the exit code.
+def _check_options(
+    question: str | None,
+    questions_file: str | None,
+    session: str | None,
+    save: str | None,
+    *,
+    continue_: bool,
+) -> None:
+    """End the command if its options contradict each other."""
+    if questions_file is not None and question is not None:
+        fail("--each reads the questions from a file: leave out the question.")
+    if questions_file is None and not (question or "").strip():
+        fail('Give a question: mahtab-tui ask "question".')
+    if continue_ and session is not None:
+        fail(
+            "--continue goes on in the last session, --session in a given one: choose one of them."
+        )
+    if session == "":
+        fail("--session got an empty ID. --continue goes on in this folder's last session.")
+    if save is not None and not save.strip():
+        fail("--save got an empty name.")
+
+
+@contextlib.contextmanager
+def _open_questions(question: str | None, questions_file: str | None) -> Iterator[Iterator[str]]:
+    """Give the block an iterator of the questions. Ends the command if their file cannot be read.
 
     Args:
-        question: The question.
+        question: The only question.
+        questions_file: The file with the questions, one a line, or `STDIN`; None if there is only one.
+    """
+    if questions_file is None:
+        yield iter([question or ""])
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            source: Path | int = (
+                sys.stdin.fileno() if questions_file == STDIN else Path(questions_file)
+            )
+            lines = stack.enter_context(
+                open(source, encoding="utf-8", errors="replace", closefd=questions_file != STDIN)
+            )
+        except OSError as error:
+            fail(f"The questions cannot be read: {questions_file}: {error.strerror}.")
+        yield (line.strip() for line in lines if line.strip())
+
+
+class AnswerForm(NamedTuple):
+    """What is printed of an answer."""
+
+    output: OutputForm = OutputForm.TEXT
+    is_quiet: bool = False
+    """Whether only failures go to stderr."""
+    prints_events: bool = False
+    """Whether stdout gets every event as a line of JSON, and nothing else is printed."""
+
+
+def ask_questions(
+    questions: Iterator[str],
+    settings: Settings,
+    files: Sequence[DataFile],
+    *,
+    choice: SessionChoice = SessionChoice(),  # noqa: B008 (it never changes)
+    form: AnswerForm = AnswerForm(),  # noqa: B008
+    reads_stdin: bool = True,
+) -> int:
+    """Ask questions in one session, print the answers, and return the exit code.
+
+    Args:
+        questions: The questions, which are read one by one.
         settings: Those of the model and the kernel.
         files: Files to load as variables first.
-        as_json: Print every event instead of the answer.
+        choice: Which session it is.
+        form: What is printed.
+        reads_stdin: Whether what is piped in becomes a variable.
     """
-    with fail_on(KernelError):
-        kernel = process_kernel(settings)
-    session = Session(settings, kernel, HeadlessFrontend())
-    approver = Approver(session)
-    printer = RecordPrinter(as_json=as_json)
-    session.log.addHandler(printer)
-    session.log.addHandler(approver)
+    asked = open_session(settings, choice)
+    check_reachable(files, asked.kernel_address)
+    session = Session(
+        settings,
+        Lazy.of(asked.backend),
+        HeadlessFrontend(),
+        name=asked.name,
+        past=asked.past,
+        notebook=asked.notebook,
+    )
+    asking = _Asking(session, form)
+    if not form.is_quiet and not form.prints_events:
+        for sentence in asked.notices:
+            warn(sentence)
     if settings.approval == "review":
         session.info.set_approval("ask")
         session.notice(REVIEW_NOTICE, "warning")
 
-    answer: str | None = None
-    has_failed = False
-    with _stopped_by_signals(session) as received_signals:
+    with StopSignals(session) as signals:
         try:
-            session.start_kernel()
-            if _load_inputs(session, files):
-                answer = session.agent.ask(question, attach=True)
+            session.start_headless()
+            if _load_inputs(session, files, reads_stdin=reads_stdin):
+                asking.ask_all(questions, signals, choice.title)
             else:
-                has_failed = True
-        except (KernelError, ModelError) as error:
-            has_failed = True
-            if not as_json and str(error) not in printer.failures:
-                warn(session.secrets.mask(str(error)))
+                asking.fail()
+        except KernelError as error:
+            asking.fail(error)
+        except KeyboardInterrupt:
+            pass  # while the next question was awaited; the signal is among those received
         finally:
-            session.close()
+            # A kernel that waited for its screen waits again.
+            session.close(leave=session.kernel.was_reattached)
+            asked.backend.release()
 
-    if has_failed:
-        return FAILED_CODE
-    if received_signals:
-        return INTERRUPTED_CODE
-    if answer and not as_json:
-        _print_answer(session.secrets.mask(answer), printer.uncomputed)
-    return REFUSED_CODE if approver.refused else ANSWERED_CODE
+    if not choice.is_resumed:
+        asking.say_where_saved()
+    return asking.exit_code(signals.received)
 
 
-@contextlib.contextmanager
-def _stopped_by_signals(session: Session) -> Iterator[list[int]]:
-    """Let signals stop what the session does. The list gets those that arrive; at the end of the
-    block, one that ends programs ends this one."""
-    received_signals: list[int] = []
+class _Asking:
+    """Asks the questions of a session, and prints the answers."""
 
-    def stop(signal_number: int, frame: object) -> None:
-        received_signals.append(signal_number)
-        # The program ends soon even if the running cell cannot be stopped.
-        if signal_number != signal.SIGINT:
-            exit_timer = threading.Timer(EXIT_DELAY_S, exit_by_signal, (signal_number,))
-            exit_timer.daemon = True
-            exit_timer.start()
-        session.stop()
+    def __init__(self, session: Session, form: AnswerForm) -> None:
+        self._session = session
+        self._form = form
+        self._is_talkative = not form.is_quiet and not form.prints_events
+        self._codes: list[int] = []
+        """The exit code of each question, and of a failure before them."""
+        self._approver = Approver(session)
+        self._collector = AnswerCollector()
+        session.log.addHandler(self._collector)
+        if form.prints_events:
+            session.log.addHandler(EventPrinter())
+        else:
+            session.log.addHandler(ProgressPrinter(quiet=form.is_quiet))
+        session.log.addHandler(self._approver)
 
-    # Signals ignored by nohup, for example, stay ignored.
-    previous_handlers = {
-        number: signal.signal(number, stop)
-        for number in STOP_SIGNALS
-        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield received_signals
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
-        for signal_number in received_signals:
-            if signal_number != signal.SIGINT:
-                exit_by_signal(signal_number)
+    def ask_all(self, questions: Iterator[str], signals: StopSignals, title: str | None) -> None:
+        """Ask each question. title: what the session is called once it is saved; None to leave its
+        name."""
+        while True:
+            with signals.interrupting():
+                question = next(questions, None)
+            if question is None:
+                return
+
+            is_first = not self._codes
+            if not is_first and self._is_talkative:
+                write_stderr("")
+            self._codes.append(self._ask(question, signals))
+            if is_first and title is not None:
+                name_session(self._session, title)
+            if signals.received:
+                return
+
+    def _ask(self, question: str, signals: StopSignals) -> int:
+        """Ask a question, print its answer, and return its exit code."""
+        self._collector.reset()
+        self._approver.refused = False
+        answer = ""
+        try:
+            answer = self._session.agent.ask(question, attach=True)
+        except (KernelError, ModelError) as error:
+            self._report(error)
+            code = FAILED_CODE
+        else:
+            code = ANSWERED_CODE
+            if signals.received:
+                code = INTERRUPTED_CODE
+                answer = ""
+            elif self._approver.refused:
+                code = REFUSED_CODE
+        if not self._form.prints_events:
+            self._print(question, answer, code)
+        return code
+
+    def _print(self, question: str, answer: str, code: int) -> None:
+        mask = self._session.secrets.mask
+        asked = AskedQuestion(
+            question=mask(question),
+            answer=mask(answer),
+            code=self._collector.code,
+            uncomputed_figures=self._collector.uncomputed_figures,
+            failures=self._collector.failures if code == FAILED_CODE else (),
+            exit_code=code,
+            session=self._session.saved_id,
+        )
+        print_answer(asked, self._form.output, is_quiet=self._form.is_quiet)
+        if code == REFUSED_CODE and self._form.is_quiet:
+            warn(REFUSED_SENTENCE)
+
+    def _report(self, error: KernelError | ModelError) -> None:
+        """Print why there is no answer, unless that has been printed."""
+        sentence = self._session.secrets.mask(str(error))
+        if sentence in self._collector.failures:
+            return
+        self._collector.failures.append(sentence)
+        if not self._form.prints_events:
+            warn(sentence)
+
+    def fail(self, error: KernelError | None = None) -> None:
+        """Note that nothing can be asked. error: why, if that was not printed."""
+        if error is not None:
+            self._report(error)
+        self._codes.append(FAILED_CODE)
+
+    def say_where_saved(self) -> None:
+        """Name the session that was saved, so that its ID need not be looked for."""
+        session_id = self._session.saved_id
+        if self._codes and session_id and self._is_talkative:
+            warn(f"Saved as session {session_id}: ask --session {session_id} goes on in it.")
+
+    def exit_code(self, signals: Sequence[int]) -> int:
+        """Return the exit code of all questions together. signals: those that have stopped them."""
+        codes = {*self._codes, *([INTERRUPTED_CODE] if signals else [])}
+        if not codes:
+            warn("There was no question.")
+            return WRONG_ARGUMENTS_CODE
+        return next(code for code in CODES_BY_WEIGHT if code in codes)
 
 
-def _load_inputs(session: Session, files: Sequence[DataFile]) -> bool:
+def _load_inputs(session: Session, files: Sequence[DataFile], *, reads_stdin: bool) -> bool:
     """Load what was piped in, and the files; return whether all of it was loaded."""
-    return _load_stdin(session) and all(session.cell_thread.load(file) for file in files)
-
-
-def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
-    """Print the answer to stdout, rendered on a terminal. uncomputed: its figures that no code has
-    computed."""
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        # Show addresses as text, because a link's text may differ from its target.
-        Console().print(Markdown(plain(answer), hyperlinks=False))
-    else:
-        print(plain(answer), flush=True)
-
-    if uncomputed:
-        warn(one_line(f"not computed: {', '.join(uncomputed)}"))
+    is_loaded = _load_stdin(session) if reads_stdin else True
+    return is_loaded and all(session.cell_thread.load(file) for file in files)
 
 
 def _load_stdin(session: Session) -> bool:

@@ -237,9 +237,9 @@ def screen(
     load = [*(load or ()), *other_paths]
 
     if query is not None:
-        if theme or resume or continue_ or no_share or no_store or notebook:
+        if theme or no_share or no_store or notebook or resume == LATEST_SESSION:
             fail(
-                "--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."
+                "--query opens no screen: leave out --theme, --no-share, --no-store and --notebook, and give --resume an ID."
             )
         gc.enable()
         from mahtab_tui.cli.ask import ask
@@ -253,6 +253,8 @@ def screen(
             python=python,
             kernel=kernel,
             load=load,
+            continue_=continue_,
+            session=resume,
             skills_dir=skills_dir,
             code_dir=code_dir,
             max_usd=max_usd,

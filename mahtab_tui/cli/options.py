@@ -117,6 +117,20 @@ def open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     return files
 
 
+def check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
+    """End the command if files are given to a kernel on another machine. kernel: its address."""
+    if kernel and files:
+        fail(
+            f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
+        )
+
+
+def names_kernel(python: str | None, kernel: str | None, assignments: list[str] | None) -> bool:
+    """Whether the options choose the kernel, so that a resumed session's own is not used."""
+    keys = {assignment.partition("=")[0].strip() for assignment in assignments or ()}
+    return bool(python or kernel or keys & {"python", "kernel"})
+
+
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
     """Ask on the terminal; None if there is no answer."""
     try:

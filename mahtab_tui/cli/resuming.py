@@ -51,7 +51,9 @@ class ReopenedStore(NamedTuple):
     """What the session has recorded before."""
 
 
-def resume(session: str | None, project: Path | None, *, variables: bool) -> ReopenedStore:
+def resume(
+    session: str | None, project: Path | None, *, variables: bool, asks_user: bool = True
+) -> ReopenedStore:
     """Open the store of a session. If another terminal has it, ask whether to fork or to watch it.
     Ends the command if the user declines.
 
@@ -59,6 +61,7 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> Reo
         session: The beginning of its ID; None is the last one.
         project: Only sessions of this folder.
         variables: Restore its variables, too.
+        asks_user: Whether there is a user to ask; otherwise the command ends.
 
     Raises:
         SessionNotFound: There is no such session.
@@ -69,6 +72,12 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> Reo
     except LockedElsewhere as error:
         holder = error.holder
 
+    if not asks_user:
+        name = one_line(row.heading or row.name)
+        fail(
+            f'The session "{name}" ({row.id}) is open in another terminal: {holder.sentence_part()}. Close it there first.',
+            1,
+        )
     running = _running_session(holder.pid)
     choice = _ask_fork_or_watch(row, holder, can_watch=running is not None)
     if choice == "f":

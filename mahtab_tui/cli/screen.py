@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.cli.options import (
     LATEST_SESSION,
+    check_reachable,
     checked_settings,
     ensure_folder,
-    fail,
     fail_on,
+    names_kernel,
     open_paths,
 )
 from mahtab_tui.system import Lazy
@@ -56,12 +57,6 @@ class ScreenOptions:
     assignments: list[str] | None
     """Settings as KEY=VALUE."""
 
-    @property
-    def names_kernel(self) -> bool:
-        """Whether the kernel is chosen here, so that a resumed session's own is not used."""
-        keys = {assignment.partition("=")[0].strip() for assignment in self.assignments or ()}
-        return bool(self.python or self.kernel or keys & {"python", "kernel"})
-
     def load_settings(self) -> Settings:
         """Load the settings, with these options above them. Ends the command if they are invalid."""
         return checked_settings(
@@ -90,7 +85,7 @@ def open_sessions(options: ScreenOptions) -> int:
     notebook = _open_notebook(options)
     files = open_paths(options.load)
     settings = options.load_settings()
-    _check_reachable(files, settings.kernel)
+    check_reachable(files, settings.kernel)
     _check_model_name(settings)
 
     # From here to the first picture, nothing is collected: imports create no garbage.
@@ -108,7 +103,7 @@ def open_sessions(options: ScreenOptions) -> int:
         is_resumed=bool(options.resume) or options.continue_session,
         session=None if options.resume == LATEST_SESSION else options.resume,
         folder=Path.cwd() if options.continue_session else None,
-        keeps_kernel=not options.names_kernel,
+        keeps_kernel=not names_kernel(options.python, options.kernel, options.assignments),
         files=files,
         notebook=notebook,
     )
@@ -121,14 +116,6 @@ def _open_notebook(options: ScreenOptions) -> LoadedNotebook | None:
     from mahtab_tui.cli.session_setup import open_notebook
 
     return open_notebook(options.cell_files, options.notebook)
-
-
-def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
-    """End the command if files are given to a kernel on another machine. kernel: its address."""
-    if kernel and files:
-        fail(
-            f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
-        )
 
 
 def _check_model_name(settings: Settings) -> None:
@@ -243,7 +230,7 @@ def _resume_session(settings: Settings, start: _SessionStart) -> _ReadySession:
         start.notebook,
         its_kernel=start.keeps_kernel,
     )
-    _check_reachable(start.files, session.kernel)
+    check_reachable(start.files, session.kernel)
     backend = Lazy.of(session.backend)
     return _ReadySession(backend, session.name, session.past, session.notebook, session.problem)
 

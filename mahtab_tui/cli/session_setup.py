@@ -132,6 +132,7 @@ def resume_backend(
     notebook: LoadedNotebook | None,
     *,
     its_kernel: bool = True,
+    asks_user: bool = True,
 ) -> ResumedSession:
     """Resume a session, reattaching its kernel if that is waiting. Ends the command if this is
     impossible.
@@ -141,9 +142,13 @@ def resume_backend(
         project: Resume the last session of this folder.
         notebook: The notebook to show; None is the one that the session had opened.
         its_kernel: Use the session's own kernel address and interpreter.
+        asks_user: Whether there is a user to ask if another terminal has it open; otherwise the
+            command ends.
     """
     with fail_on(SessionNotFound):
-        store, name, past = resume(session, project, variables=settings.keep_namespace)
+        store, name, past = resume(
+            session, project, variables=settings.keep_namespace, asks_user=asks_user
+        )
     if notebook is None and past:
         notebook = reopen_notebook(past)
     attached = attach(store, past, settings)

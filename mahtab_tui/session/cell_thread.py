@@ -62,6 +62,16 @@ class CellThread:
     def start(self) -> None:
         self._thread.start()
 
+    def start_kernel(self) -> None:
+        """Start the kernel without the thread. Waits until the saved variables are restored, or the
+        cell of a reattached kernel has ended. Raises `KernelError`."""
+        self._runtime.kernel.start(self._host)
+        if self._runtime.kernel.was_reattached:
+            self._announce_variables()
+            self._resume_cells()
+        else:
+            self._namespace_store.start_restore(waits=True)
+
     def close(self) -> None:
         """Wait for the thread. Close the inbox first."""
         if self._thread.is_alive():
@@ -91,10 +101,9 @@ class CellThread:
             warn(self._runtime.log, note)
         return is_loaded
 
-    def _attach(self) -> None:
-        """Continue with the cells and variables of a kernel that was reattached."""
+    def _resume_cells(self) -> None:
+        """Continue with the cells of a kernel that was reattached."""
         cells = unfinished_cells(self._runtime.past)
-        start_thread("list-variables", self._announce_variables)
         # The later cells run inside the first one.
         for cell in cells[1:]:
             start_thread("resume-cell", self._resume_cell, cell, True)
@@ -119,7 +128,8 @@ class CellThread:
         try:
             self._runtime.kernel.start(self._host)
             if self._runtime.kernel.was_reattached:
-                self._attach()
+                start_thread("list-variables", self._announce_variables)
+                self._resume_cells()
             else:
                 # The startup code or another program may have made variables.
                 variables = self._runtime.kernel.variables()

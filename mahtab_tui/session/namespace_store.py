@@ -83,8 +83,9 @@ class NamespaceStore:
 
     # Restoring
 
-    def start_restore(self) -> None:
-        """Restore the saved variables in a new kernel, on a thread."""
+    def start_restore(self, *, waits: bool = False) -> None:
+        """Restore the saved variables in a new kernel, on a thread. waits: whether to wait until all
+        are restored."""
         if self._closing.is_set():
             return
         try:
@@ -102,7 +103,9 @@ class NamespaceStore:
                 self._writer.start()
         self.log_pending()
         if self._pending_files or self._missing:
-            start_thread("restore", self._restore, self._pending_files)
+            thread = start_thread("restore", self._restore, self._pending_files)
+            if waits:
+                thread.join()
         elif not is_first_kernel:
             emit(self._log, Restore("The namespace is empty: no variables were saved."))
 

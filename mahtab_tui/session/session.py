@@ -194,6 +194,13 @@ class Session:
         """Start only the kernel, and wait for it. Raises `KernelError`."""
         self.kernel.start(self.host)
 
+    def start_headless(self) -> None:
+        """Start the kernel and restore the saved variables, for questions without a screen. Waits
+        for both. Raises `KernelError`."""
+        self.cell_thread.start_kernel()
+        if self.notebook is not None:
+            self.notebook.start()
+
     def save(self) -> None:
         """Write incomplete streams to the store."""
         if self.built:

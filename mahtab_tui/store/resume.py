@@ -27,7 +27,6 @@ from mahtab_tui.store.saved_namespace import is_saved
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import lock_session
 from mahtab_tui.store.sqlite import (
-    ALL_RECORDS,
     SqliteStore,
     load_records,
     records_with_tag,
@@ -75,23 +74,33 @@ def new_id() -> str:
 
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
-    """Find a session by the start of its id; None for the last one. Raises `SessionNotFound`."""
+    """Find a saved session. Raises `SessionNotFound`, also if there are several.
+
+    Args:
+        session: The beginning of its ID, or its whole title; None is the last one.
+        project: Only sessions of this folder.
+    """
     if session == "":
         raise SessionNotFound(
             "The session's ID is empty. mahtab-tui sessions --all lists all sessions."
         )
     folder = None if project is None else str(project)
-    limit = 1 if session is None else ALL_RECORDS
     try:
-        rows = list_sessions(database(), folder, begins=session or "", limit=limit)
+        if session is None:
+            rows = list_sessions(database(), folder, limit=1)
+        else:
+            rows = list_sessions(database(), folder, begins=session)
+            rows = rows or list_sessions(database(), folder, title=session)
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
     if session is None and not rows:
         raise SessionNotFound("There is no session to resume.")
     if session is not None and len(rows) != 1:
-        count = f"{len(rows):,} sessions" if rows else "no session"
-        text = f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them."
-        raise SessionNotFound(text)
+        count = f"are {len(rows):,} sessions" if rows else "is no session"
+        raise SessionNotFound(
+            f"There {count} whose ID begins with {session!r}, or whose title is that."
+            " mahtab-tui sessions --all lists them."
+        )
     return rows[0]
 
 

@@ -20,7 +20,8 @@ SESSION_COLUMNS = (
 )
 _SESSIONS = (
     f"select {SESSION_COLUMNS} from (select rowid as place, * from session where (? is null or project = ?)"
-    " and substr(id, 1, length(?)) = ? order by last desc, rowid desc limit ?) as session"
+    " and substr(id, 1, length(?)) = ?"
+    " and (? is null or id in (select session from digest where title = ?)) order by last desc, rowid desc limit ?) as session"
     " left join digest on digest.session = session.id order by session.last desc, place desc"
 )
 
@@ -55,7 +56,12 @@ class SessionRow(NamedTuple):
 
 
 def list_sessions(
-    path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL_SESSIONS
+    path: Path,
+    project: str | None = None,
+    *,
+    begins: str = "",
+    title: str | None = None,
+    limit: int = ALL_SESSIONS,
 ) -> list[SessionRow]:
     """Return sessions, newest first. Raises `StoreError`.
 
@@ -63,11 +69,14 @@ def list_sessions(
         path: The database.
         project: Only sessions of this folder; None for all.
         begins: Only sessions whose ids begin so.
+        title: Only sessions that the user has called so; None for all.
         limit: How many sessions to return; all by default.
     """
     folder = None if project is None else encode_text(project)
     id_start = encode_text(begins)
-    rows = fetch_rows(path, _SESSIONS, (folder, folder, id_start, id_start, limit))
+    wanted_title = None if title is None else encode_text(title)
+    parameters = (folder, folder, id_start, id_start, wanted_title, wanted_title, limit)
+    rows = fetch_rows(path, _SESSIONS, parameters)
     return [session_row(row) for row in rows]
 
 

@@ -31,6 +31,16 @@ ask x --model replay:broken.jsonl | broken.jsonl, line 2
 ask x --model claude | not on the PATH
 ask ' ' | Give a question
 ask x --model demo --set kernel=jupyter+http://hub?token=x | Use jupyter:NAME or existing:CONNECTION.json.
+ask x --each - | leave out the question.
+ask --each none.txt | The questions cannot be read: none.txt: No such file or directory.
+ask --each - --model demo | There was no question.
+ask x --continue --session ab | choose one of them.
+ask x --session '' | --session got an empty ID.
+ask x --session none --model demo | There is no session whose ID begins with 'none', or whose title is that.
+ask x --continue --model demo | There is no session to resume.
+ask x --save ' ' | --save got an empty name.
+ask x --json --quiet | --json prints every event: leave out --quiet and --output.
+ask x --json --output code | --json prints every event
 ask x --load none.csv | There is no file none.csv.
 ask x --model demo --load none.csv | There is no file none.csv.
 ask x --approval always | --approval: input should be 'ask', 'review' or 'auto'
@@ -41,14 +51,15 @@ none.csv --model demo | There is no file, folder or command none.csv.
 --load none.csv | There is no file none.csv.
 one two | Give only one folder to work in: one or two.
 data.csv --kernel ssh://host | data.csv is on this machine, but the kernel runs on another (ssh://host)
---query x --continue | --query opens no screen
+--query x --resume | give --resume an ID
+--query x --continue | There is no session to resume.
 --query x --load none.csv | There is no file none.csv
 --query ' ' | Give a question
 --query x doctor | Give the options after the command
 --json | --json works only with --query
 --no-store --continue | --no-store starts a session that is not saved: leave out --resume and --continue.
 --no-store --resume abc | leave out --resume and --continue.
---no-store --query Why? | leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.
+--no-store --query Why? | --query opens no screen: leave out --theme, --no-share, --no-store and --notebook
 none.ipynb | There is no file, folder or command none.ipynb.
 broken.ipynb | broken.ipynb is not a notebook: it is not valid JSON.
 old.ipynb | old.ipynb is not a notebook of version 4 of the format.

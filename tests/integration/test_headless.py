@@ -12,7 +12,9 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import AnswerFigure
-from mahtab_tui.cli.ask import RecordPrinter, _print_answer, ask_once
+from mahtab_tui.cli.ask import AnswerForm, ask_questions
+from mahtab_tui.cli.ask_output import AskedQuestion, OutputForm, print_answer
+from mahtab_tui.cli.ask_records import AnswerCollector, EventPrinter
 from mahtab_tui.cli.headless import ANSWERED_CODE, FAILED_CODE, REFUSED_CODE
 from mahtab_tui.session.loading import inspect_files
 from mahtab_tui.settings.model import load_settings
@@ -46,7 +48,8 @@ def ask(
     model: str, question: str = "Make it.", *files: Path, as_json: bool = False, **settings: Any
 ) -> int:
     settings_ = load_settings(model=model, **settings)
-    return ask_once(question, settings_, inspect_files(files), as_json=as_json)
+    form = AnswerForm(prints_events=as_json)
+    return ask_questions(iter([question]), settings_, inspect_files(files), form=form)
 
 
 @pytest.fixture(autouse=True)
@@ -137,9 +140,11 @@ def test_demo_without_an_answer_is_a_failure(
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    printer = RecordPrinter(as_json=as_json)
+    collector = AnswerCollector()
     log = logging.Logger("asked")
-    log.addHandler(printer)
+    log.addHandler(collector)
+    if as_json:
+        log.addHandler(EventPrinter())
     figures = (
         AnswerFigure("8", True, 3),
         AnswerFigure("10", False),
@@ -154,12 +159,19 @@ def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixtu
             {"text": "10", "found": False},
         ]
         assert attrs["figures"][2] == {"text": "12", "found": False, "near": "13"}
-    else:
-        _print_answer("8, 10", printer.uncomputed)
-        assert capsys.readouterr() == (
-            "8, 10\n",
-            'mahtab-tui: not computed: 10, 12 (printed: 13), "ab"\n',
-        )
+        return
+
+    doubts = collector.uncomputed_figures
+    asked = AskedQuestion("?", "8, 10", (), doubts, (), ANSWERED_CODE, session="")
+    print_answer(asked, OutputForm.TEXT, is_quiet=False)
+    assert capsys.readouterr() == (
+        "8, 10\n",
+        'mahtab-tui: not computed: 10, 12 (printed: 13), "ab"\n',
+    )
+    print_answer(asked, OutputForm.TEXT, is_quiet=True)
+    assert capsys.readouterr() == ("8, 10\n", "")
+    print_answer(asked, OutputForm.JSON, is_quiet=True)
+    assert json.loads(capsys.readouterr().out)["not_computed"] == doubts
 
 
 # A session that may cost only so much: whoever calls a model, the limit is not passed.

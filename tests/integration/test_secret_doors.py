@@ -15,7 +15,8 @@ import pytest
 
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import get_record
-from mahtab_tui.cli.ask import ask_once
+from mahtab_tui.cli.ask import AnswerForm, ask_questions
+from mahtab_tui.cli.ask_output import OutputForm
 from mahtab_tui.cli.rlm import search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
@@ -254,16 +255,22 @@ def test_headless_question_hides_the_key(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
-    for as_json in (False, True):
+    forms = (
+        AnswerForm(),
+        AnswerForm(prints_events=True),
+        AnswerForm(OutputForm.JSON),
+        AnswerForm(OutputForm.CODE),
+    )
+    for form in forms:
         service.replies = [
             OPENAI.reply(f"```python\n{PRINT_KEY}\nkey\n```"),
             OPENAI.reply(f"It is {KEY}, \0{chr(0).join(KEY)}."),
         ]
         settings = load_settings(model="openai:our-own", reflection="never", approval="auto")
-        assert ask_once(f"is it {KEY}?", settings, [], as_json=as_json) == 0
+        assert ask_questions(iter([f"is it {KEY}?"]), settings, [], form=form) == 0
         captured = capsys.readouterr()
-        assert_masked(captured.out)
-        assert_masked(captured.err, expect_mask=not as_json)
+        assert_masked(captured.out, expect_mask=form.output is not OutputForm.CODE)
+        assert_masked(captured.err, expect_mask=not form.prints_events)
 
 
 @pytest.mark.parametrize("as_json", [False, True])

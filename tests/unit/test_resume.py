@@ -17,6 +17,7 @@ from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import lock_session
 from mahtab_tui.store.session_removal import remove_session
+from mahtab_tui.store.session_titles import rename_session
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags
 from tests.records import made
@@ -51,13 +52,29 @@ def test_session_is_found_by_id_prefix_or_as_the_latest(home: Path, tmp_path: Pa
     assert resumed(None, own_folder) == "in abd2"
 
 
-@pytest.mark.parametrize(("session", "count"), [("zzz", "no session"), ("ab", "2 sessions")])
+def test_session_is_found_by_its_whole_title_unless_an_id_begins_so(
+    home: Path, tmp_path: Path
+) -> None:
+    for session in ("abc1", "abd2", "e3"):
+        save_session(session, tmp_path, 1.0)
+    rename_session(database(), "abc1", "the prices")
+    rename_session(database(), "abd2", "e3")
+    assert resumed("the prices") == "in abc1"
+    assert resumed("e3") == "in e3"
+    with pytest.raises(SessionNotFound, match="There is no session"):
+        resumed("the price")
+    rename_session(database(), "e3", "the prices")
+    with pytest.raises(SessionNotFound, match="There are 2 sessions"):
+        resumed("the prices")
+
+
+@pytest.mark.parametrize(("session", "count"), [("zzz", "is no session"), ("ab", "are 2 sessions")])
 def test_ambiguous_or_unknown_session_id_gives_one_sentence(
     home: Path, tmp_path: Path, session: str, count: str
 ) -> None:
     for session_id in ("abc1", "abd2"):
         save_session(session_id, tmp_path, 1.0)
-    with pytest.raises(SessionNotFound, match=f"There is {count} whose ID begins with '{session}'"):
+    with pytest.raises(SessionNotFound, match=f"There {count} whose ID begins with '{session}'"):
         resumed(session)
 
 
