@@ -92,7 +92,9 @@ def ask(
     ] = None,
     questions_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Ask each line of a file, in one session; - reads stdin"),
+        typer.Option(
+            "--each", metavar="FILE", help="Ask each line of a file, in one session; - reads stdin"
+        ),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the answer, or why there is none")
