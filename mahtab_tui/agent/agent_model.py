@@ -183,7 +183,7 @@ class AgentModel:
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         picture_tokens = _count_tokens(self._choose_pictures(messages, pictures))
         max_tokens = self.token_limit - estimate_size(system) - picture_tokens
-        fitted_messages = fit(messages, max_tokens)
+        fitted_messages = fit(messages, max_tokens, state["turn"])
         if fitted_messages != messages:
             _warn(writer, TOO_LONG)
         return ModelRequest(

@@ -55,9 +55,18 @@ def with_short_outputs(text: str, max_chars: int = MAX_SHORT_OUTPUT_CHARS) -> st
     return OUTPUT.sub(short_element, text)
 
 
-def fit(messages: Sequence[AnyMessage], max_tokens: int) -> list[AnyMessage]:
+def fit(
+    messages: Sequence[AnyMessage], max_tokens: int, turn: int | None = None
+) -> list[AnyMessage]:
     """Reduce messages to about `max_tokens`: shorten outputs, drop the beginning, shorten what
-    remains."""
+    remains.
+
+    Args:
+        messages: The conversation.
+        max_tokens: Tokens that all messages may have.
+        turn: The number of the question that is being answered, which is kept with its newest
+            steps; None if the last message is the question.
+    """
     if estimate_size(messages) <= max_tokens:
         return list(messages)
 
@@ -73,20 +82,58 @@ def fit(messages: Sequence[AnyMessage], max_tokens: int) -> list[AnyMessage]:
     if estimate_size(fitted) <= max_tokens:
         return fitted
 
-    # Whole questions with their answers are dropped, so that the first message is the user's.
-    note_tokens = estimate_message_tokens([prompts.BEGINNING_OMITTED])
-    while len(fitted) > 1 and estimate_size(fitted) + note_tokens > max_tokens:
-        del fitted[0]
-        while len(fitted) > 1 and fitted[0].type != "human":
-            del fitted[0]
-
+    fitted = _drop_oldest(fitted, _question_index(fitted, turn), max_tokens)
     text = str(fitted[0].text)
-    if len(fitted) < len(messages):
-        text = f"{prompts.BEGINNING_OMITTED}\n\n{text}"
     if estimate_size(fitted) > max_tokens:
         text = shorten(text, max(MAX_SHORT_OUTPUT_CHARS, 2 * max_tokens))
     fitted[0] = HumanMessage(text)
     return fitted
+
+
+def _question_index(messages: Sequence[AnyMessage], turn: int | None) -> int:
+    """Return the index of the question that is being answered: before the first answer of its
+    turn."""
+    for index, message in enumerate(messages):
+        if index > 0 and (message.id or "").startswith(f"{turn}."):
+            return index - 1
+    return len(messages) - 1
+
+
+def _drop_oldest(
+    messages: Sequence[AnyMessage], question_index: int, max_tokens: int
+) -> list[AnyMessage]:
+    """Drop earlier questions, and then the oldest steps of the answer to the last one, until the
+    messages fit. Notes say what is left out.
+
+    Args:
+        messages: The conversation, as text.
+        question_index: The index of the question that is being answered.
+        max_tokens: Tokens that all messages may have.
+    """
+    earlier = list(messages[:question_index])
+    last_question = messages[question_index]
+    question = str(last_question.text)
+    steps = list(messages[question_index + 1 :])
+    notes = [prompts.BEGINNING_OMITTED, prompts.STEPS_OMITTED]
+    available_tokens = max_tokens - estimate_message_tokens([question, *notes])
+
+    # Whole questions with their answers are dropped, so that the first message is the user's.
+    while earlier and estimate_size([*earlier, *steps]) > available_tokens:
+        del earlier[0]
+        while earlier and earlier[0].type != "human":
+            del earlier[0]
+    if not earlier and question_index > 0:
+        question = f"{prompts.BEGINNING_OMITTED}\n\n{question}"
+    elif len(earlier) < question_index:
+        earlier[0] = HumanMessage(f"{prompts.BEGINNING_OMITTED}\n\n{earlier[0].text}")
+
+    # A step is an answer and its results; the newest one is kept.
+    step_messages = len(steps)
+    while len(steps) > 2 and estimate_size(steps) > available_tokens:
+        del steps[:2]
+    if len(steps) < step_messages:
+        question = f"{question}\n\n{prompts.STEPS_OMITTED}"
+    return [*earlier, type(last_question)(question), *steps]
 
 
 def section_sizes(

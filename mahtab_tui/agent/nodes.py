@@ -61,9 +61,6 @@ _MAX_UNFINISHED_CHARS = 20_000
 """Characters of an answer without an end that go back to the model."""
 _RETRY_TEMPERATURE = 0.7
 """For a reply that repeated the one before."""
-_PICTURE_ERRORS = ("image", "vision", "multimodal")
-_TOOL_ERRORS = ("tool", "function call")
-"""Words of the error of a service that rejects pictures and tools."""
 
 _Activity = Literal["thinking", "reflecting", "max-turns", "stalled"]
 """What a model does, as in `bus.records.Agent`."""

@@ -137,7 +137,7 @@ def encodable_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Convert messages with tool calls to plain text."""
+    """Convert messages with tool calls to plain text. They keep their ids."""
     result: list[AnyMessage] = []
     for message in messages:
         message_class = AIMessage if message.type == "ai" else HumanMessage
@@ -146,7 +146,7 @@ def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             continue
         if result and type(result[-1]) is message_class:
             text = f"{result.pop().text}\n\n{text}"
-        result.append(message_class(text))
+        result.append(message_class(text, id=message.id))
     return result
 
 

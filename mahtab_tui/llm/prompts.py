@@ -80,6 +80,7 @@ NOT_SHOWN = "[A picture that is not shown to you.]"
 
 # In place of the beginning of a long conversation.
 BEGINNING_OMITTED = "[The beginning of the conversation is left out.]"
+STEPS_OMITTED = "[Your first steps for this question are left out.]"
 _SUMMARY = """\
 You keep the memory of a conversation between a user and an assistant who work in one Python session. The assistant will no longer see its
 beginning. Write down what the assistant must still know of it, in at most 300 words: what the user wants and has decided, facts and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pydantic import PrivateAttr
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.llm.base import ContextTooLong
-from mahtab_tui.llm.prompts import BEGINNING_OMITTED
+from mahtab_tui.llm.prompts import BEGINNING_OMITTED, STEPS_OMITTED
 from mahtab_tui.session.past_conversation import load_summary
 from tests import tags
 from tests.agents import Desk, FakeModel, without_surroundings
@@ -223,6 +224,20 @@ def test_context_overflow_error_leads_to_one_retry(desk: Desk) -> None:
     assert BEGINNING_OMITTED in str(llm._sent) or llm._summaries
     assert any("too long for the model" in notice for notice in desk.notices("warning"))
     assert not desk.notices("error")
+
+
+def test_many_steps_do_not_push_their_question_out_of_the_window(desk: Desk) -> None:
+    steps = itertools.count()
+
+    def next_step(messages: list[BaseMessage]) -> list[str]:
+        return [f"```python\n# {'word ' * 900}\nprint('step', {next(steps)})\n```"]
+
+    llm = FakeModel(script=next_step, window=8_000)
+    agent = agent_over(desk, llm, max_turns=9)
+    agent.ask_sync("How many pears?")
+    assert all("How many pears?" in str(messages[1].text) for messages in llm.asked)
+    assert STEPS_OMITTED in str(llm.asked[-1][1].text)
+    assert ">step 8<" in str(llm.asked[-1][-1].text)
 
 
 def test_question_too_long_by_itself_fails_with_a_sentence(desk: Desk) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mahtab_tui.agent.host import StoredMessage
@@ -28,7 +28,7 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompt_sections import earlier_conversation, render_context
-from mahtab_tui.llm.prompts import BEGINNING_OMITTED, REMOVED_BY_USER, user_turn
+from mahtab_tui.llm.prompts import BEGINNING_OMITTED, REMOVED_BY_USER, STEPS_OMITTED, user_turn
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session.context_use import context_use
 from mahtab_tui.tui.screens.reports import context_lines
@@ -181,6 +181,33 @@ def test_oldest_messages_are_omitted_next_with_a_note() -> None:
     assert len(fitted) == 1 or fitted[0].type == "human"
     assert str(fitted[0].text).startswith(BEGINNING_OMITTED)
     assert str(fitted[-1].text).endswith("e " * 1_000)
+
+
+def test_question_that_is_answered_is_kept_with_its_newest_steps() -> None:
+    earlier = conversation("first question " * 500, "first answer")
+    question = HumanMessage("second question")
+    steps: list[AnyMessage] = []
+    for step in range(8):
+        steps += [AIMessage(f"code {step}", id=f"2.{step}"), HumanMessage(f"result {step} " * 300)]
+    messages = [*earlier, question, *steps]
+    fitted = fit(messages, estimate_size(steps) // 2, 2)
+    assert fitted[0].text == f"{BEGINNING_OMITTED}\n\nsecond question\n\n{STEPS_OMITTED}"
+    assert 2 <= len(fitted) - 1 < len(steps)
+    assert [message.text for message in fitted[1:]] == [
+        message.text for message in steps[len(steps) - len(fitted) + 1 :]
+    ]
+
+
+def test_nothing_is_called_omitted_that_only_lost_its_middle() -> None:
+    call = {"id": "a", "name": "read_file", "args": {}, "type": "tool_call"}
+    messages: list[AnyMessage] = [
+        HumanMessage("word " * 3_000),
+        AIMessage("", tool_calls=[call], id="1.0"),
+        ToolMessage("a file", tool_call_id="a"),
+    ]
+    [message] = fit(messages, 1_000, 1)
+    assert BEGINNING_OMITTED not in message.text
+    assert STEPS_OMITTED not in message.text
 
 
 @given(st.text(), st.text())
