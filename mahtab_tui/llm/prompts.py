@@ -39,7 +39,7 @@ AFTER_OUTPUT = (
 AFTER_SILENCE = "If all is done, tell the user what was done; otherwise write the next block."
 AFTER_FAILURE = "It failed. Write the corrected code block."
 AFTER_REPETITION = (
-    "This block was not run again: it is the one that ran last, and nothing has changed since, so its result above still holds."
+    "This block was not run again: it is the one that ran last, and no other code has run since, so its result is the one above."
     " If that answers the question, answer from it; otherwise write a different block."
 )
 AFTER_REPEATED_FAILURE = (

@@ -328,6 +328,14 @@ def test_public_tables_are_described_in_few_tokens(name: str) -> None:
     assert all(column in text for column in table.columns)
 
 
+def test_a_table_of_many_digits_is_described_in_few_tokens() -> None:
+    measured = np.random.default_rng(1).normal(1_000, 10, (500, 7))
+    text = describe_value("sensors", pd.DataFrame(measured).add_prefix("sensor_"), LIMIT)
+    assert estimated_tokens([text]) <= 260
+    assert "sensor_6 float64: ~" in text
+    assert "\nsensors.head(1):\n" in text
+
+
 def test_types_of_items_are_stated_only_for_those_that_were_looked_at() -> None:
     assert lines([*[1] * 150, "a"])[0].startswith("it: list, 151 items of int or str: 1, 1, ")
     first_line = lines([0.5] * 200_000)[0]

@@ -382,7 +382,7 @@ def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
 @pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])
 def test_code_that_ran_last_does_not_run_again_and_the_work_goes_on(desk: Desk, again: str) -> None:
     desk.namespace["n"] = 0
-    next_step = code("print('next', n)") | {"match": "nothing has changed since"}
+    next_step = code("print('next', n)") | {"match": "no other code has run since"}
     answers = code("n += 1\nprint(n)"), code(again), next_step, words("It is 1.")
     state = desk.run(*answers, reflection="never")
     assert (desk.namespace["n"], state["current_response"]) == (1, "It is 1.")

@@ -18,10 +18,12 @@ FIRST_ITEMS = 10
 _MAX_SHORT_ROW_CHARS = 100
 _MAX_SHORTEST_ROW_CHARS = 60
 """For tables with many columns, whose facts say more than their first rows."""
-_PREFERRED_TABLE_CHARS = 640
-"""Characters of a description with details of the values, about 200 tokens."""
-_MAX_TABLE_CHARS = 950
-"""Characters of a description with the least details."""
+_DIGIT_SIZE = 3
+"""Many models read each digit as a token of its own, and three other characters as one."""
+_PREFERRED_TABLE_SIZE = 740
+"""Size of a description with details of the values, at most 270 tokens (see `_size`)."""
+_MAX_TABLE_SIZE = 1_350
+"""Size of a description with the least details."""
 _SEPARATOR = " | "
 """Between the cells of the first rows."""
 
@@ -94,11 +96,11 @@ def table_lines(table: DescribedTable, limit: int) -> list[str]:
     for detail in DETAILS:
         rows = head_lines(table, detail)
         lines = [table.title, *_column_lines(table.columns, detail), *more_columns_lines, *rows]
-        if _count_chars(lines) <= min(limit, _PREFERRED_TABLE_CHARS):
+        if _size(lines) <= min(limit, _PREFERRED_TABLE_SIZE):
             return lines
 
     # The ranges of many columns are worth more characters than further details of a few.
-    if _count_chars(lines) <= min(limit, _MAX_TABLE_CHARS):
+    if _size(lines) <= min(limit, _MAX_TABLE_SIZE):
         return lines
     return [table.title, *_wrap_names(table.columns), *more_columns_lines, *rows]
 
@@ -117,7 +119,7 @@ def short_table_lines(table: DescribedTable, limit: int) -> list[str]:
     for detail in DETAILS:
         column_lines = [_line_with_cells(column, detail) for column in table.columns]
         lines = [table.title, *column_lines, *more_columns_lines]
-        if _count_chars(lines) <= min(limit, _PREFERRED_TABLE_CHARS):
+        if _size(lines) <= min(limit, _PREFERRED_TABLE_SIZE):
             break
     return lines
 
@@ -161,9 +163,11 @@ def size_text(count: int, unit: str) -> str:
     return f"{count:,} {unit[:-1] if count == 1 else unit}"
 
 
-def _count_chars(lines: Sequence[str]) -> int:
-    newlines = len(lines) - 1
-    return sum(map(len, lines)) + newlines
+def _size(lines: Sequence[str]) -> int:
+    """Return the number of characters, in which a digit counts as `_DIGIT_SIZE`."""
+    text = "\n".join(lines)
+    digits = sum(map(str.isdigit, text))
+    return len(text) + digits * (_DIGIT_SIZE - 1)
 
 
 def _single_line(table: DescribedTable) -> str:
