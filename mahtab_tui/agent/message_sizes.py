@@ -133,7 +133,7 @@ def _drop_oldest(
         del steps[:2]
     if len(steps) < step_messages:
         question = f"{question}\n\n{prompts.STEPS_OMITTED}"
-    return [*earlier, type(last_question)(question), *steps]
+    return [*earlier, last_question.model_copy(update={"content": question}), *steps]
 
 
 def section_sizes(

@@ -557,7 +557,7 @@ def uncomputed(desk: Desk) -> list[str]:
     ]
 
 
-WRONG = words("There are 57.")
+WRONG = words("There are 5791.")
 RIGHT = words("There are 3.")
 
 
@@ -565,7 +565,7 @@ RIGHT = words("There are 3.")
     ("answers", "missing"),
     [
         ([WRONG, code("print(len(cars))"), RIGHT], []),
-        ([WRONG, words("It is 57.")], ["57"]),
+        ([WRONG, words("It is 5791.")], ["5791"]),
         ([code("print(3)"), WRONG, RIGHT], []),
         ([words("Yes, 2024 was a leap year.")], []),
     ],
@@ -634,7 +634,7 @@ def test_figure_that_was_challenged_does_not_count_as_said(desk: Desk) -> None:
     desk.namespace["cars"] = ["a", "b", "c"]
     agent = desk.agent(code("print(3)"), WRONG, WRONG)
     agent.ask_sync("How many cars are there?")
-    assert uncomputed(desk) == ["57"]
+    assert uncomputed(desk) == ["5791"]
 
 
 def test_figures_of_a_plan_are_not_looked_up(desk: Desk) -> None:
@@ -650,10 +650,13 @@ def test_figures_of_a_plan_are_not_looked_up(desk: Desk) -> None:
 
 def test_figures_before_code_are_marked_unless_the_code_contains_them(desk: Desk) -> None:
     desk.namespace["cars"] = ["a", "b", "c"]
-    answer = words("There are 57, of which 2 come first:\n```python\nprint(cars[:2])\n```")
+    answer = words("There are 5791, of which 2 come first:\n```python\nprint(cars[:2])\n```")
     desk.agent(answer, words("a and b.")).ask_sync("Which cars come first?")
     figures = desk.of(tags.ASSISTANT_CHAT)[0].attrs["figures"]
-    assert [(figure["text"], figure["found"]) for figure in figures] == [("57", False), ("2", True)]
+    assert [(figure["text"], figure["found"]) for figure in figures] == [
+        ("5791", False),
+        ("2", True),
+    ]
 
 
 # The check of a result: its prompt, and its answer.
