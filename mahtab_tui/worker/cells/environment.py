@@ -219,7 +219,7 @@ class CellEnvironment:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
         elif name in _NOTEBOOK_LIBRARIES:
-            own_module("magic.ipython").prepare_import(name)
+            own_module("magic.ipython_imports").prepare_import(name)
         elif name in _PROCESS_STARTERS:
             own_module("saving.spawning").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):

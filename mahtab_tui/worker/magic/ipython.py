@@ -1,112 +1,16 @@
-"""What cells written for IPython and notebooks import and call: `get_ipython()` and
-`IPython.display`, whether IPython is installed or not."""
+"""What cells written for notebooks import from `IPython.display`, whether IPython is installed or not."""
 
 from __future__ import annotations
 
-import builtins
 import html
 import os
 import re
-import sys
-import types
-from typing import Any, Callable, ClassVar
+from typing import Any, ClassVar
 
-from ..cells.compiling import compile_callable
-from ..cells.tracebacks import CELL
 from ..stdlib import late_import
-from ..tools import shell_commands
 from ..values import displays
-from . import syntax
-from .expansion import Names, expand_command
-from .notes import note_widgets
-
-_VERSION = (9, 0, 0)
-"""Version of the IPython whose names are here."""
 
 _TAG = re.compile(r"<[^<>]*>")
-
-_importing: set[str] = set()
-"""Libraries that `prepare_import` is importing, for which it must not be called again."""
-
-
-# The shell
-
-_DISPLAY_FUNCTIONS = (
-    "DisplayHandle display update_display clear_output publish_display_data".split()
-)
-
-
-class _Events:
-    """The shell's `events`, which accepts callbacks and never calls them."""
-
-    def register(self, event: str, function: Callable[..., object]) -> None: ...
-
-    def unregister(self, event: str, function: Callable[..., object]) -> None: ...
-
-
-class InteractiveShell:
-    """The methods of IPython's shell that cells call. One per kernel."""
-
-    instances: ClassVar[list[InteractiveShell]] = []
-
-    def __init__(self, namespace: dict[str, object], await_: Callable[[Any], object]) -> None:
-        self.user_ns = namespace
-        self.user_global_ns = namespace
-        self.config: dict[str, Any] = {}
-        self.events = _Events()
-        self._await = await_
-
-    def __repr__(self) -> str:
-        return "<get_ipython() of mahtab-tui: run_line_magic, run_cell_magic, system, getoutput, run_cell, ev, ex, push, user_ns>"
-
-    @property
-    def execution_count(self) -> int:
-        return len(builtins.__dict__["In"]) - 1
-
-    def run_line_magic(self, magic_name: str, line: str, _stack_depth: int = 1) -> object:
-        names = Names.of_frame(sys._getframe(_stack_depth))
-        return syntax.run_magic(magic_name, line, names, self._await)
-
-    def run_cell_magic(self, magic_name: str, line: str, cell: str) -> object:
-        names = Names.of_frame(sys._getframe(1))
-        return syntax.run_magic(f"%{magic_name}", f"{line}\n{cell}", names, self._await)
-
-    def magic(self, arg_s: str) -> Any:
-        name, _, line = arg_s.lstrip("%").partition(" ")
-        return self.run_line_magic(name, line, _stack_depth=2)
-
-    def system(self, cmd: str) -> None:
-        shell_commands.run_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
-
-    def getoutput(self, cmd: str, split: bool = True) -> list[str] | str:
-        lines = shell_commands.read_command(expand_command(cmd, Names.of_frame(sys._getframe(1))))
-        return lines if split else "\n".join(lines)
-
-    def run_cell(self, raw_cell: str, **options: object) -> object:
-        source = syntax.transform(raw_cell)
-        return compile_callable(source, "<run_cell>", self.user_ns, self._await)()
-
-    def ev(self, expr: str) -> object:
-        return eval(expr, self.user_ns)
-
-    def ex(self, cmd: str) -> None:
-        exec(cmd, self.user_ns)
-
-    def enable_gui(self, gui: str | None = None) -> None:
-        """Do nothing: figures are shown in the transcript."""
-
-    def push(self, variables: dict[str, object], interactive: bool = True) -> None:
-        self.user_ns.update(variables)
-
-
-def get_shell(namespace: dict[str, object], await_: Callable[[Any], object]) -> InteractiveShell:
-    """Return the kernel's only shell; the first call makes it."""
-    if not InteractiveShell.instances:
-        InteractiveShell.instances.append(InteractiveShell(namespace, await_))
-    return InteractiveShell.instances[0]
-
-
-# Displays
 
 
 class DisplayHandle:
@@ -302,7 +206,7 @@ class Image(DisplayObject):
         return {mime: self.data}
 
 
-_DISPLAY_NAMES: dict[str, object] = {
+DISPLAY_NAMES: dict[str, object] = {
     "HTML": HTML,
     "Markdown": Markdown,
     "Latex": Latex,
@@ -320,104 +224,3 @@ _DISPLAY_NAMES: dict[str, object] = {
     "clear_output": clear_output,
     "publish_display_data": publish_display_data,
 }
-
-
-# Imports
-
-
-def prepare_import(name: str) -> None:
-    """Adapt a library that a cell is about to import to this kernel and a terminal."""
-    if name in _importing:
-        return
-    if name == "ipywidgets":
-        if _is_imported_by_cell() and _has_module(name):
-            note_widgets()
-        return
-
-    _importing.add(name)
-    try:
-        _adapt(name)
-    except ImportError:
-        pass  # the cell's own import says what is missing
-    finally:
-        _importing.discard(name)
-
-
-def _adapt(name: str) -> None:
-    """Import a library, and replace what does not work here. Raises `ImportError`."""
-    if name == "tqdm.notebook":
-        _adapt_tqdm()
-    elif not _has_module("IPython"):
-        # Other libraries must not believe that IPython is installed.
-        if _is_imported_by_cell():
-            _add_ipython()
-    elif name == "IPython.core.display_functions":
-        module = _import_for_cell(name)
-        for function_name in _DISPLAY_FUNCTIONS:
-            setattr(module, function_name, _DISPLAY_NAMES[function_name])
-    elif name == "IPython.core.getipython":
-        _import_for_cell(name).get_ipython = builtins.__dict__["get_ipython"]
-
-
-def _is_imported_by_cell() -> bool:
-    """Return whether a line of a cell imports, rather than a library that tries what is there."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if filename.startswith(CELL):
-            return True
-        if "importlib" not in filename and not filename.startswith(
-            os.path.dirname(os.path.dirname(__file__))
-        ):
-            return False
-        frame = frame.f_back
-    return False
-
-
-def _has_module(name: str) -> bool:
-    return (
-        name in sys.modules
-        or late_import("importlib.machinery").PathFinder.find_spec(name) is not None
-    )
-
-
-def _import_for_cell(name: str) -> Any:
-    return late_import("importlib").import_module(name)
-
-
-def _adapt_tqdm() -> None:
-    """Replace the progress bars of notebooks with those of terminals."""
-    notebook = _import_for_cell("tqdm.notebook")
-    bars = _import_for_cell("tqdm.std")
-    notebook.tqdm = notebook.tqdm_notebook = bars.tqdm
-    notebook.trange = notebook.tnrange = bars.trange
-
-
-def _add_ipython() -> None:
-    """Add modules with the names of IPython, which is not installed."""
-    package = types.ModuleType("IPython", "The part of IPython that cells use, by mahtab-tui.")
-    display_module = types.ModuleType("IPython.display", "IPython's displays, by mahtab-tui.")
-    core = types.ModuleType("IPython.core.display", display_module.__doc__)
-    for module in (display_module, core):
-        vars(module).update(_DISPLAY_NAMES, __getattr__=_explain_missing)
-    vars(package).update(
-        __path__=[],
-        __version__=".".join(map(str, _VERSION)),
-        version_info=_VERSION,
-        display=display_module,
-        get_ipython=builtins.__dict__["get_ipython"],
-    )
-    sys.modules.update(
-        {
-            "IPython": package,
-            "IPython.display": display_module,
-            "IPython.core": types.ModuleType("IPython.core"),
-            "IPython.core.display": core,
-        }
-    )
-
-
-def _explain_missing(name: str) -> object:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise AttributeError(f"{name} needs IPython, which is not installed (%pip install ipython)")

@@ -349,7 +349,7 @@ def install_magics(namespace: dict[str, object], await_: Callable[[Any], object]
 
     def get_ipython() -> Any:
         """Return an object with the methods of IPython's shell that cells call."""
-        return own_module("magic.ipython").get_shell(namespace, await_)
+        return own_module("magic.ipython_shell").get_shell(namespace, await_)
 
     builtins.__dict__.update({MAGIC: magic, HELP: _show_help, "get_ipython": get_ipython})
 
