@@ -12,7 +12,8 @@ from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.rows.text_window import LocalText
-from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen
+from mahtab_tui.tui.search.call_pane import CallPane
+from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection
 from mahtab_tui.tui.search.searched_text import TextRows
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_close, wait_for_screen
