@@ -29,12 +29,7 @@ from mahtab_tui.agent.state import (
     step_results,
 )
 from mahtab_tui.agent.step_results import max_output_chars, render_results
-from mahtab_tui.agent.tool_calls import (
-    MAX_CALLS,
-    ToolOutcome,
-    call_message,
-    run_call,
-)
+from mahtab_tui.agent.tool_calls import MAX_CALLS, ToolOutcome, call_message, run_call
 from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value

@@ -13,17 +13,8 @@ import typer
 
 from mahtab_tui.bus.values import Status
 from mahtab_tui.cli.ask_output import AskedQuestion, OutputForm, print_answer
-from mahtab_tui.cli.ask_records import (
-    AnswerCollector,
-    Approver,
-    EventPrinter,
-    ProgressPrinter,
-)
-from mahtab_tui.cli.ask_session import (
-    SessionChoice,
-    name_session,
-    open_session,
-)
+from mahtab_tui.cli.ask_records import AnswerCollector, Approver, EventPrinter, ProgressPrinter
+from mahtab_tui.cli.ask_session import SessionChoice, name_session, open_session
 from mahtab_tui.cli.headless import (
     ANSWERED_CODE,
     FAILED_CODE,

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.cli.headless import (
-    ANSWERED_CODE,
-    FAILED_CODE,
-    INTERRUPTED_CODE,
-    REFUSED_CODE,
-)
+from mahtab_tui.cli.headless import ANSWERED_CODE, FAILED_CODE, INTERRUPTED_CODE, REFUSED_CODE
 from mahtab_tui.cli.options import warn
 
 STATUS_BY_CODE = {

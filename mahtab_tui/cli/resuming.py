@@ -14,21 +14,13 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.options import (
-    echo,
-    fail,
-    fail_on,
-    prompt_answer,
-    warn,
-)
+from mahtab_tui.cli.options import echo, fail, fail_on, prompt_answer, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.remote.attaching import attach_remote
 from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.session.background_kernels import (
-    add_recovered_output,
-)
+from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.kernel import ReattachedKernel
 from mahtab_tui.session.running_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings

@@ -14,11 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from mahtab_tui.knowledge.confined_folder import (
-    ConfinedFolder,
-    ConfinedFolderError,
-    split_lines,
-)
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
 from mahtab_tui.knowledge.project_files import is_wanted, source_files, visible_files
 from mahtab_tui.knowledge.ripgrep import find_candidates
 

@@ -10,11 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mahtab_tui.knowledge.confined_folder import (
-    ConfinedFolder,
-    ConfinedFolderError,
-    split_lines,
-)
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
-from mahtab_tui.knowledge.skill_file import (
-    Skill,
-    instructions_text,
-    skill_files,
-)
+from mahtab_tui.knowledge.skill_file import Skill, instructions_text, skill_files
 from mahtab_tui.settings import sources
 
 TRUST_KEY = "skill"

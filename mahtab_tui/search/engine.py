@@ -30,13 +30,7 @@ from mahtab_tui.search.gates import Gate
 from mahtab_tui.search.limits import SearchDeadline, SearchLimits
 from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.memo import Memo
-from mahtab_tui.search.nodes import (
-    FanOutPlace,
-    LiveNode,
-    NodeOutcome,
-    NodeSource,
-    TreeServices,
-)
+from mahtab_tui.search.nodes import FanOutPlace, LiveNode, NodeOutcome, NodeSource, TreeServices
 from mahtab_tui.search.requests import Request
 from mahtab_tui.search.search_tools import SearchTools
 from mahtab_tui.search.tree_nodes import shortened

@@ -8,12 +8,7 @@ from typing import Any
 
 from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextSpan
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
-from mahtab_tui.search.requests import (
-    ToolRequest,
-    read_call,
-    read_final,
-    read_tool_call,
-)
+from mahtab_tui.search.requests import ToolRequest, read_call, read_final, read_tool_call
 from mahtab_tui.search.sub_answers import SubAnswers
 from mahtab_tui.search.tree import merge_spans
 

@@ -8,9 +8,7 @@ from typing import Any, cast
 import anyio
 import anyio.abc
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    JSONRPCResponse,
-)
+from mcp_types import JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 

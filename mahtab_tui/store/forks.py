@@ -6,12 +6,7 @@ import re
 import time
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.records import (
-    Branch,
-    Private,
-    ReplIn,
-    UserChat,
-)
+from mahtab_tui.bus.records import Branch, Private, ReplIn, UserChat
 from mahtab_tui.store.resume import (
     OpenedSession,
     SessionNotFound,

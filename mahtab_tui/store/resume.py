@@ -26,11 +26,7 @@ from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.saved_namespace import is_saved
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import lock_session
-from mahtab_tui.store.sqlite import (
-    SqliteStore,
-    load_records,
-    records_with_tag,
-)
+from mahtab_tui.store.sqlite import SqliteStore, load_records, records_with_tag
 
 MAX_PAST_RECORDS = 5_000
 """Records of a resumed session that are read, from the end."""

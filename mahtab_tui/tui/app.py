@@ -19,14 +19,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.input_history import History
 from mahtab_tui.system import IMPORTS
-from mahtab_tui.tui.commands import (
-    BY_ACTION,
-    BY_ID,
-    BY_SLASH,
-    COMMAND_IDS,
-    COMMANDS,
-    parse_slash,
-)
+from mahtab_tui.tui.commands import BY_ACTION, BY_ID, BY_SLASH, COMMAND_IDS, COMMANDS, parse_slash
 from mahtab_tui.tui.commands.command import CommandContext
 from mahtab_tui.tui.commands.declarations import bindings
 from mahtab_tui.tui.commands.session import run_notebook

@@ -15,13 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from mahtab_tui.llm import chat_client, event_streams
 from mahtab_tui.llm.answer_metadata import cut_note, is_cut
 from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.chat_answers import (
-    AnswerEnd,
-    ChatChunk,
-    Dialect,
-    TokenUsage,
-    join_waiting,
-)
+from mahtab_tui.llm.chat_answers import AnswerEnd, ChatChunk, Dialect, TokenUsage, join_waiting
 from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.context_window import context_window

@@ -14,16 +14,7 @@ from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
-from tests.tui.editor_app import (
-    SIZE,
-    EditorApp,
-    HelpWith,
-    actions,
-    app_of,
-    text_of,
-    until,
-    write,
-)
+from tests.tui.editor_app import SIZE, EditorApp, HelpWith, actions, app_of, text_of, until, write
 
 NAMESPACE = {
     "price": 3,

@@ -11,11 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from mahtab_tui.worker.undo.connections import (
-    has_same_settings,
-    read_connection,
-    unknown_reason,
-)
+from mahtab_tui.worker.undo.connections import has_same_settings, read_connection, unknown_reason
 
 
 def _main_is_exclusive(connection: sqlite3.Connection) -> None:

@@ -8,11 +8,7 @@ from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figure_context import FigureContext
 from mahtab_tui.bus.figure_sources import MAX_SOURCE_END_CHARS, FigureSource
 from mahtab_tui.bus.figure_tokens import figure_spans, scan_figures
-from mahtab_tui.bus.figures import (
-    MAX_DIFFERENT_FIGURES,
-    find_figures,
-    near_misses,
-)
+from mahtab_tui.bus.figures import MAX_DIFFERENT_FIGURES, find_figures, near_misses
 from mahtab_tui.bus.records import AnswerFigure
 
 CARS = "23.514572864321607\n     mpg  cylinders\n0   18.0          8\n[406 rows x 9 columns]"

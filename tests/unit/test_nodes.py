@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from mahtab_tui.agent import (
-    build_reflection_prompt,
-    create_initial_state,
-)
+from mahtab_tui.agent import build_reflection_prompt, create_initial_state
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.reflection import parse_reflection

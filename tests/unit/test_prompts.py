@@ -16,12 +16,7 @@ from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.llm import prompt_sections
 from mahtab_tui.llm.background import MAX_SKILLS_CHARS, ListedServer, background
 from mahtab_tui.llm.prompt_sections import changed_sections, earlier_conversation, render_context
-from mahtab_tui.llm.prompts import (
-    skipped_note,
-    summary_request,
-    system_prompt,
-    user_turn,
-)
+from mahtab_tui.llm.prompts import skipped_note, summary_request, system_prompt, user_turn
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.llm.variable_texts import describe_variables, render_variables
 from mahtab_tui.worker.rlm.search import rlm

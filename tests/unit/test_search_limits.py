@@ -17,11 +17,7 @@ from mahtab_tui.llm.ledger import Amount, BudgetLeft, OverBudget
 from mahtab_tui.llm.search_prompt_words import LAST_CALL
 from mahtab_tui.search.api import SearchOptions, rlm
 from mahtab_tui.search.estimates import Estimates
-from mahtab_tui.search.limits import (
-    SearchDeadline,
-    SearchLimits,
-    merge_limits,
-)
+from mahtab_tui.search.limits import SearchDeadline, SearchLimits, merge_limits
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.rlm.search import rlm as rlm_of_kernels
 from tests import tags

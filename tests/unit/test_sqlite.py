@@ -23,12 +23,7 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import NotebookFile, Record
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_removal import delete_records
-from mahtab_tui.store.sqlite import (
-    RecordPage,
-    SqliteStore,
-    fork_session,
-    load_records,
-)
+from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, load_records
 from tests import tags
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts

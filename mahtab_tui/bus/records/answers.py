@@ -6,12 +6,7 @@ from typing import Annotated, NamedTuple
 
 from mahtab_tui.bus.entry_names import answer_entry, question_entry, tool_entry
 from mahtab_tui.bus.marks import NULL, Data, Flag, Name, Word
-from mahtab_tui.bus.records.record import (
-    INDEXED_INPUT_CHARS,
-    INDEXED_OUTPUT_CHARS,
-    Record,
-    Stream,
-)
+from mahtab_tui.bus.records.record import INDEXED_INPUT_CHARS, INDEXED_OUTPUT_CHARS, Record, Stream
 
 
 class UserChat(Record, tag="user-chat", in_prompt=True, indexed=INDEXED_INPUT_CHARS):

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.marks import Data, Flag, Name, Word
-from mahtab_tui.bus.records.record import (
-    INDEXED_INPUT_CHARS,
-    INDEXED_OUTPUT_CHARS,
-    Record,
-    Stream,
-)
+from mahtab_tui.bus.records.record import INDEXED_INPUT_CHARS, INDEXED_OUTPUT_CHARS, Record, Stream
 from mahtab_tui.bus.values import Change, FileChange, TracebackFrame
 
 PICTURES = frozenset(("image/png", "image/jpeg"))

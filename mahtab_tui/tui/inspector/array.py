@@ -13,10 +13,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ColumnStatistics
-from mahtab_tui.tui.commands.declarations import (
-    ARRAY_COMMANDS,
-    bindings,
-)
+from mahtab_tui.tui.commands.declarations import ARRAY_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.plot import PlotView
 from mahtab_tui.tui.inspector.table_view import TableView, bars

@@ -13,10 +13,7 @@ from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.commands.declarations import (
-    PICTURE_COMMANDS,
-    bindings,
-)
+from mahtab_tui.tui.commands.declarations import PICTURE_COMMANDS, bindings
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.pictures.block_cache import draw_blocks

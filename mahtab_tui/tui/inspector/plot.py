@@ -16,10 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.kernel.inspector_client import ObjectPath, Plot
-from mahtab_tui.tui.commands.declarations import (
-    PLOT_COMMANDS,
-    bindings,
-)
+from mahtab_tui.tui.commands.declarations import PLOT_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
 
 if TYPE_CHECKING:

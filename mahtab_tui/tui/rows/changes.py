@@ -9,9 +9,7 @@ from textual.content import Content
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.values import CHANGE_SIGNS, Change, FileRestoration, NotRestored, Variable
-from mahtab_tui.tui.rows.row import (
-    add_separators,
-)
+from mahtab_tui.tui.rows.row import add_separators
 
 MAX_OLD_SUMMARY_CHARS = 24
 """A longer summary of the earlier value is cut."""

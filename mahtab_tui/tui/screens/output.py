@@ -17,11 +17,7 @@ from mahtab_tui.bus.pens import SGR
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import (
-    InspectedObject,
-    InspectorClient,
-    ViewKind,
-)
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ViewKind
 from mahtab_tui.tui.commands.declarations import (
     OUTPUT_COMMANDS,
     PAGER_COMMANDS,

@@ -13,12 +13,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.search.tree_nodes import (
-    STATES,
-    FanOut,
-    SearchNode,
-    State,
-)
+from mahtab_tui.search.tree_nodes import STATES, FanOut, SearchNode, State
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.widgets.bars import short_number

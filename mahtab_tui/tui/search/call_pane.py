@@ -11,9 +11,7 @@ from textual.message import Message
 
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.search.tree_nodes import SearchNode
-from mahtab_tui.tui.rows.row import (
-    RowsView,
-)
+from mahtab_tui.tui.rows.row import RowsView
 from mahtab_tui.tui.search.call_rows import CallRows
 
 

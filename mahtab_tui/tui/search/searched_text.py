@@ -14,17 +14,8 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.rows.row import (
-    CURSOR_KEYS,
-    Span,
-)
-from mahtab_tui.tui.rows.text_window import (
-    LocalText,
-    LongTextView,
-    StyledPart,
-    TextRow,
-    TextSource,
-)
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
+from mahtab_tui.tui.rows.text_window import LocalText, LongTextView, StyledPart, TextRow, TextSource
 from mahtab_tui.tui.theme import get_palette
 
 

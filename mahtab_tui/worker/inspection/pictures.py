@@ -9,14 +9,7 @@ import zlib
 from typing import Any, Callable, NamedTuple
 
 from ..values.figures import draw_png
-from ..values.objects import (
-    MISSING,
-    find_in_class,
-    get_if_loaded,
-    is_from,
-    is_one_of,
-    is_subclass,
-)
+from ..values.objects import MISSING, find_in_class, get_if_loaded, is_from, is_one_of, is_subclass
 from .columns import InspectionError
 
 MAX_PICTURE_BYTES = 8_000_000

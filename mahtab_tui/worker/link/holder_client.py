@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .descriptors import hide_descriptor
 from .frames import Frame
 from .holder import run_holder
-from .holder_protocol import (
-    ATTACH,
-    HOST_AWAY,
-    HOST_BACK,
-    HolderSettings,
-    StationSettings,
-)
+from .holder_protocol import ATTACH, HOST_AWAY, HOST_BACK, HolderSettings, StationSettings
 from .spool import SHARED_STATE_BYTES, EventBacklog, SharedState, Spool
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from typing import Any
 
 from ..cells.tracebacks import CELL
 from ..stdlib import late_import
-from .ipython import (
-    DISPLAY_NAMES,
-)
+from .ipython import DISPLAY_NAMES
 from .notes import note_widgets
 
 _VERSION = (9, 0, 0)

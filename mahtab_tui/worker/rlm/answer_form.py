@@ -16,16 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 UNIONS = (Union, getattr(types, "UnionType", Union))
 LIST_MAKERS: dict[Any, Callable[[Any], Any]] = {

@@ -8,12 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import (
-    Annotated,
-    Any,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, get_args, get_origin
 
 from .answer_form import (
     DICTS,

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from typing import (
-    Any,
-    get_args,
-    get_origin,
-)
+from typing import Any, get_args, get_origin
 
 from .answer_form import (
     DICTS,

@@ -13,11 +13,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..values.objects import (
-    address_of,
-    get_if_loaded,
-    is_subclass,
-)
+from ..values.objects import address_of, get_if_loaded, is_subclass
 
 _OWN_SETTINGS = (
     *("foreign_keys", "recursive_triggers", "busy_timeout", "query_only", "read_uncommitted"),

@@ -10,14 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from ..values.objects import (
-    ATOMS,
-    address_of,
-    class_module,
-    get_if_loaded,
-    is_subclass,
-    name_of,
-)
+from ..values.objects import ATOMS, address_of, class_module, get_if_loaded, is_subclass, name_of
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .fork_writer import run_in_fork
 from .graph import Graph

@@ -11,13 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
 from ..link.interrupts import HeldSignals
-from .forks import (
-    Reply,
-    die_with_parent,
-    receive_reply,
-    send_reply,
-    wait_for_fd,
-)
+from .forks import Reply, die_with_parent, receive_reply, send_reply, wait_for_fd
 
 Write = Callable[[Any], bytes]
 """Returns an object as bytes. May raise anything."""

@@ -6,11 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..values.objects import (
-    MISSING,
-    address_of,
-    run_with_timeout,
-)
+from ..values.objects import MISSING, address_of, run_with_timeout
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint

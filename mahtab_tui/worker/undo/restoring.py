@@ -9,11 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..values.objects import (
-    MISSING,
-    address_of,
-    run_with_timeout,
-)
+from ..values.objects import MISSING, address_of, run_with_timeout
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint
 from .connections import is_connection

@@ -9,15 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from .objects import (
-    MISSING,
-    SCALARS,
-    Classes,
-    attribute,
-    copy_text_keys,
-    own_dict,
-    slot_names,
-)
+from .objects import MISSING, SCALARS, Classes, attribute, copy_text_keys, own_dict, slot_names
 from .secret_names import HIDDEN_VALUE, is_hidden, looks_secret
 from .summaries import SUMMARY_CHARS, format_count, one_line, summary, type_name, variable_kind
 

@@ -7,14 +7,7 @@ import sys
 import types
 from typing import Any
 
-from .objects import (
-    Classes,
-    class_module,
-    get_if_loaded,
-    is_own_column,
-    is_own_index,
-    own_dict,
-)
+from .objects import Classes, class_module, get_if_loaded, is_own_column, is_own_index, own_dict
 from .secret_names import HIDDEN_VALUE, is_hidden
 from .short_values import fields
 from .summaries import summary, type_name, variable_kind
