@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import KeepResult, SavedNamespace, SaveTarget
+from mahtab_tui.kernel.values import FileWatching, KeepResult, SavedNamespace, SaveTarget
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 
@@ -16,11 +16,13 @@ class SavedSession:
         above.mkdir(mode=0o700)
         self.folder = above / "session-1"
         self.location = SaveTarget(str(self.folder), os.urandom(32).hex(), megabytes)
+        self.watching: FileWatching | None = None
+        """How the files of its kernels are watched."""
         self._open: list[ProcessKernel] = []
         self._cells = 0
 
     def kernel(self, python: str | None = None) -> Cells:
-        kernel = ProcessKernel(python, keep=self.location)
+        kernel = ProcessKernel(python, keep=self.location, watching=self.watching)
         host = RecordingHost()
         self._open.append(kernel)
         kernel.start(host)

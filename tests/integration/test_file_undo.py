@@ -20,6 +20,7 @@ from mahtab_tui.kernel.values import FileWatching, KernelState
 from mahtab_tui.settings.model import file_copies_folder
 from mahtab_tui.store.file_copies import collect_file_copies, delete_file_copies
 from tests.integration.kernels import Cells, running
+from tests.random_files import find_problems, watched_kernel
 from tests.waiting import alive, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
@@ -503,3 +504,14 @@ time.sleep(1000)
     (work / "go").write_text("still\n")
     wait_for(lambda: (work / "out").exists() and (work / "out").read_text() == "still\n")
     wait_for(lambda: not list((tmp_path / "copies").glob("*")))
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("first_seed", range(0, 100, 10))
+@pytest.mark.parametrize("cell_megabytes", [200, 1])
+def test_random_programs_are_undone_or_named(
+    tmp_path: Path, first_seed: int, cell_megabytes: int
+) -> None:
+    with watched_kernel(tmp_path, cell_megabytes) as (cells, work):
+        for seed in range(first_seed, first_seed + 10):
+            assert find_problems(cells, work, seed) == []

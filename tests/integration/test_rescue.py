@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.values import KernelState
+from mahtab_tui.kernel.values import FileWatching, KernelState
 from tests.integration.kernels import Cells
 from tests.integration.saving import SavedSession, restored
 from tests.waiting import alive, descendants, wait_for
@@ -52,6 +53,24 @@ def test_what_was_not_saved_comes_back_after_a_crash(saved: SavedSession, death:
     die(cells, f"rows.append(4); lost = 1; {DEATHS[death]}")
     assert restored(cells) == {"conn": "a connection cannot be saved"}
     assert cells.text("rows, 'lost' in globals()") == "([1, 2, 3], False)\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+def test_what_was_not_saved_comes_back_if_the_witness_is_killed(
+    saved: SavedSession, tmp_path: Path
+) -> None:
+    saved.watching = FileWatching((str(tmp_path),), (), str(tmp_path / "copies"), 200)
+    os.mkfifo(tmp_path / "go")
+    cells = saved.started("import os, subprocess; rows = [1, 2]")
+    die(
+        cells,
+        f"rows.append(3); subprocess.Popen('read x < {tmp_path}/go; echo $x > {tmp_path}/out', shell=True, start_new_session=True); os.kill(os.getppid(), 9); input()",
+    )
+    assert restored(cells) == {}
+    assert cells.text("rows") == "[1, 2]\n"
+    # Processes that outlive the witness are let go on.
+    (tmp_path / "go").write_text("still\n")
+    wait_for(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text() == "still\n")
 
 
 def test_kernel_killed_by_the_user_in_a_cell_comes_back(saved: SavedSession) -> None:

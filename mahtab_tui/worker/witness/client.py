@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Callable
 
+from ..link.interrupts import HeldSignals
 from ..sandbox import system_calls
 from ..sandbox.call_filter import machine
 from .calls import watching_filter
@@ -41,6 +41,8 @@ class FileWatch:
         self.unavailable_reason = "the kernel has just started"
         """Why files are not watched, as a clause; empty if they are."""
         self._folders: WatchedFolders | None = None
+        self._serial = 0
+        """Of the newest question."""
 
     def start(self, settings: Message) -> None:
         """Begin to watch, for good. settings: those of the host, for `server.Server`."""
@@ -117,16 +119,18 @@ class FileWatch:
         return self._ask({"op": action, "cell": cell})
 
     def _ask(self, question: Message) -> Message:
-        # An interrupt between question and answer would leave the answer to the next question.
-        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._connection.send(question)
-            return self._connection.receive()[0]
-        except (OSError, EOFError):
-            self.unavailable_reason = NO_ANSWER
-            return {}
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+        # The function of a signal could raise an exception between question and answer.
+        with HeldSignals():
+            self._serial += 1
+            try:
+                self._connection.send({**question, "serial": self._serial})
+                while True:
+                    answer, _ = self._connection.receive()
+                    if answer["serial"] == self._serial:
+                        return answer
+            except (OSError, EOFError):
+                self.unavailable_reason = NO_ANSWER
+                return {}
 
 
 def _linux_version() -> tuple[int, int]:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 from .states import FILE, FileState, is_same, read_state
@@ -24,17 +25,20 @@ class Snapshot:
 
     __slots__ = (
         "file",
-        "had_other_names",
         "has_new_time",
+        "has_other_names",
         "is_linked",
+        "is_mapped",
         "reason",
         "state",
         "taken_ns",
         "users",
     )
 
-    def __init__(self, state: FileState) -> None:
+    def __init__(self, state: FileState, *, has_other_names: bool = False) -> None:
         self.state = state
+        self.has_other_names = has_other_names
+        """Whether the file had names beside its path and those of copies."""
         self.file = ""
         """The path of the copy; empty if there is none."""
         self.reason = ""
@@ -43,16 +47,16 @@ class Snapshot:
         """How many steps use the copy."""
         self.is_linked = False
         """Whether the copy is the file itself, under a second name."""
-        self.had_other_names = False
-        """Of a copy that is the file itself, whether others were names of it, too."""
         self.has_new_time = False
         """Whether a cell has changed the time of the file that is the copy."""
+        self.is_mapped = False
+        """Whether a process of the kernel has the file in its memory, and can change it there."""
         self.taken_ns = time.time_ns()
 
     @property
     def _is_fresh(self) -> bool:
         """Whether the file could change after the snapshot without a new time."""
-        return self.taken_ns - self.state.mtime_ns < _FRESH_NS
+        return self.is_mapped or self.taken_ns - self.state.mtime_ns < _FRESH_NS
 
     @property
     def is_spoiled(self) -> bool:
@@ -68,12 +72,17 @@ class Snapshot:
         """Whether the copy still serves if the state of the file is the same."""
         return bool(self.file) and not self._is_fresh
 
-    def is_same(self, path: str, now: FileState) -> bool:
-        """Return whether nothing that an undo restores is different. now: the state of the path."""
+    def is_same(self, content: str, now: FileState) -> bool:
+        """Return whether nothing that an undo restores is different.
+
+        Args:
+            content: Where the present content can be read.
+            now: The present state.
+        """
         if not is_same(self.state, now):
             return False
         is_comparable = self.file and self.state.kind == FILE and not self.is_linked
-        return not (is_comparable and self._is_fresh) or _have_same_content(self.file, path)
+        return not (is_comparable and self._is_fresh) or _have_same_content(self.file, content)
 
 
 class Copies:
@@ -89,8 +98,8 @@ class Copies:
         """
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self.folder = folder
-        self._max_cell_bytes = max_cell_bytes
-        self._max_bytes = max_bytes
+        self.max_cell_bytes = max_cell_bytes
+        self.max_bytes = max_bytes
         self._cell_bytes = 0
         self._used: dict[str, int] = {}
         """Bytes by copy, the oldest first."""
@@ -110,10 +119,6 @@ class Copies:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         remove_abandoned(os.path.dirname(folder))
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._used
-
     def begin_cell(self) -> None:
         self._cell_bytes = 0
         self._protected = None
@@ -123,22 +128,42 @@ class Copies:
         self._cell_bytes = 0
         self._protected = {}
 
+    def end_undo(self) -> None:
+        """Remove the oldest copies, of which none was removed meanwhile: the undo may have needed it."""
+        self._evict()
+        self._protected = None
+
     def count_links(self, inode: tuple[int, int]) -> int:
         """Return how many copies are names of a file itself."""
         return len(self._linked.get(inode, ()))
 
-    def needed_bytes(self, state: FileState, *, may_link: bool) -> int:
-        """Return how much of the limits a copy would need, as far as it can be known."""
-        if state.used_bytes > self._max_bytes:
-            return state.used_bytes
-        if may_link and state.inode[0] == os.stat(self.folder).st_dev:
-            return 0
-        return state.used_bytes
+    def can_link(self, state: FileState) -> bool:
+        """Return whether a file lies on the file system of the copies, which can be names of it."""
+        return state.inode[0] == os.stat(self.folder).st_dev
 
-    @property
-    def max_undo_bytes(self) -> int:
-        """How much the copies that an undo makes may need."""
-        return min(self._max_cell_bytes, self._max_bytes)
+    def may_save(
+        self, size: int, undo_sizes: Collection[int], copied_bytes: int, is_linked: bool
+    ) -> bool:
+        """Return whether an undo may keep a file that it replaces.
+
+        Args:
+            size: Of the file, in bytes.
+            undo_sizes: Of those that it keeps already.
+            copied_bytes: Of those among them that are copied.
+            is_linked: Whether the file is kept by another name.
+        """
+        if size > self.max_bytes or is_linked:
+            return size <= self.max_bytes
+        has_room = size + sum(undo_sizes) <= self.max_bytes
+        return has_room and copied_bytes + size <= self.max_cell_bytes
+
+    def kept_name(self, inode: tuple[int, int]) -> str:
+        """Return a copy that is a name of a file itself; empty if there is none, or if something outside
+        the cells has written it."""
+        for snapshot in self._linked.get(inode, ()):
+            if not snapshot.is_spoiled:
+                return snapshot.file
+        return ""
 
     def save(self, path: str, snapshot: Snapshot, *, may_link: bool) -> None:
         """Copy a file into its snapshot, or note why that is impossible.
@@ -150,14 +175,14 @@ class Copies:
         """
         state = snapshot.state
         size = state.used_bytes
-        if size > self._max_bytes:
-            gigabytes = self._max_bytes / 2**30
+        if size > self.max_bytes:
+            gigabytes = self.max_bytes / 2**30
             snapshot.reason = f"it was not copied, because it is larger than {gigabytes:g} GB"
             return
         if may_link and self._link(path, snapshot):
             return
-        if self._cell_bytes + size > self._max_cell_bytes:
-            megabytes = self._max_cell_bytes // 2**20
+        if self._cell_bytes + size > self.max_cell_bytes:
+            megabytes = self.max_cell_bytes // 2**20
             snapshot.reason = f"it was not copied, because the cell changed more than {megabytes} MB (file_undo_mb)"
             return
         if self._protected is not None and not self._has_room(size):
@@ -181,8 +206,6 @@ class Copies:
         except OSError:
             return False
         snapshot.is_linked = True
-        own_links = self.count_links(snapshot.state.inode)
-        snapshot.had_other_names = snapshot.state.links - own_links > 1
         self._linked.setdefault(snapshot.state.inode, []).append(snapshot)
         self._add(copy, snapshot.state.used_bytes, snapshot)
         return True
@@ -205,7 +228,7 @@ class Copies:
     def _has_room(self, size: int) -> bool:
         """Return whether a copy fits beside those that the undo in progress has made."""
         protected = self._protected or {}
-        return size + sum(self._used.get(copy, 0) for copy in protected) <= self._max_bytes
+        return size + sum(self._used.get(copy, 0) for copy in protected) <= self.max_bytes
 
     def _new_name(self) -> str:
         self._serial += 1
@@ -216,16 +239,21 @@ class Copies:
         self._used[copy] = size
         self._used_bytes += size
         self._snapshots[copy] = snapshot
-        protected = self._protected
-        if protected is not None:
-            protected[copy] = None
-        while self._used_bytes > self._max_bytes and len(self._used) > 1:
+        if self._protected is not None:
+            self._protected[copy] = None
+        else:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Remove the oldest copies, until the others are within the limit."""
+        protected = self._protected or {}
+        while self._used_bytes > self.max_bytes and len(self._used) > 1:
             oldest = next(iter(self._used))
-            if protected is not None and oldest in protected:
+            if oldest in protected:
                 break
             evicted = self._snapshots[oldest]
             self._remove(evicted)
-            gigabytes = self._max_bytes / 2**30
+            gigabytes = self.max_bytes / 2**30
             evicted.reason = (
                 f"its copy was removed, because all copies need more than {gigabytes:g} GB"
             )
@@ -252,55 +280,6 @@ class Copies:
         with suppress(OSError):
             os.unlink(snapshot.file)
         snapshot.file = ""
-
-    def restore(
-        self, snapshot: Snapshot, path: str, *, in_place: bool, backup: Snapshot | None
-    ) -> None:
-        """Write the content of a snapshot to a path, with permissions and times. Raises `OSError`.
-
-        Args:
-            snapshot: With a copy.
-            path: Of a file, or of nothing.
-            in_place: Whether other names and open descriptors of the file lead to the old content,
-                too.
-            backup: Of the file as it is now, which is put back if it cannot be written in place.
-        """
-        state = snapshot.state
-        name_count = read_state(snapshot.file).links - self.count_links(state.inode)
-        # A file that has got another name since will be written by that, too.
-        may_link = snapshot.is_linked and (snapshot.had_other_names or name_count <= 0)
-        if may_link and not os.path.lexists(path):
-            os.link(snapshot.file, path)
-        elif in_place:
-            try:
-                copy_content(snapshot.file, path)
-            except OSError:
-                _put_back(backup, path)
-                raise
-        else:
-            draft = f"{path}.{os.getpid()}.restored"
-            try:
-                copy_content(snapshot.file, draft)
-                set_marks(draft, state)
-                os.rename(draft, path)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(draft)
-                raise
-        set_marks(path, state)
-
-    def close(self) -> None:
-        """Remove all copies."""
-        _remove_folder(self.folder)
-        with suppress(OSError):
-            os.rmdir(os.path.dirname(self.folder))
-
-
-def _put_back(backup: Snapshot | None, path: str) -> None:
-    with suppress(OSError):
-        if backup is not None and backup.file:
-            copy_content(backup.file, path)
-            set_marks(path, backup.state)
 
 
 def _have_same_content(path: str, other_path: str) -> bool:
@@ -395,17 +374,19 @@ def remove_abandoned(folder: str) -> int:
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             if _is_abandoned(entry.path):
-                _remove_folder(entry.path)
+                remove_copies(entry.path)
                 removed_count += 1
     return removed_count
 
 
-def _remove_folder(folder: str) -> None:
-    """Remove a folder of copies. (Loading `shutil` would delay a kernel's end.)"""
+def remove_copies(folder: str) -> None:
+    """Remove a folder of copies, and that of its session if it is empty then. (Loading `shutil` would
+    delay a kernel's end.)"""
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             os.unlink(entry.path)
         os.rmdir(folder)
+        os.rmdir(os.path.dirname(folder))
 
 
 def _is_abandoned(folder: str) -> bool:

@@ -10,6 +10,7 @@ from .copies import Copies, Snapshot
 from .states import (
     FILE,
     FOLDER,
+    MISSING,
     MISSING_KIND,
     FileState,
     Fingerprint,
@@ -25,15 +26,13 @@ MAX_CELL_PATHS = 10_000
 class Touch:
     """A path that a cell may have changed."""
 
-    __slots__ = ("after", "has_gap", "snapshot")
+    __slots__ = ("after", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         """Before the cell."""
         self.after: Fingerprint | None = None
         """At the end of the cell; None while it runs, or if it was changed later."""
-        self.has_gap = False
-        """Whether it stands for several changes, between which something else changed the path."""
 
     def leads_to(self, newer: Touch) -> bool:
         """Return whether nothing changed the path between this change and the next one."""
@@ -43,7 +42,7 @@ class Touch:
         before = newer.snapshot.state
         if after.state.kind != before.kind:
             return False
-        if after.may_change or before.kind in (MISSING_KIND, FOLDER):
+        if before.kind in (MISSING_KIND, FOLDER):
             return True
         if after.state[:5] == before[:5] and after.state.target == before.target:
             return True
@@ -52,15 +51,23 @@ class Touch:
         is_comparable = bool(copy and after.digest) and after.state.mode == before.mode
         return is_comparable and after.digest == read_digest(copy, read_state(copy))
 
+    def merges_with(self, newer: Touch) -> bool:
+        """Return whether both can be taken back in one step: the content of a file with several names
+        must come back before one of them leads elsewhere."""
+        has_other_names = self.snapshot.has_other_names or newer.snapshot.has_other_names
+        return not has_other_names and self.leads_to(newer)
+
 
 class Epoch:
-    """A part of a cell in which no folder was renamed."""
+    """A part of a cell whose changes can be taken back in any order."""
 
     def __init__(self) -> None:
         self.touches: dict[str, Touch] = {}
         """By path."""
         self.move: Move | None = None
-        """The rename at its end."""
+        """The rename of a folder at its end."""
+        self.written: dict[tuple[int, int], str] = {}
+        """Files with several names that were written, by device and number, and by which name."""
 
 
 class Move(NamedTuple):
@@ -80,6 +87,8 @@ class Step:
         self.problems: dict[str, None] = {}
         """What was done and could not be seen, or is left alone on purpose, as sentences."""
         self.path_count = 0
+        self.unsettled: dict[int, Epoch] = {}
+        """Epochs with a rename that may not have happened yet, by the thread that does it."""
 
     @property
     def moves(self) -> list[Move]:
@@ -101,12 +110,12 @@ class PathChange(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Paths whose states before and after are known, between two renames of folders."""
+    """Changes that can be taken back in any order."""
 
     touches: dict[str, Touch]
     """By path; with the oldest snapshot, and the newest fingerprint."""
     earlier_move: Move | None
-    """The rename before all of these, to be reversed after them."""
+    """The rename of a folder before all of these, to be reversed after them."""
 
 
 class Journal:
@@ -117,6 +126,8 @@ class Journal:
         self.steps: list[Step] = []
         self.open_paths: set[str] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
+        self.mapped_paths: set[str] = set()
+        """Those of them that a process has in its memory."""
 
     def step(self, cell: int) -> Step:
         """Return the step of a cell, which is the newest."""
@@ -141,7 +152,12 @@ class Journal:
     # Before a call goes on
 
     def touch(self, step: Step, path: str, *, writes: bool, keeps_content: bool = False) -> None:
-        """Note that a path is about to change.
+        """Note that a cell is about to change a path. The parameters are those of `note`."""
+        self._separate_names(step, path, changes_file=not keeps_content)
+        self.note(step, path, writes=writes, keeps_content=keeps_content)
+
+    def note(self, step: Step, path: str, *, writes: bool, keeps_content: bool) -> None:
+        """Note a path in the newest epoch, before it changes.
 
         Args:
             step: That of the cell.
@@ -153,11 +169,12 @@ class Journal:
         # Also of a path that is not noted below: its file may be the copy of one that is.
         if writes and not keeps_content and now.kind == FILE:
             self.copies.separate(now.inode)
+            now = read_state(path)
         if not writes:
             self.copies.note_new_time(now.inode)
 
-        touches = step.epochs[-1].touches
-        touch = touches.get(path)
+        epoch = step.epochs[-1]
+        touch = epoch.touches.get(path)
         if touch is None:
             if step.path_count >= MAX_CELL_PATHS:
                 step.problems[f"Only the first {MAX_CELL_PATHS:,} files of a cell are noted."] = (
@@ -165,9 +182,14 @@ class Journal:
                 )
                 return
             step.path_count += 1
-            touch = Touch(self._snapshot(path))
+            snapshot = self.snapshot(path, now)
+            if keeps_content and snapshot.has_other_names:
+                # The copy becomes a name of the file, by which the path can be made one again.
+                snapshot = Snapshot(now, has_other_names=True)
+            snapshot.is_mapped = path in self.mapped_paths
+            touch = Touch(snapshot)
             touch.snapshot.users += 1
-            touches[path] = touch
+            epoch.touches[path] = touch
         touch.after = None
 
         snapshot = touch.snapshot
@@ -177,72 +199,131 @@ class Journal:
             may_link = keeps_content and path not in self.open_paths
             self.copies.save(path, snapshot, may_link=may_link)
 
-    def _snapshot(self, path: str) -> Snapshot:
-        """Return a snapshot of a path; an earlier one if nothing has changed since."""
-        state = read_state(path)
+    def _separate_names(self, step: Step, path: str, *, changes_file: bool) -> None:
+        """Begin a new epoch if a file with several names was changed by one of them in this one, and now
+        changes by another, or loses one. changes_file: whether not only the name is taken away."""
+        now = read_state(path)
+        if now.kind != FILE:
+            return
+        epoch = step.epochs[-1]
+        touch = epoch.touches.get(path)
+        has_other_names = self.has_other_names(now)
+        is_other_file = touch is not None and touch.snapshot.state.inode != now.inode
+        writer = epoch.written.get(now.inode)
+        if (is_other_file and has_other_names) or (
+            writer is not None and (writer != path or not changes_file)
+        ):
+            self.begin_epoch(step)
+        if has_other_names and changes_file:
+            step.epochs[-1].written[now.inode] = path
+
+    def has_other_names(self, state: FileState) -> bool:
+        """Return whether a file has names beside its path and those of copies."""
+        return state.kind == FILE and state.links - self.copies.count_links(state.inode) > 1
+
+    def snapshot(self, path: str, state: FileState) -> Snapshot:
+        """Return a snapshot of a path; an earlier one if nothing has changed since. state: that of the
+        path."""
+        has_other_names = self.has_other_names(state)
         for step in reversed(self.steps):
             for epoch in reversed(step.epochs):
                 touch = epoch.touches.get(path)
-                if touch is not None:
-                    earlier = touch.snapshot
-                    is_unchanged = earlier.state[:5] == state[:5] and earlier.may_be_shared
-                    return earlier if is_unchanged else Snapshot(state)
-        return Snapshot(state)
+                if touch is None:
+                    continue
+                earlier = touch.snapshot
+                is_unchanged = (
+                    earlier.state[:5] == state[:5] and earlier.has_other_names == has_other_names
+                )
+                is_mapped = path in self.mapped_paths
+                if is_unchanged and earlier.may_be_shared and not is_mapped:
+                    return earlier
+                return Snapshot(state, has_other_names=has_other_names)
+        return Snapshot(state, has_other_names=has_other_names)
 
-    def move_folder(self, step: Step, source: str, target: str, state: FileState) -> None:
-        """Note that a folder is about to be renamed, to a path that was touched. state: of it."""
+    def move_folder(
+        self, step: Step, source: str, target: str, state: FileState, thread: int
+    ) -> None:
+        """Note that a folder is about to be renamed, to a path that was touched.
+
+        Args:
+            step: That of the cell.
+            source: The path of the folder.
+            target: Its new path.
+            state: That of the folder.
+            thread: Which renames it.
+        """
         self.close_epoch(step)
         step.epochs[-1].move = Move(source, target, state.inode)
+        replaced = step.epochs[-1].touches.get(target)
+        if replaced is not None:
+            # The rename takes an empty folder away.
+            replaced.after = Fingerprint(MISSING, b"")
+        step.unsettled[thread] = step.epochs[-1]
         step.epochs.append(Epoch())
 
-    def settle_move(self, step: Step) -> None:
-        """Forget the last rename of a folder if the system has refused it."""
-        if len(step.epochs) < 2 or step.epochs[-1].touches:
+    def settle_move(self, step: Step, thread: int) -> None:
+        """Forget the rename of a folder by a thread if the system has refused it. The thread has returned
+        from it."""
+        epoch = step.unsettled.pop(thread, None)
+        if epoch is None or epoch.move is None:
             return
-        move = step.epochs[-2].move
-        if move is not None and read_state(move.target).inode != move.inode:
-            step.epochs.pop()
-            step.epochs[-1].move = None
+        if read_state(epoch.move.source).inode == epoch.move.inode:
+            target = epoch.touches.get(epoch.move.target)
+            if target is not None:
+                target.after = take_fingerprint(epoch.move.target)
+            epoch.move = None
+
+    def begin_epoch(self, step: Step) -> None:
+        self.close_epoch(step)
+        step.epochs.append(Epoch())
 
     def close_epoch(self, step: Step) -> None:
         """Note how the paths of the newest epoch are now."""
         for path, touch in step.epochs[-1].touches.items():
             if touch.after is None:
-                touch.after = take_fingerprint(path, path in self.open_paths)
+                touch.after = take_fingerprint(path)
 
     # At the end of a cell
 
     def finish(self, step: Step) -> list[PathChange]:
         """Forget what is as it was before the cell; return the rest."""
-        self.settle_move(step)
+        for thread in list(step.unsettled):
+            self.settle_move(step, thread)
         self.close_epoch(step)
-        has_moves = bool(step.moves)
         changes: list[PathChange] = []
         old_paths: dict[tuple[int, int], str] = {}
         new_inodes: dict[str, tuple[int, int]] = {}
-        for path, touch in list(step.epochs[-1].touches.items()):
-            before = touch.snapshot.state
+        for path, (path_before, snapshot) in self._first_snapshots(step).items():
+            before = snapshot.state
             now = read_state(path)
-            if touch.snapshot.is_same(path, now):
-                if not has_moves and path not in self.open_paths:
-                    self.copies.release(touch.snapshot)
-                    del step.epochs[-1].touches[path]
-                continue
-            if now.kind == MISSING_KIND:
-                changes.append(PathChange("removed", path))
-                old_paths[before.inode] = path
+            if snapshot.is_same(path, now):
+                if len(step.epochs) == 1 and path not in self.open_paths:
+                    self.copies.release(snapshot)
+                    del step.epochs[0].touches[path]
+            elif now.kind == MISSING_KIND:
+                changes.append(PathChange("removed", path_before))
+                old_paths[before.inode] = path_before
             elif before.kind == MISSING_KIND:
                 changes.append(PathChange("new", path))
                 new_inodes[path] = now.inode
             else:
                 changes.append(PathChange("changed", path))
         changes += [PathChange("renamed", move.target, move.source) for move in step.moves]
-        for epoch in step.epochs[:-1]:
-            for path, touch in epoch.touches.items():
-                path_now = _follow(path, step.epochs[step.epochs.index(epoch) :])
-                if not touch.snapshot.is_same(path_now, read_state(path_now)):
-                    changes.append(_name_change(path, path_now, touch))
         return _join_changes(changes, old_paths, new_inodes, step.moves)
+
+    def _first_snapshots(self, step: Step) -> dict[str, tuple[str, Snapshot]]:
+        """Return the paths of a step by where they lead now, with the oldest snapshot of each."""
+        snapshots: dict[str, tuple[str, Snapshot]] = {}
+        later_moves = step.moves
+        for epoch in step.epochs:
+            for path, touch in epoch.touches.items():
+                path_now = path
+                for move in later_moves:
+                    path_now = moved_path(path_now, move)
+                snapshots.setdefault(path_now, (path, touch.snapshot))
+            if epoch.move is not None:
+                later_moves = later_moves[1:]
+        return snapshots
 
     # Undo and redo
 
@@ -252,42 +333,29 @@ class Journal:
         touches: dict[str, Touch] = {}
         epochs = [epoch for step in steps for epoch in step.epochs]
         for epoch in reversed(epochs):
-            if epoch.move is not None:
+            is_apart = any(
+                path in touches and not touch.merges_with(touches[path])
+                for path, touch in epoch.touches.items()
+            )
+            if epoch.move is not None or is_apart:
                 groups.append(Group(touches, epoch.move))
                 touches = {}
             for path, touch in epoch.touches.items():
                 merged = Touch(touch.snapshot)
-                newer = touches.get(path)
-                if newer is None:
-                    merged.after = touch.after
-                else:
-                    merged.after = newer.after
-                    merged.has_gap = newer.has_gap or not touch.leads_to(newer)
+                merged.after = touches.get(path, touch).after
                 touches[path] = merged
         groups.append(Group(touches, None))
         return groups
 
 
-def _name_change(path: str, path_now: str, touch: Touch) -> PathChange:
-    now = read_state(path_now)
-    if now.kind == MISSING_KIND:
-        return PathChange("removed", path)
-    if touch.snapshot.state.kind == MISSING_KIND:
-        return PathChange("new", path_now)
-    return PathChange("changed", path_now)
-
-
-def _follow(path: str, epochs: Iterable[Epoch]) -> str:
-    """Return where a path of the first of these epochs leads after their renames."""
-    for epoch in epochs:
-        if epoch.move is not None:
-            path = moved_path(path, epoch.move)
-    return path
+def lies_in(path: str, folder: str) -> bool:
+    """Return whether a path is that of a folder, or lies in it."""
+    return path == folder or path.startswith(folder + os.sep)
 
 
 def moved_path(path: str, move: Move) -> str:
     """Return where a path leads after a folder was renamed."""
-    if path == move.source or path.startswith(move.source + os.sep):
+    if lies_in(path, move.source):
         return move.target + path[len(move.source) :]
     return path
 

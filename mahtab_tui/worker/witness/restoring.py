@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import Callable, NamedTuple
 
-from .copies import Snapshot, set_marks
+from .copies import Copies, Snapshot
+from .files import Files, PlannedFiles
 from .journal import Group, Journal, Move, Step, Touch, moved_path
-from .states import (
-    FILE,
-    FOLDER,
-    LINK,
-    MISSING_KIND,
-    FileState,
-    Fingerprint,
-    read_state,
-    take_fingerprint,
-)
+from .states import FILE, FOLDER, LINK, MISSING_KIND, FileState, is_restored, read_state
 
 MAX_DIFF_BYTES = 65_536
 """Of a text before and after, to show what differs."""
 MAX_DIFF_LINES = 30
 
+_THREAD = -1
+"""Stands for this process among those that rename folders."""
 _COPY_CHANGED = "its copy was changed by something outside the cells"
 _NO_ROOM = "there is no room for a copy, without which it would be lost"
 _OLD_NAME_STAYS = "its old name could not be restored, so it keeps the new one"
 _STILL_CHANGING = (
     "it was changed in the background after the last cell; try again after the next cell"
 )
-_CHANGED_BETWEEN = "something outside the cells changed it between two of them"
+_OTHER_NAMES = (
+    "it has its content again, but is not the same file as its other names any more (hard links)"
+)
+_NAME_IS_TAKEN = "something else has this name now"
+_STILL_OPEN = "it is open for writing and has changed since the cell, so it stays as it is now"
 _CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
 
 
@@ -56,10 +56,10 @@ class _Item(NamedTuple):
     """A path to restore."""
 
     path: str
-    current_path: str
-    """Where it is now, if renames of folders are not reversed yet."""
     touch: Touch
     now: FileState
+    content: str
+    """Where the present content can be read."""
 
     @property
     def before(self) -> FileState:
@@ -74,9 +74,12 @@ class _Item(NamedTuple):
         """Whether restoring it replaces or removes the content of a file."""
         if self.now.kind != FILE:
             return False
-        return self.before.kind != FILE or _needs_content(
-            self.touch.snapshot, self.current_path, self.now
-        )
+        return self.before.kind != FILE or self.needs_content
+
+    @property
+    def needs_content(self) -> bool:
+        """Whether the content of a file has to be written, not only permissions."""
+        return _needs_content(self.touch.snapshot, self.content, self.now)
 
 
 class _Rename(NamedTuple):
@@ -88,84 +91,96 @@ class _Rename(NamedTuple):
     """The name that did not exist before."""
 
 
-class Restorer:
-    """Takes back steps, in order."""
+class _Start(NamedTuple):
+    """What a restored path led to at first."""
 
-    def __init__(self, journal: Journal) -> None:
+    kind: str
+    text: str | None
+    """Of a small text."""
+
+
+class Restorer:
+    """Takes back steps, or says what that would do."""
+
+    def __init__(self, journal: Journal, record: Step | None = None) -> None:
+        """record: gets the present states, for a redo. Without it, nothing is changed."""
         self._journal = journal
+        self._record = record
+        self._files = PlannedFiles(journal.copies) if record is None else Files(journal.copies)
         self.files: dict[str, FileRestoration] = {}
         """By path."""
-        self.unrestored: list[Unrestored] = []
+        self._unrestored: dict[str, str] = {}
+        """Reasons by path."""
+        self._problems: dict[str, None] = {}
+        """Sentences about what is not known."""
+        self._starts: dict[str, _Start] = {}
+        """By restored path."""
         self._backups: dict[str, Snapshot] = {}
         """By path, the copies of what is replaced."""
         self._missing_inodes: set[tuple[int, int]] = set()
         """Of files whose old names are not restored: they may have others, which must stay."""
+        self._stuck_moves: list[Move] = []
+        """Renames of folders that could not be reversed, the newest first."""
+        self._planned_copies: dict[str, int] = {}
+        """Bytes by path, of the copies that a redo would need."""
+        self._noted_inodes: dict[str, tuple[int, int]] = {}
+        """Device and number by path, when a redo would have noted it."""
+        self._copied_bytes = 0
+        """Of those that are not names of the files themselves."""
 
-    def preview(self, steps: Sequence[Step]) -> None:
-        """Describe what `apply` would do."""
-        groups = self._journal.groups(steps)
-        copies = self._journal.copies
-        available_bytes = copies.max_undo_bytes
-        moves = [group.earlier_move for group in groups if group.earlier_move is not None]
-        for index, group in enumerate(groups):
-            # The renames that happened after these changes are not reversed yet.
-            later_moves = list(reversed(moves[:index]))
-            renames, items = self._plan(group, later_moves)
-            for rename in renames:
-                self._describe_rename(rename)
-            restorable: list[_Item] = []
-            for item in items:
-                if item.loses_content:
-                    may_link = self._keeps_content(item)
-                    needed_bytes = copies.needed_bytes(item.now, may_link=may_link)
-                    if needed_bytes > available_bytes:
-                        self._refuse_with(item, _NO_ROOM)
-                        continue
-                    available_bytes -= needed_bytes
-                restorable.append(item)
-            for item in self._without_orphans(restorable):
-                self._describe(item)
+    @property
+    def unrestored(self) -> list[Unrestored]:
+        paths = [Unrestored(path, reason) for path, reason in self._unrestored.items()]
+        return paths + [Unrestored("", sentence) for sentence in self._problems]
+
+    def restore(self, steps: Sequence[Step]) -> None:
+        """Take back steps, the newest first."""
+        for group in self._journal.groups(steps):
+            if self._record is not None:
+                self._journal.begin_epoch(self._record)
+            self._restore_group(group)
             if group.earlier_move is not None:
-                self._describe_move(group.earlier_move)
-        self._name_problems(steps)
+                self._move_back(group.earlier_move)
+        if self._record is not None:
+            self._journal.close_epoch(self._record)
+        self._problems.update(dict.fromkeys(problem for step in steps for problem in step.problems))
 
-    def apply(self, steps: Sequence[Step], record: Step) -> None:
-        """Restore files. record: gets the present states, for a redo."""
-        journal = self._journal
-        for group in journal.groups(steps):
-            renames, items = self._plan(group, ())
-            for rename in renames:
-                self._describe_rename(rename)
-                for item in rename:
-                    journal.touch(record, item.path, writes=False)
-            # The copies for a redo.
-            for item in items:
-                keeps_content = self._keeps_content(item)
-                writes = item.loses_content
-                journal.touch(record, item.path, writes=writes, keeps_content=keeps_content)
-            items = [item for item in items if not self._refuse_unsafe(item, record)]
-            items = self._without_orphans(items)
-            for item in items:
-                self._describe(item)
-            self._restore_all(items, renames)
-            if group.earlier_move is not None:
-                self._move_back(group.earlier_move, record)
-        journal.close_epoch(record)
-        self._name_problems(steps)
+    # What to restore
 
-    def _items(self, group: Group, later_moves: Sequence[Move]) -> Iterator[_Item]:
+    def _restore_group(self, group: Group) -> None:
+        self._noted_inodes = {}
+        touches = {self._place(path): touch for path, touch in group.touches.items()}
+        renames, items = self._plan(touches)
+        for rename in renames:
+            for item in rename:
+                self._note_for_redo(item, writes=False)
+        items = self._without_orphans([item for item in items if self._keep_for_redo(item)])
+        for item in items:
+            self._starts.setdefault(item.path, _Start(item.now.kind, _read_text(item.content)))
+        self._restore_all(items, renames, _Names(self._files, self._journal.copies, touches))
+        for rename in renames:
+            self._describe_rename(rename)
+        for item in items:
+            self._describe(item)
+        self._name_differences(touches)
+
+    def _place(self, path: str) -> str:
+        """Return where a path is now, if renames of folders could not be reversed."""
+        for move in reversed(self._stuck_moves):
+            path = moved_path(path, move)
+        return path
+
+    def _items(self, touches: Mapping[str, Touch]) -> Iterator[_Item]:
         """Yield what is different now."""
-        for path, touch in group.touches.items():
-            current_path = path
-            for move in later_moves:
-                current_path = moved_path(current_path, move)
-            now = read_state(current_path)
-            if not touch.snapshot.is_same(current_path, now):
-                yield _Item(path, current_path, touch, now)
+        for path, touch in touches.items():
+            now = self._files.state(path)
+            content = self._files.content(path)
+            if not touch.snapshot.is_same(content, now):
+                yield _Item(path, touch, now, content)
 
-    def _plan(self, group: Group, later_moves: Sequence[Move]) -> tuple[list[_Rename], list[_Item]]:
+    def _plan(self, touches: Mapping[str, Touch]) -> tuple[list[_Rename], list[_Item]]:
         """Return the files to rename back and the other paths to restore, and name the rest."""
-        items = list(self._items(group, later_moves))
+        items = list(self._items(touches))
         new_names = {
             item.now.inode: item
             for item in items
@@ -197,36 +212,14 @@ class Restorer:
                 kept.append(item)
         return kept
 
-    def _keeps_content(self, item: _Item) -> bool:
-        """Return whether restoring a path takes only a name from its file."""
-        if item.path in self._journal.open_paths:
-            return False
-        return item.before.kind != FILE or not self._has_other_names(item)
-
-    def _has_other_names(self, item: _Item) -> bool:
-        """Return whether a file has names beside its path and those of our copies."""
-        own_links = self._journal.copies.count_links(item.now.inode)
-        return item.now.links - own_links > 1
-
-    def _refuse_unsafe(self, item: _Item, record: Step) -> bool:
-        """Name a path whose content would be lost, or whose copy had to go for the others; return
-        whether it is one."""
-        kept = record.epochs[-1].touches.get(item.path)
-        if item.loses_content and (kept is None or not kept.snapshot.file):
-            self._refuse_with(item, _NO_ROOM)
-            return True
-        if kept is not None:
-            self._backups[item.path] = kept.snapshot
-        return self._refuse(item)
-
     def _change_since(self, item: _Item) -> str:
         """Return how something outside the cells has changed a path, as a clause; empty if not."""
         after = item.touch.after
         if after is None:
             return _STILL_CHANGING
-        if not after.matches(item.current_path):
-            return _CHANGED_SINCE
-        return _CHANGED_BETWEEN if item.touch.has_gap else ""
+        if after.matches(item.now, item.content):
+            return ""
+        return _STILL_OPEN if item.path in self._journal.open_paths else _CHANGED_SINCE
 
     def _obstacle(self, item: _Item) -> str:
         """Return why a path is not restored, as a clause; empty if it is."""
@@ -234,13 +227,12 @@ class Restorer:
         if change:
             return change
         before = item.before
-        has_content = before.kind != FILE or item.touch.snapshot.file
-        if not has_content and _needs_content(item.touch.snapshot, item.path, item.now):
-            return item.touch.snapshot.reason or "its content was not copied"
-        if item.touch.snapshot.is_spoiled and _needs_content(
-            item.touch.snapshot, item.path, item.now
-        ):
-            return _COPY_CHANGED
+        snapshot = item.touch.snapshot
+        if before.kind == FILE and item.needs_content:
+            if not snapshot.file:
+                return snapshot.reason or "its content was not copied"
+            if snapshot.is_spoiled:
+                return _COPY_CHANGED
         is_special = before.kind not in (MISSING_KIND, FILE, FOLDER, LINK)
         if is_special and not stat.S_ISFIFO(before.mode) and item.now.kind != before.kind:
             return "it is a device or a socket, which cannot be created again"
@@ -248,45 +240,116 @@ class Restorer:
 
     def _refuse(self, item: _Item) -> bool:
         """Name a path that is not restored; return whether it is not."""
-        reason = self._obstacle(item)
+        reason = self._unrestored.get(item.path) or self._obstacle(item)
         if reason:
             self._refuse_with(item, reason)
         return bool(reason)
 
     def _refuse_with(self, item: _Item, reason: str) -> None:
-        self.unrestored.append(Unrestored(item.current_path, reason))
+        self._name(item.path, reason)
         if item.before.kind == FILE and item.now.kind == MISSING_KIND:
             self._missing_inodes.add(item.before.inode)
 
+    def _name(self, path: str, reason: str) -> None:
+        """Note why a path is not restored. The first reason explains the others."""
+        self._unrestored.setdefault(path, reason)
+        self.files.pop(path, None)
+
+    # The copies for a redo
+
+    def _keep_for_redo(self, item: _Item) -> bool:
+        """Copy what is replaced; name a path whose content would be lost otherwise. Returns whether it can
+        be restored."""
+        is_kept = self._note_for_redo(item, writes=item.loses_content)
+        if item.loses_content and not is_kept:
+            self._refuse_with(item, _NO_ROOM)
+            return False
+        return not self._refuse(item)
+
+    def _note_for_redo(self, item: _Item, *, writes: bool) -> bool:
+        """Note a path before it is restored; return whether there is a copy of its content."""
+        keeps_content = writes and self._keeps_content(item)
+        if self._record is None:
+            first_inode = self._noted_inodes.setdefault(item.path, item.now.inode)
+            if not writes or first_inode != item.now.inode:
+                return True
+            return self._has_room(item, may_link=keeps_content)
+        self._journal.note(self._record, item.path, writes=writes, keeps_content=keeps_content)
+        touch = self._record.epochs[-1].touches.get(item.path)
+        if touch is None:
+            return False
+        self._backups[item.path] = touch.snapshot
+        # What this undo itself has put there needs no copy.
+        is_own = touch.snapshot.state.inode != item.now.inode
+        return is_own or bool(touch.snapshot.file)
+
+    def _keeps_content(self, item: _Item) -> bool:
+        """Return whether restoring a path takes only a name from its file."""
+        if item.path in self._journal.open_paths:
+            return False
+        is_other_file = item.before.kind != FILE or item.before.inode != item.now.inode
+        return is_other_file or not self._files.has_other_names(item.now)
+
+    def _has_room(self, item: _Item, *, may_link: bool) -> bool:
+        """Return whether a redo would get a copy; note how much it needs."""
+        path = item.path
+        if path in self._planned_copies or self._journal.snapshot(path, item.now).file:
+            return True
+        copies = self._journal.copies
+        size = item.now.used_bytes
+        is_linked = may_link and copies.can_link(item.now)
+        if not copies.may_save(size, self._planned_copies.values(), self._copied_bytes, is_linked):
+            return False
+        self._planned_copies[path] = size
+        self._copied_bytes += 0 if is_linked else size
+        return True
+
+    # What it does
+
     def _describe(self, item: _Item) -> None:
+        if item.path in self._unrestored:
+            return
+        start = self._starts[item.path]
+        self.files.pop(item.path, None)
         if item.before.kind == MISSING_KIND:
-            action = "remove"
-        elif item.now.kind == MISSING_KIND:
-            action = "create again"
-        else:
-            action = "restore"
+            if start.kind != MISSING_KIND:
+                self.files[item.path] = FileRestoration(item.path, "remove")
+            return
+        action = "restore"
         diff = ""
-        if action == "restore":
-            diff = _diff(item.current_path, item.touch.snapshot, item.now)
-        earlier = self.files.get(item.path)
-        if earlier is not None and action != "remove":  # restored before in a renamed folder
-            action = earlier.action
+        if start.kind == MISSING_KIND:
+            action = "create again"
+        elif item.touch.snapshot.file:
+            diff = _diff(start.text, _read_text(item.touch.snapshot.file))
         self.files[item.path] = FileRestoration(item.path, action, diff)
 
     def _describe_rename(self, rename: _Rename) -> None:
-        self.files[rename.old.path] = FileRestoration(rename.old.path, "rename back")
-        self.files.pop(rename.new.path, None)
+        if rename.old.path not in self._unrestored:
+            self.files[rename.old.path] = FileRestoration(rename.old.path, "rename back")
+            self.files.pop(rename.new.path, None)
 
-    def _describe_move(self, move: Move) -> None:
-        self.files[move.source] = FileRestoration(move.source, "rename back")
-
-    def _name_problems(self, steps: Sequence[Step]) -> None:
-        sentences = dict.fromkeys(problem for step in steps for problem in step.problems)
-        self.unrestored += [Unrestored("", sentence) for sentence in sentences]
+    def _name_differences(self, touches: Mapping[str, Touch]) -> None:
+        """Name what is not as it was, and not named yet."""
+        inodes: dict[tuple[int, int], tuple[int, int]] = {}
+        for path, touch in touches.items():
+            if path in self._unrestored:
+                continue
+            before = touch.snapshot.state
+            now = self._files.state(path)
+            has_lost_names = touch.snapshot.has_other_names and not (
+                now.inode == inodes.setdefault(before.inode, now.inode)
+                and (now.inode == before.inode or self._files.has_other_names(now))
+            )
+            if has_lost_names:
+                self._name(path, _OTHER_NAMES)
+            elif not is_restored(before, now):
+                self._name(path, "it is not as it was")
 
     # Changing files
 
-    def _restore_all(self, items: Sequence[_Item], renames: Sequence[_Rename]) -> None:
+    def _restore_all(
+        self, items: Sequence[_Item], renames: Sequence[_Rename], names: _Names
+    ) -> None:
         # Folders lose what is in them before they go, and exist before something comes into them.
         removed = [item for item in items if item.now.kind not in (MISSING_KIND, item.before.kind)]
         removed.sort(key=lambda item: -item.depth)
@@ -294,89 +357,144 @@ class Restorer:
         made.sort(key=lambda item: item.depth)
         for item in removed:
             if item.now.kind != FOLDER:
-                self._try(item, self._remove)
+                self._try(item.path, partial(self._files.remove, item.path))
         for item in made:
             if item.before.kind == FOLDER:
-                self._try(item, self._make)
+                self._try(item.path, partial(self._files.make_folder, item.path, item.before))
         for rename in renames:
-            self._rename_back(rename)
+            self._try(rename.old.path, partial(self._rename_back, rename))
         for item in removed:
             if item.now.kind == FOLDER:
-                self._try(item, self._remove)
+                self._try(item.path, partial(self._files.remove, item.path))
         for item in made:
             if item.before.kind != FOLDER:
-                self._try(item, self._make)
+                self._try(item.path, partial(self._make, item, names))
+
+    def _try(self, path: str, change: Callable[[], object]) -> None:
+        try:
+            change()
+        except OSError as error:
+            self._name(path, f"it could not be restored ({error.strerror})")
 
     def _rename_back(self, rename: _Rename) -> None:
         old_path = rename.old.path
-        if read_state(old_path).kind != MISSING_KIND:
-            self._fail(old_path, "something else has this name now")
-            return
-        try:
-            os.rename(rename.new.path, old_path)
-            set_marks(old_path, rename.old.before)
-        except OSError as error:
-            self._fail(old_path, str(error.strerror))
+        if self._files.state(old_path).kind != MISSING_KIND:
+            raise OSError(errno.EEXIST, _NAME_IS_TAKEN)
+        self._files.rename(rename.new.path, old_path)
+        self._files.set_marks(old_path, rename.old.before)
 
-    def _try(self, item: _Item, work: object) -> None:
-        try:
-            work(item)  # type: ignore[operator]
-        except OSError as error:
-            self._fail(item.path, str(error.strerror))
-
-    def _fail(self, path: str, reason: str) -> None:
-        self.files.pop(path, None)
-        self.unrestored.append(Unrestored(path, f"it could not be restored ({reason})"))
-
-    def _remove(self, item: _Item) -> None:
-        if item.now.kind == FOLDER:
-            os.rmdir(item.path)
-        else:
-            os.unlink(item.path)
-
-    def _make(self, item: _Item) -> None:
+    def _make(self, item: _Item, names: _Names) -> None:
+        """Make a path what it was; not a folder."""
+        path = item.path
         before = item.before
-        now = read_state(item.path)
-        if before.kind == FOLDER:
-            if now.kind == MISSING_KIND:
-                os.mkdir(item.path)
-            os.chmod(item.path, stat.S_IMODE(before.mode))
-        elif before.kind == LINK:
-            # A new link takes the place of the old one in one step.
-            draft = f"{item.path}.{os.getpid()}.restored"
-            os.symlink(before.target, draft)
-            os.rename(draft, item.path)
-        elif before.kind not in (FILE, FOLDER) and now.kind == MISSING_KIND:
-            os.mkfifo(item.path)
-            set_marks(item.path, before)
-        elif before.kind == FILE and _needs_content(item.touch.snapshot, item.path, now):
-            # Another file that has got this name may have the names of others, too.
-            is_old_file = now.inode == before.inode
-            in_place = is_old_file and not self._keeps_content(item._replace(now=now))
-            self._journal.copies.restore(
-                item.touch.snapshot,
-                item.path,
-                in_place=in_place,
-                backup=self._backups.get(item.path),
-            )
+        now = self._files.state(path)
+        if before.kind == LINK:
+            self._files.make_symlink(path, before)
+        elif before.kind != FILE and now.kind == MISSING_KIND:
+            self._files.make_pipe(path, before)
+        elif before.kind != FILE:
+            self._files.set_marks(path, before)
         else:
-            set_marks(item.path, before)
+            self._make_file(item, names)
 
-    def _move_back(self, move: Move, record: Step) -> None:
-        state = read_state(move.target)
+    def _make_file(self, item: _Item, names: _Names) -> None:
+        path = item.path
+        before = item.before
+        snapshot = item.touch.snapshot
+        name = names.of(snapshot)
+        if self._files.state(path).inode != before.inode and name:
+            self._files.add_name(name, path)
+        now = self._files.state(path)
+        if not _needs_content(snapshot, self._files.content(path), now):
+            self._files.set_marks(path, before)
+        elif self._is_written_in_place(path, now, before):
+            self._files.write(path, snapshot, self._backups.get(path))
+        else:
+            self._files.replace(path, snapshot)
+        names.add(path, before.inode)
+
+    def _is_written_in_place(self, path: str, now: FileState, before: FileState) -> bool:
+        """Return whether other names and open descriptors of the file have to lead to the old content.
+        Another file that has got this name may have the names of others, too."""
+        if now.inode != before.inode:
+            return False
+        return path in self._journal.open_paths or self._files.has_other_names(now)
+
+    def _move_back(self, move: Move) -> None:
+        move = move._replace(source=self._place(move.source), target=self._place(move.target))
+        state = self._files.state(move.target)
+        reason = ""
         if state.inode != move.inode:
-            self.unrestored.append(Unrestored(move.target, _CHANGED_SINCE))
+            reason = _CHANGED_SINCE
+        elif self._files.state(move.source).kind != MISSING_KIND:
+            reason = f"it could not be restored ({_NAME_IS_TAKEN})"
+        if not reason:
+            if self._record is not None:
+                self._journal.move_folder(self._record, move.target, move.source, state, _THREAD)
+            try:
+                self._files.rename(move.target, move.source)
+            except OSError as error:
+                reason = f"it could not be restored ({error.strerror})"
+            if self._record is not None:
+                self._journal.settle_move(self._record, _THREAD)
+        if reason:
+            self._stuck_moves.append(move)
+            self._name(move.target, reason)
+            self._name(move.source, reason)
             return
-        if read_state(move.source).kind != MISSING_KIND:
-            self.unrestored.append(Unrestored(move.source, "something else has this name now"))
-            return
-        self._journal.move_folder(record, move.target, move.source, state)
-        try:
-            os.rename(move.target, move.source)
-        except OSError as error:
-            self._fail(move.source, str(error.strerror))
-            return
-        self._describe_move(move)
+        self._follow_rename(Move(move.target, move.source, move.inode))
+        self.files[move.source] = FileRestoration(move.source, "rename back")
+        self._starts[move.source] = _Start(MISSING_KIND, None)
+
+    def _follow_rename(self, move: Move) -> None:
+        """Use the new names of what lies in a folder that has got its old name back."""
+        self._unrestored = {
+            moved_path(path, move): reason for path, reason in self._unrestored.items()
+        }
+        self._starts = {moved_path(path, move): start for path, start in self._starts.items()}
+        self.files = {
+            moved_path(path, move): file._replace(path=moved_path(path, move))
+            for path, file in self.files.items()
+        }
+
+
+class _Names:
+    """By which names files can be found that had those of a group."""
+
+    def __init__(self, files: Files, copies: Copies, touches: Mapping[str, Touch]) -> None:
+        self._files = files
+        self._copies = copies
+        self._names: dict[tuple[int, int], str] = {}
+        """By the device and number that the file had."""
+        self._shared_files: set[tuple[int, int]] = set()
+        """Those that had several names."""
+        for path, touch in touches.items():
+            before = touch.snapshot.state
+            after = touch.after
+            now = files.state(path)
+            is_known = after is not None and after.matches(now, files.content(path))
+            if not touch.snapshot.has_other_names:
+                continue
+            self._shared_files.add(before.inode)
+            if now.inode == before.inode and is_known:
+                self._names[before.inode] = path
+
+    def of(self, snapshot: Snapshot) -> str:
+        """Return a name of the file of a snapshot; empty if there is none."""
+        inode = snapshot.state.inode
+        name = self._names.get(inode) or self._copies.kept_name(inode)
+        # A file that has got another name since would be written by that, too.
+        if name and (inode in self._shared_files or not self._is_used(name, inode)):
+            return name
+        return ""
+
+    def _is_used(self, name: str, inode: tuple[int, int]) -> bool:
+        """Return whether a file has names beside those of copies."""
+        return self._files.state(name).links - self._copies.count_links(inode) > 0
+
+    def add(self, path: str, inode: tuple[int, int]) -> None:
+        """Note a path that leads to the file again. inode: its device and number before."""
+        self._names.setdefault(inode, path)
 
 
 def _is_same_file(before: FileState, now: FileState) -> bool:
@@ -384,21 +502,17 @@ def _is_same_file(before: FileState, now: FileState) -> bool:
     return (before.inode, before.size, before.mtime_ns) == (now.inode, now.size, now.mtime_ns)
 
 
-def _needs_content(snapshot: Snapshot, path: str, now: FileState) -> bool:
+def _needs_content(snapshot: Snapshot, content: str, now: FileState) -> bool:
     """Return whether the content of a file has to be written, not only permissions."""
     before = snapshot.state
     if not snapshot.file and not snapshot.reason:  # only permissions and times were to change
         return (now.inode, now.size) != (before.inode, before.size)
     has_old_marks = now._replace(mode=snapshot.state.mode)
-    return not snapshot.is_same(path, has_old_marks)
+    return not snapshot.is_same(content, has_old_marks)
 
 
-def _diff(path: str, snapshot: Snapshot, now: FileState) -> str:
-    """Return the lines that change when a small text is restored; empty for others."""
-    if not snapshot.file or max(now.size, snapshot.state.size) > MAX_DIFF_BYTES:
-        return ""
-    now_text = _read_text(path)
-    old_text = _read_text(snapshot.file)
+def _diff(now_text: str | None, old_text: str | None) -> str:
+    """Return the lines that change when a text is restored; empty for what is not a small text."""
     if now_text is None or old_text is None:
         return ""
     import difflib
@@ -413,108 +527,11 @@ def _diff(path: str, snapshot: Snapshot, now: FileState) -> str:
 
 
 def _read_text(path: str) -> str | None:
+    """Return the text in a file; None if it is not a small text."""
     with suppress(OSError, UnicodeDecodeError):
-        with open(path, "rb") as file:
-            data = file.read(MAX_DIFF_BYTES + 1)
-        if b"\0" not in data:
-            return data.decode()
+        if read_state(path).kind == FILE:
+            with open(path, "rb") as file:
+                data = file.read(MAX_DIFF_BYTES + 1)
+            if len(data) <= MAX_DIFF_BYTES and b"\0" not in data:
+                return data.decode()
     return None
-
-
-class _Undo(NamedTuple):
-    """An undo that can be reversed."""
-
-    record: Step
-    """What restores the state before it."""
-    steps: list[Step]
-    """Those that it removed."""
-    earlier: list[tuple[Touch, Fingerprint | None]]
-    """The changes before these, whose paths it made again, with what was noted of them before."""
-
-
-class RedoStack:
-    """The undone steps, until another cell runs."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._undone: list[_Undo] = []
-
-    def undo(self, cell: int) -> Restorer:
-        """Take back the steps from a cell on."""
-        journal = self._journal
-        steps = [step for step in journal.steps if step.cell >= cell]
-        record = Step(cell)
-        # The copies of the state before are not limited by what the cells have copied.
-        journal.copies.begin_undo()
-        restorer = Restorer(journal)
-        restorer.apply(steps, record)
-        journal.steps = [step for step in journal.steps if step.cell < cell]
-        earlier = _note_restored(journal.steps, steps, restorer, journal.open_paths)
-        self._undone.append(_Undo(record, steps, earlier))
-        return restorer
-
-    def redo(self) -> Restorer:
-        """Reverse the last undo."""
-        restorer = Restorer(self._journal)
-        if self._undone:
-            record, steps, earlier = self._undone.pop()
-            scratch = Step(0)
-            self._journal.copies.begin_undo()
-            restorer.apply([record], scratch)
-            records = [undo.record for undo in self._undone]
-            _note_restored(records, [record], restorer, self._journal.open_paths)
-            self._journal.forget(record)
-            self._journal.forget(scratch)
-            for touch, fingerprint in earlier:
-                touch.after = fingerprint
-            # What a process has written since the undo comes after these steps.
-            earlier_steps = [step for step in self._journal.steps if step.cell < record.cell]
-            later_steps = [step for step in self._journal.steps if step.cell >= record.cell]
-            self._journal.steps = [*earlier_steps, *steps, *later_steps]
-            _refresh(steps, restorer, self._journal)
-        return restorer
-
-    def forget(self) -> None:
-        """Forget the undone steps, because another cell runs."""
-        for undo in self._undone:
-            for step in (undo.record, *undo.steps):
-                self._journal.forget(step)
-        self._undone = []
-
-
-def _note_restored(
-    earlier_steps: Sequence[Step],
-    steps: Sequence[Step],
-    restorer: Restorer,
-    open_paths: Collection[str],
-) -> list[tuple[Touch, Fingerprint | None]]:
-    """Note for earlier steps, which can still be taken back, how the paths of later ones have been made
-    again. Returns what was noted before."""
-    earlier: list[tuple[Touch, Fingerprint | None]] = []
-    undone_touches: dict[str, Touch] = {}
-    for step in steps:
-        for epoch in step.epochs:
-            undone_touches = {**epoch.touches, **undone_touches}
-    paths = restorer.files.keys() & undone_touches.keys()
-    for step in reversed(earlier_steps):
-        for epoch in reversed(step.epochs):
-            for path in paths & epoch.touches.keys():
-                touch = epoch.touches[path]
-                if touch.leads_to(undone_touches[path]):
-                    earlier.append((touch, touch.after))
-                    touch.after = take_fingerprint(path, path in open_paths)
-            paths -= epoch.touches.keys()
-    return earlier
-
-
-def _refresh(steps: Sequence[Step], restorer: Restorer, journal: Journal) -> None:
-    """Note how the paths of steps are now, after a redo has made them again. Others keep what was
-    noted, by which a change of somebody else is seen."""
-    paths = set(restorer.files)
-    epochs = [epoch for step in steps for epoch in step.epochs]
-    for epoch in reversed(epochs):
-        for path in paths & epoch.touches.keys():
-            touch = epoch.touches[path]
-            if touch.after is not None:
-                touch.after = take_fingerprint(path, path in journal.open_paths)
-            paths.remove(path)

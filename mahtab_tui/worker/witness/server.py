@@ -18,11 +18,12 @@ from typing import NamedTuple, NoReturn
 from ..sandbox.call_filter import ARCHITECTURES
 from .binding import BoundTasks
 from .calls import WatchedCall, may_change_files, watched_calls
-from .copies import Copies
+from .copies import Copies, remove_copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
 from .journal import Journal, PathChange
 from .protected_paths import changed_protected_path, resolve_as
-from .restoring import RedoStack, Restorer
+from .redo import RedoStack
+from .restoring import Restorer
 from .shared import Connection, Message, SharedFields, WitnessLink
 from .states import FILE, FOLDER, MISSING_KIND, read_state
 
@@ -126,6 +127,7 @@ class Server:
         self._folders: WatchedFolders | None = None
         self._journal: Journal | None = None
         self._unavailable_reason = "files are not watched yet"
+        self._deputy_fd = -1
         self._redo: RedoStack | None = None
         self._watches_open_files = False
         """Whether any file was opened for writing, so that it may still be."""
@@ -175,14 +177,7 @@ class Server:
                 self._end(status)
 
     def _end(self, status: int) -> NoReturn:
-        """End like the kernel. Its processes that go on need somebody who lets their calls go on."""
-        has_copies = self._journal is not None and not self._journal.copies.is_empty
-        if has_copies or (self._listener >= 0 and not self._is_unused()):
-            with suppress(OSError):
-                if os.fork() == 0:
-                    self._serve_survivors()
-        elif self._journal is not None:
-            self._journal.copies.close()
+        """End like the kernel. The deputy does the rest."""
         code = os.waitstatus_to_exitcode(status)
         if code >= 0:
             os._exit(code)
@@ -193,27 +188,34 @@ class Server:
             os.kill(os.getpid(), -code)
         os._exit(128 - code)
 
-    def _is_unused(self) -> bool:
-        poll = select.poll()
-        poll.register(self._listener, select.POLLIN)
-        return any(events & select.POLLHUP for _, events in poll.poll(0))
-
-    def _serve_survivors(self) -> NoReturn:
-        """Copy nothing more, and let all calls go on until no process is left that makes them."""
+    def _start_deputy(self, copies_folder: str) -> None:
+        """Fork a process that takes the place of this one when it ends, even if it is killed: it removes
+        the copies, and lets the calls of processes that outlive the kernel go on. Raises `OSError`."""
+        alive_fd, own_fd = os.pipe()
+        if os.fork() != 0:
+            os.close(alive_fd)
+            # It stays open until this process ends.
+            self._deputy_fd = own_fd
+            return
         try:
             os.setsid()
-            if self._journal is not None:
-                self._journal.copies.close()
-            self._journal = None
-            poll = select.poll()
-            poll.register(self._listener, select.POLLIN)
-            while True:
-                for _, events in poll.poll():
-                    if events & select.POLLHUP:
-                        os._exit(0)
-                    self._answer_call()
+            os.close(own_fd)
+            os.close(self._control.fd)
+            os.read(alive_fd, 1)
+            remove_copies(copies_folder)
+            self._let_calls_go_on()
         finally:
             os._exit(1)
+
+    def _let_calls_go_on(self) -> NoReturn:
+        """Answer calls until no process is left that makes them."""
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        while True:
+            for _, events in poll.poll():
+                if events & select.POLLHUP:
+                    os._exit(0)
+                self._answer_call()
 
     # The kernel's questions
 
@@ -241,14 +243,16 @@ class Server:
             reason = f"The changes of files are unknown ({type(error).__name__}: {error})."
             answer = {"files": [], "not_restored": [{"name": "", "reason": reason}]}
         with suppress(OSError):
-            self._control.send(answer)
+            self._control.send({**answer, "serial": message["serial"]})
 
     def _start_watching(self, message: Message, listener: int) -> None:
         self._listener = listener
         self._folders = WatchedFolders(message["folders"], message["ignored"])
+        folder = os.path.join(message["copies"], str(os.getpid()))
         try:
+            self._start_deputy(folder)
             copies = Copies(
-                os.path.join(message["copies"], str(os.getpid())),
+                folder,
                 message["cell_megabytes"] * 2**20,
                 message["megabytes"] * 2**20,
             )
@@ -277,7 +281,7 @@ class Server:
         self._note_open_files()
         if op == "preview_undo":
             restorer = Restorer(journal)
-            restorer.preview([step for step in journal.steps if step.cell >= message["cell"]])
+            restorer.restore([step for step in journal.steps if step.cell >= message["cell"]])
         elif op == "undo":
             self._undo_cell = self._fields.cell
             restorer = redo.undo(message["cell"])
@@ -359,14 +363,12 @@ class Server:
         assert self._journal is not None
         if not self._watches_open_files:
             return
-        paths = {
-            path
-            for pid in _descendants(os.getpid())
-            for path in (*_written_files(pid), *_mapped_files(pid))
-            if self._is_watched(path)
-        }
-        self._journal.open_paths = paths
-        self._watches_open_files = bool(paths)
+        pids = list(_descendants(os.getpid()))
+        mapped_paths = {path for pid in pids for path in _mapped_files(pid)}
+        paths = mapped_paths.union(path for pid in pids for path in _written_files(pid))
+        self._journal.open_paths = set(filter(self._is_watched, paths))
+        self._journal.mapped_paths = self._journal.open_paths & mapped_paths
+        self._watches_open_files = bool(self._journal.open_paths)
 
     # Calls
 
@@ -495,7 +497,7 @@ class Server:
         with suppress(OSError):
             # If the thread has ended meanwhile, something else may have been read.
             fcntl.ioctl(self._listener, _IS_ID_VALID, _ID.pack(notification.number))
-            self._note_change(call.action, flags, paths)
+            self._note_change(call.action, flags, paths, thread)
 
     def _path(
         self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
@@ -540,8 +542,8 @@ class Server:
                 return True
         return False
 
-    def _note_change(self, action: str, flags: int, paths: Sequence[str]) -> None:
-        """Note what a call is about to do, with what it needs for an undo."""
+    def _note_change(self, action: str, flags: int, paths: Sequence[str], thread: int) -> None:
+        """Note what a call of a thread is about to do, with what it needs for an undo."""
         paths = [
             path if self._is_watched(path) and not self._leaves_alone(path) else ""
             for path in paths
@@ -553,15 +555,15 @@ class Server:
         cell = self._fields.cell
         self._forget_old(cell)
         step = journal.step(cell)
-        journal.settle_move(step)
+        journal.settle_move(step, thread)
         self._fields.has_news = True
         if action == "rename":
-            self._note_rename(flags, paths)
-            return
-        if action == "link":
-            self._note_link(*paths)
+            self._note_rename(flags, paths, thread)
             return
         path = paths[0]
+        if action == "link" and paths[1]:
+            path = paths[1]
+            action = "create"
         state = read_state(path)
         exists = state.kind != MISSING_KIND
         if action in ("open", "open2"):
@@ -573,9 +575,7 @@ class Server:
             if flags & _O_TMPFILE == _O_TMPFILE:
                 return
             self._watches_open_files = True
-        elif (action == "create" and exists) or (
-            action in ("unlink", "mark", "markfd") and not exists
-        ):
+        elif exists == (action == "create") and action != "write":
             return
         journal.touch(
             step,
@@ -584,7 +584,7 @@ class Server:
             keeps_content=action == "unlink",
         )
 
-    def _note_rename(self, flags: int, paths: Sequence[str]) -> None:
+    def _note_rename(self, flags: int, paths: Sequence[str], thread: int) -> None:
         journal = self._journal
         assert journal is not None
         step = journal.step(self._fields.cell)
@@ -595,7 +595,7 @@ class Server:
                 raise _UnseenError(f"{self._shown(path)}: this folder was exchanged for another.")
         if state.kind == FOLDER and source and target:
             journal.touch(step, target, writes=True, keeps_content=True)
-            journal.move_folder(step, source, target, state)
+            journal.move_folder(step, source, target, state, thread)
             return
         if FOLDER in (state.kind, read_state(target).kind):
             raise _UnseenError(
@@ -603,16 +603,6 @@ class Server:
             )
         for path in filter(None, paths):
             journal.touch(step, path, writes=True, keeps_content=True)
-
-    def _note_link(self, source: str, target: str) -> None:
-        """Copy a file that gets another name, through which the cell can write it."""
-        journal = self._journal
-        assert journal is not None
-        step = journal.step(self._fields.cell)
-        if source and read_state(source).kind == FILE:
-            journal.touch(step, source, writes=True)
-        if target and read_state(target).kind == MISSING_KIND:
-            journal.touch(step, target, writes=True)
 
 
 def _is_readable(fd: int) -> bool:

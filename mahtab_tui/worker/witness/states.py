@@ -78,32 +78,40 @@ def is_same(before: FileState, now: FileState) -> bool:
     return before[:5] == now[:5] and before.target == now.target
 
 
+def is_restored(before: FileState, now: FileState) -> bool:
+    """Return whether a path is as it was, although perhaps in another file."""
+    if before.kind != FILE:
+        return is_same(
+            before, now._replace(inode=before.inode, size=before.size, mtime_ns=before.mtime_ns)
+        )
+    return is_same(before, now._replace(inode=before.inode))
+
+
 class Fingerprint(NamedTuple):
     """By which a later change is noticed."""
 
     state: FileState
     digest: bytes
     """Of the content; empty for large files and for what is not a file."""
-    may_change: bool = False
-    """Whether a process of the kernel has it open for writing."""
 
-    def matches(self, path: str) -> bool:
-        """Return whether the path still leads to the same."""
-        now = read_state(path)
+    def matches(self, now: FileState, content: str) -> bool:
+        """Return whether a path still leads to the same.
+
+        Args:
+            now: The state of the path.
+            content: Where the content of a file can be read.
+        """
         if now.kind == self.state.kind and (self.state.kind == MISSING_KIND or now.kind == FOLDER):
-            return True
-        if self.may_change and now.inode == self.state.inode:
             return True
         if now[:5] == self.state[:5] and now.target == self.state.target:
             return True
         is_comparable = now.kind == FILE == self.state.kind and now.mode == self.state.mode
-        return bool(is_comparable and self.digest and self.digest == read_digest(path, now))
+        return bool(is_comparable and self.digest and self.digest == read_digest(content, now))
 
 
-def take_fingerprint(path: str, may_change: bool) -> Fingerprint:
-    """may_change: whether a process of the kernel has the file open for writing."""
+def take_fingerprint(path: str) -> Fingerprint:
     state = read_state(path)
-    return Fingerprint(state, read_digest(path, state), may_change)
+    return Fingerprint(state, read_digest(path, state))
 
 
 def read_digest(path: str, state: FileState) -> bytes:
