@@ -152,6 +152,8 @@ class Program:
         self._has_background_process = False
         self._foreign_paths: set[str] = set()
         """What somebody else has changed."""
+        self._named_paths: set[str] = set()
+        """What an undo has said that it does not restore."""
         self._verbose = verbose
         self.problems: list[str] = []
 
@@ -319,8 +321,9 @@ class Program:
 
     def _expect_no_change(self, before: Tree, action: str) -> None:
         after = read_tree(self._folder)
-        if before != after:
-            self.problems.append(f"{action} changed {list(_differences(before, after))}")
+        changed_paths = list(_differences(before, after))
+        if changed_paths:
+            self.problems.append(f"{action} changed {changed_paths}")
 
     def _expect_as_previewed(self, preview: Restoration, done: Restoration) -> None:
         for name in ("files", "not_restored"):
@@ -354,11 +357,12 @@ class Program:
         after = read_tree(self._folder)
         expected = trees[0]
         prefix = f"{self._folder.name}/"
-        named = {
+        self._named_paths.update(
             item.name[len(prefix) :].rstrip("/")
             for item in restoration.not_restored
             if item.name.startswith(prefix)
-        }
+        )
+        named = self._named_paths
         self._log(f"# named: {sorted(named)}")
         self._log_tree(after)
         for path in _differences(expected, after):

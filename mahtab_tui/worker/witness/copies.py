@@ -7,7 +7,6 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Collection
 from contextlib import suppress
 
 from .states import FILE, FileState, is_same, read_state
@@ -141,20 +140,18 @@ class Copies:
         """Return whether a file lies on the file system of the copies, which can be names of it."""
         return state.inode[0] == os.stat(self.folder).st_dev
 
-    def may_save(
-        self, size: int, undo_sizes: Collection[int], copied_bytes: int, is_linked: bool
-    ) -> bool:
+    def may_save(self, size: int, kept_bytes: int, copied_bytes: int, is_linked: bool) -> bool:
         """Return whether an undo may keep a file that it replaces.
 
         Args:
             size: Of the file, in bytes.
-            undo_sizes: Of those that it keeps already.
+            kept_bytes: Of the files that it keeps already.
             copied_bytes: Of those among them that are copied.
             is_linked: Whether the file is kept by another name.
         """
         if size > self.max_bytes or is_linked:
             return size <= self.max_bytes
-        has_room = size + sum(undo_sizes) <= self.max_bytes
+        has_room = size + kept_bytes <= self.max_bytes
         return has_room and copied_bytes + size <= self.max_cell_bytes
 
     def kept_name(self, inode: tuple[int, int]) -> str:

@@ -13,6 +13,8 @@ from .copies import Copies, Snapshot, copy_content, set_marks
 from .journal import Move, lies_in, moved_path
 from .states import FILE, FOLDER, MISSING, MISSING_KIND, FileState, read_state
 
+_KEPT_NAME = "copy of {} {}"
+
 
 class Files:
     """The files of this machine. What changes them raises `OSError`."""
@@ -30,6 +32,10 @@ class Files:
     def has_other_names(self, state: FileState) -> bool:
         """Return whether a file has names beside its path and those of copies."""
         return state.kind == FILE and state.links - self._copies.count_links(state.inode) > 1
+
+    def kept_name(self, inode: tuple[int, int]) -> str:
+        """Return a copy that is a name of a file itself; empty if there is none."""
+        return self._copies.kept_name(inode)
 
     def remove(self, path: str) -> None:
         """Remove a file, or an empty folder."""
@@ -137,6 +143,14 @@ class PlannedFiles(Files):
     def content(self, path: str) -> str:
         planned = self._find(path)
         return self._written.get(planned.state.inode, planned).content
+
+    def keep_name(self, path: str, inode: tuple[int, int]) -> None:
+        """Note that a copy for a redo would be a name of the file at a path."""
+        self._planned[_KEPT_NAME.format(*inode)] = self._find(path)
+
+    def kept_name(self, inode: tuple[int, int]) -> str:
+        name = _KEPT_NAME.format(*inode)
+        return name if name in self._planned else super().kept_name(inode)
 
     def remove(self, path: str) -> None:
         if self.state(path).kind == FOLDER and self._has_entries(path):

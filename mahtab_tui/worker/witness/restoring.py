@@ -121,10 +121,8 @@ class Restorer:
         """Of files whose old names are not restored: they may have others, which must stay."""
         self._stuck_moves: list[Move] = []
         """Renames of folders that could not be reversed, the newest first."""
-        self._planned_copies: dict[str, int] = {}
-        """Bytes by path, of the copies that a redo would need."""
-        self._noted_inodes: dict[str, tuple[int, int]] = {}
-        """Device and number by path, when a redo would have noted it."""
+        self._kept_bytes = 0
+        """Of the copies that a redo would need."""
         self._copied_bytes = 0
         """Of those that are not names of the files themselves."""
 
@@ -148,7 +146,6 @@ class Restorer:
     # What to restore
 
     def _restore_group(self, group: Group) -> None:
-        self._noted_inodes = {}
         touches = {self._place(path): touch for path, touch in group.touches.items()}
         renames, items = self._plan(touches)
         for rename in renames:
@@ -270,18 +267,13 @@ class Restorer:
         """Note a path before it is restored; return whether there is a copy of its content."""
         keeps_content = writes and self._keeps_content(item)
         if self._record is None:
-            first_inode = self._noted_inodes.setdefault(item.path, item.now.inode)
-            if not writes or first_inode != item.now.inode:
-                return True
-            return self._has_room(item, may_link=keeps_content)
+            return not writes or self._has_room(item, may_link=keeps_content)
         self._journal.note(self._record, item.path, writes=writes, keeps_content=keeps_content)
         touch = self._record.epochs[-1].touches.get(item.path)
         if touch is None:
             return False
         self._backups[item.path] = touch.snapshot
-        # What this undo itself has put there needs no copy.
-        is_own = touch.snapshot.state.inode != item.now.inode
-        return is_own or bool(touch.snapshot.file)
+        return bool(touch.snapshot.file)
 
     def _keeps_content(self, item: _Item) -> bool:
         """Return whether restoring a path takes only a name from its file."""
@@ -293,14 +285,18 @@ class Restorer:
     def _has_room(self, item: _Item, *, may_link: bool) -> bool:
         """Return whether a redo would get a copy; note how much it needs."""
         path = item.path
-        if path in self._planned_copies or self._journal.snapshot(path, item.now).file:
+        becomes_name = may_link and self._files.has_other_names(item.now)
+        earlier = self._journal.snapshot(path, item.now)
+        if earlier.file and not becomes_name:
             return True
         copies = self._journal.copies
         size = item.now.used_bytes
         is_linked = may_link and copies.can_link(item.now)
-        if not copies.may_save(size, self._planned_copies.values(), self._copied_bytes, is_linked):
+        if not copies.may_save(size, self._kept_bytes, self._copied_bytes, is_linked):
             return False
-        self._planned_copies[path] = size
+        if is_linked and isinstance(self._files, PlannedFiles):
+            self._files.keep_name(path, item.now.inode)
+        self._kept_bytes += size
         self._copied_bytes += 0 if is_linked else size
         return True
 
@@ -482,7 +478,7 @@ class _Names:
     def of(self, snapshot: Snapshot) -> str:
         """Return a name of the file of a snapshot; empty if there is none."""
         inode = snapshot.state.inode
-        name = self._names.get(inode) or self._copies.kept_name(inode)
+        name = self._names.get(inode) or self._files.kept_name(inode)
         # A file that has got another name since would be written by that, too.
         if name and (inode in self._shared_files or not self._is_used(name, inode)):
             return name

@@ -51,6 +51,9 @@ _MAX_PATH_BYTES = 4096
 _IGNORED_SIGNALS = "INT HUP TERM QUIT PIPE TSTP USR1 USR2 ALRM".split()
 _PARENT_ENDED = signal.SIGURG
 """The signal that the system sends when the thread has ended that started the witness."""
+_NEWS_END = b"\0"
+_HAS_ENDED = b"\0end\0"
+"""What the deputy is told when the witness ends by itself."""
 _REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
 MAX_REPORTED_CHANGES = 100
 """Changes of a cell that the kernel is told."""
@@ -128,6 +131,9 @@ class Server:
         self._journal: Journal | None = None
         self._unavailable_reason = "files are not watched yet"
         self._deputy_fd = -1
+        """Leads to the process that takes the place of this one if it is killed."""
+        self._is_deputy_told = False
+        """Whether it knows that there is code without approval."""
         self._redo: RedoStack | None = None
         self._watches_open_files = False
         """Whether any file was opened for writing, so that it may still be."""
@@ -177,7 +183,11 @@ class Server:
                 self._end(status)
 
     def _end(self, status: int) -> NoReturn:
-        """End like the kernel. The deputy does the rest."""
+        """End like the kernel. Its processes that go on need somebody who lets their calls go on."""
+        with suppress(OSError):
+            if self._listener >= 0 and os.fork() == 0:
+                self._serve_survivors()
+        self._tell_deputy(_HAS_ENDED)
         code = os.waitstatus_to_exitcode(status)
         if code >= 0:
             os._exit(code)
@@ -188,9 +198,25 @@ class Server:
             os.kill(os.getpid(), -code)
         os._exit(128 - code)
 
+    def _serve_survivors(self) -> NoReturn:
+        """Copy nothing more, and let calls go on until no process is left that makes them."""
+        try:
+            os.setsid()
+            self._is_connected = False
+            if self._journal is not None:
+                remove_copies(self._journal.copies.folder)
+            self._journal = None
+            self._let_calls_go_on()
+        finally:
+            os._exit(1)
+
+    def _tell_deputy(self, news: bytes) -> None:
+        with suppress(OSError):
+            os.write(self._deputy_fd, news)
+
     def _start_deputy(self, copies_folder: str) -> None:
-        """Fork a process that takes the place of this one when it ends, even if it is killed: it removes
-        the copies, and lets the calls of processes that outlive the kernel go on. Raises `OSError`."""
+        """Fork a process that takes the place of this one if it is killed: so a checkpoint can save what
+        the kernel had, and processes that outlive it can go on. Raises `OSError`."""
         alive_fd, own_fd = os.pipe()
         if os.fork() != 0:
             os.close(alive_fd)
@@ -201,11 +227,24 @@ class Server:
             os.setsid()
             os.close(own_fd)
             os.close(self._control.fd)
-            os.read(alive_fd, 1)
-            remove_copies(copies_folder)
-            self._let_calls_go_on()
+            self._is_connected = False
+            self._become_deputy(alive_fd, copies_folder)
         finally:
             os._exit(1)
+
+    def _become_deputy(self, alive_fd: int, copies_folder: str) -> NoReturn:
+        """Wait for the end of the witness; take its place if it was killed."""
+        news = b""
+        while chunk := os.read(alive_fd, 4096):
+            news += chunk
+        if news.endswith(_HAS_ENDED):
+            os._exit(0)
+        remove_copies(copies_folder)
+        if news:
+            # Which processes code without approval has started is not known here.
+            self._own_folder = os.fsdecode(news.split(_NEWS_END)[-2])
+            self._bound.bind_all()
+        self._let_calls_go_on()
 
     def _let_calls_go_on(self) -> NoReturn:
         """Answer calls until no process is left that makes them."""
@@ -230,9 +269,7 @@ class Server:
             self._start_watching(message, fd)
             return
         if message["op"] == "protect":
-            folder = message["own_folder"]
-            self._own_folder = folder and os.path.realpath(folder) + os.sep
-            self._bound.bind_all()
+            self._protect(message["own_folder"])
             return
         if message["op"] == "release":
             self._bound.release()
@@ -244,6 +281,14 @@ class Server:
             answer = {"files": [], "not_restored": [{"name": "", "reason": reason}]}
         with suppress(OSError):
             self._control.send({**answer, "serial": message["serial"]})
+
+    def _protect(self, own_folder: str) -> None:
+        folder = own_folder and os.path.realpath(own_folder) + os.sep
+        if not self._is_deputy_told or folder != self._own_folder:
+            self._is_deputy_told = True
+            self._tell_deputy(os.fsencode(folder) + _NEWS_END)
+        self._own_folder = folder
+        self._bound.bind_all()
 
     def _start_watching(self, message: Message, listener: int) -> None:
         self._listener = listener
