@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import FileWatching, Restoration
@@ -141,6 +142,10 @@ def read_tree(folder: Path) -> Tree:
     return tree
 
 
+class _KernelDiedError(Exception):
+    """A program has ended its kernel."""
+
+
 class Program:
     """A random program in a folder of its own, and what somebody else does there."""
 
@@ -205,7 +210,9 @@ class Program:
         self._log_tree(before)
         self._log(code)
         result = self._cells.run(code)
-        if result.status != "ok":
+        if result.status == Status.DIED:  # it has written to a map behind the end of its file
+            raise _KernelDiedError
+        if result.status != Status.OK:
             self.problems.append(f"a cell failed: {result.output}")
         after = read_tree(self._folder)
         is_changed = _without_twins(before) != _without_twins(after)
@@ -218,6 +225,7 @@ class Program:
     def _release_process(self) -> None:
         """Let a process of an earlier cell write."""
         self._log("# a process goes on")
+        (self._folder / "done").unlink(missing_ok=True)
         (self._folder / "go").write_text("go\n")
         wait_for((self._folder / "done").exists)
         self._has_background_process = False
@@ -247,7 +255,7 @@ class Program:
 
     def run(self) -> None:
         self._fill()
-        self._cells.text(f"close_all(); os.chdir({str(self._folder)!r})")
+        self._cells.text(f"os.chdir({str(self._folder)!r})")
         states: list[tuple[int, Tree]] = []
         has_foreign_changes = self._random.random() < 0.5
         for _ in range(self._random.randrange(2, 6)):
@@ -426,7 +434,6 @@ def watched_kernel(folder: Path, cell_megabytes: int) -> Iterator[tuple[Cells, P
     work.mkdir()
     watching = FileWatching((str(work),), (), str(folder / "copies"), cell_megabytes)
     with running(ProcessKernel(cwd=str(work), watching=watching)) as cells:
-        cells.text(_PREPARE)
         yield cells, work
 
 
@@ -434,8 +441,10 @@ def find_problems(cells: Cells, work: Path, seed: int, verbose: bool = False) ->
     """Run a program; return what was wrong, as sentences."""
     folder = work / f"s{seed}"
     program = Program(cells, folder, seed, verbose)
-    program.run()
-    cells.text(f"close_all(); os.chdir({str(work)!r})")
+    cells.text(_PREPARE)
+    with suppress(_KernelDiedError):
+        program.run()
+        cells.text(f"close_all(); os.chdir({str(work)!r})")
     shutil.rmtree(folder, ignore_errors=True)
     return [f"seed {seed}: {problem}" for problem in program.problems]
 

@@ -43,6 +43,10 @@ class FileWatch:
         self._folders: WatchedFolders | None = None
         self._serial = 0
         """Of the newest question."""
+        self._protections = 0
+        """How often `protect` was called."""
+        self._released_protections = 0
+        """How many of these had been called at the last `release`, so that a cell costs no message."""
 
     def start(self, settings: Message) -> None:
         """Begin to watch, for good. settings: those of the host, for `server.Server`."""
@@ -91,10 +95,13 @@ class FileWatch:
         if self.is_on:
             with suppress(OSError):
                 self._connection.send({"op": "protect", "own_folder": own_folder})
+            self._protections += 1
 
     def release(self) -> None:
         """Let what begins now change protected files: the user has typed or approved it."""
-        if self.is_on:
+        protections = self._protections
+        if self.is_on and protections != self._released_protections:
+            self._released_protections = protections
             with suppress(OSError):
                 self._connection.send({"op": "release"})
 

@@ -111,6 +111,8 @@ class Restorer:
         """By path."""
         self._unrestored: dict[str, str] = {}
         """Reasons by path."""
+        self._imperfections: dict[str, str] = {}
+        """By restored path, how it is not as it was."""
         self._problems: dict[str, None] = {}
         """Sentences about what is not known."""
         self._starts: dict[str, _Start] = {}
@@ -128,7 +130,8 @@ class Restorer:
 
     @property
     def unrestored(self) -> list[Unrestored]:
-        paths = [Unrestored(path, reason) for path, reason in self._unrestored.items()]
+        reasons = {**self._imperfections, **self._unrestored}
+        paths = [Unrestored(path, reason) for path, reason in reasons.items()]
         return paths + [Unrestored("", sentence) for sentence in self._problems]
 
     def restore(self, steps: Sequence[Step]) -> None:
@@ -336,10 +339,12 @@ class Restorer:
                 now.inode == inodes.setdefault(before.inode, now.inode)
                 and (now.inode == before.inode or self._files.has_other_names(now))
             )
+            # Earlier changes of the path are taken back after this.
+            self._imperfections.pop(path, None)
             if has_lost_names:
-                self._name(path, _OTHER_NAMES)
+                self._imperfections[path] = _OTHER_NAMES
             elif not is_restored(before, now):
-                self._name(path, "it is not as it was")
+                self._imperfections[path] = "it is not as it was"
 
     # Changing files
 
@@ -444,9 +449,10 @@ class Restorer:
 
     def _follow_rename(self, move: Move) -> None:
         """Use the new names of what lies in a folder that has got its old name back."""
-        self._unrestored = {
-            moved_path(path, move): reason for path, reason in self._unrestored.items()
-        }
+        for reasons in (self._unrestored, self._imperfections):
+            moved = {moved_path(path, move): reason for path, reason in reasons.items()}
+            reasons.clear()
+            reasons.update(moved)
         self._starts = {moved_path(path, move): start for path, start in self._starts.items()}
         self.files = {
             moved_path(path, move): file._replace(path=moved_path(path, move))
