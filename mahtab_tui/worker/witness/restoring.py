@@ -205,8 +205,8 @@ class Restorer:
         """Leave out, and name, the new names of files whose old names are not restored."""
         kept: list[_Item] = []
         for item in items:
-            is_removed = item.before.kind == MISSING_KIND and item.now.kind == FILE
-            if is_removed and item.now.inode in self._missing_inodes:
+            loses_name = item.now.kind == FILE and item.now.inode != item.before.inode
+            if loses_name and item.now.inode in self._missing_inodes:
                 self._refuse_with(item, _OLD_NAME_STAYS)
             else:
                 kept.append(item)
@@ -247,7 +247,7 @@ class Restorer:
 
     def _refuse_with(self, item: _Item, reason: str) -> None:
         self._name(item.path, reason)
-        if item.before.kind == FILE and item.now.kind == MISSING_KIND:
+        if item.before.kind == FILE and item.now.inode != item.before.inode:
             self._missing_inodes.add(item.before.inode)
 
     def _name(self, path: str, reason: str) -> None:
