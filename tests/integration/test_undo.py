@@ -118,6 +118,16 @@ def test_default_timeout_of_sockets_does_not_end_checkpoints(cells: Cells) -> No
     assert cells.text("v") == "[1]\n"
 
 
+def test_code_of_the_session_itself_does_not_move_the_state_before_a_cell(cells: Cells) -> None:
+    cells.run("items = [1]")
+    cells.run("items.append(2)")
+    last_cell = cells.number
+    own_code = "print(len(items)); __import__('importlib').invalidate_caches()"
+    cells.kernel.execute(own_code, cell=0, on_output=lambda kind, text: None)
+    cells.kernel.undo(last_cell)
+    assert cells.text("items") == "[1]\n"
+
+
 def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")

@@ -104,6 +104,8 @@ class UndoHistory:
         """The oldest first."""
         self._serial = 0
         """Of the newest step."""
+        self._is_own_code = False
+        """Whether the newest code is the session's own."""
         self._undone: list[_Undone] = []
         """What can be done again, the newest last."""
         self._dropped_cell = 0
@@ -120,7 +122,8 @@ class UndoHistory:
 
     def begin(self, cell: int) -> None:
         """Start a step. Cell 0 is the session's own code, and gets none."""
-        if cell == 0:
+        self._is_own_code = cell == 0
+        if self._is_own_code:
             return
         self._forget_redo()
         self._steps.append(self._new_step(cell))
@@ -133,7 +136,7 @@ class UndoHistory:
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
         """Take a checkpoint before the cell changes objects in place; return its step."""
-        if not self._steps or self._steps[-1].serial != self._serial:
+        if self._is_own_code or not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
         step.changes_inside = True
