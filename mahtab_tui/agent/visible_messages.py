@@ -17,19 +17,19 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.record_xml import ATTRIBUTES
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.prompt_sections import render_context
 
 _MAX_ATTACHED_CELLS = 100
 """Cells of a range that are looked up for private variables."""
 
 # All external text is escaped, so it can contain none of the tags below.
 _ELEMENT = re.compile(
-    rf"<((?:user|assistant)-repl-(?:in|out)|assistant-tool|notebook-cell)({ATTRIBUTES})>.*?</\1>\n?",
+    rf"<((?:user|assistant)-repl-(?:in|out)|cell-files|assistant-tool|notebook-cell)({ATTRIBUTES})>.*?</\1>\n?",
     re.DOTALL,
 )
 """What a cell or a tool call was, or what came of it: its name and attributes."""
 _ENTRY_ID = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
 _EMPTY_ACTIVITY = re.compile(r"<recent-activity>\s*</recent-activity>")
+_ACTIVITY_TAGS = ("<recent-activity>\n", "\n</recent-activity>")
 _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _ATTACHMENT = re.compile(rf"<user-attachment({ATTRIBUTES})>.*?</user-attachment>", re.DOTALL)
 _VARIABLE_LABEL = re.compile(r" label=\"\$(\w+)\"")
@@ -51,7 +51,7 @@ def visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
 
 
 def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
-    """Return a question with its context. The context of a replaced question keeps its cells."""
+    """Return a question with its context. Of a replaced question, what happened before it stays."""
     if not hidden:
         return prompts.user_turn(
             message.context, message.variables, message.text, message.instruction
@@ -66,8 +66,10 @@ def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
 
     entry = question_entry(message.turn)
     if hidden.is_replaced(entry):
-        cells = "".join(element[0] for element in _ELEMENT.finditer(context))
-        return render_context(cells.strip())
+        start, end = _ACTIVITY_TAGS
+        activity = context.partition(start)[2].partition(end)[0]
+        # It was escaped when it was put into the context.
+        return f"{start}{activity.strip()}{end}" if activity.strip() else ""
     if entry in hidden:
         context = _ATTACHMENTS.sub("", context).strip()
         return prompts.user_turn(context, variables, prompts.REMOVED_BY_USER)

@@ -25,6 +25,7 @@ from mahtab_tui.bus.entries import (
     Note,
     PlanStep,
     Question,
+    Removal,
     ToolUse,
 )
 from mahtab_tui.bus.entry_names import code_entry
@@ -56,6 +57,11 @@ class Conversation:
         arrive."""
         self._pieces: dict[AnswerStep, AnswerPieces] = {}
         """Those of the current question's answers."""
+        self._replacements: list[tuple[str, list[tuple[Entry, Removal]]]] = []
+        """What each replacement has removed, by its first entry, the newest last: the entries, each
+        with why it was removed before."""
+        self._answer_starts: dict[str, Entry] = {}
+        """The first piece of each answer, by the key of its words. It may have none."""
         self._marked_turns: set[int | None] = set()
         """Turns whose answers were stopped or cut off."""
         self._plans = PlanProgress()
@@ -282,6 +288,8 @@ class Conversation:
         self._mark_end(pieces, record)
 
         visible_pieces = pieces.visible
+        if visible_pieces:
+            self._answer_starts[record.entry_name] = visible_pieces[0]
         if record.turn is not None and visible_pieces:
             last_piece = visible_pieces[-1]
             if isinstance(last_piece, AnswerText):
@@ -368,14 +376,37 @@ class Conversation:
                 self.touch(entry)
 
     def _fold_replace(self, record: records.Replace) -> None:
-        keys = [entry.key for entry in self.entries]
+        if record.restored:
+            self._restore_replaced(record.entry)
+        else:
+            self._remove_from(record.entry)
+        self._fold_note(record)
+
+    def _remove_from(self, first_key: str) -> None:
+        """Mark an entry and those after it as replaced; all if it is unknown."""
+        answer_start = self._answer_starts.get(first_key)
         first_index = 0
-        if record.entry in keys:
-            first_index = keys.index(record.entry)
+        for index, entry in enumerate(self.entries):
+            if entry is answer_start or entry.key == first_key:
+                first_index = index
+                break
+        removed_entries: list[tuple[Entry, Removal]] = []
         for entry in self.entries[first_index:]:
+            removed_entries.append((entry, entry.removed))
             entry.removed = "replaced"
             self.touch(entry)
-        self._fold_note(record)
+        self._replacements.append((first_key, removed_entries))
+
+    def _restore_replaced(self, first_key: str) -> None:
+        """Unmark what was replaced last from an entry on."""
+        for index in range(len(self._replacements) - 1, -1, -1):
+            key, removed_entries = self._replacements[index]
+            if key == first_key:
+                del self._replacements[index]
+                for entry, removal in removed_entries:
+                    entry.removed = removal
+                    self.touch(entry)
+                return
 
     def _fold_undo(self, record: records.Undo) -> None:
         for number in record.cells:

@@ -20,6 +20,9 @@ MAX_EXCEPTION_LINES = 3
 NOT_RUN = frozenset({"skipped", "stopped", "refused", "not run"})
 """Values of a cell's `approval` if its code will not run."""
 
+Removal = Literal["", "hidden", "replaced"]
+"""Why the model does not get an entry; empty if it does."""
+
 
 @dataclass(kw_only=True, eq=False)
 class Entry:
@@ -42,7 +45,7 @@ class Entry:
     """The name above it, such as "you"."""
     turn: int | None = None
     """The number of its question; None if it belongs to none."""
-    removed: Literal["", "hidden", "replaced"] = ""
+    removed: Removal = ""
     """Why the model no longer gets it."""
     collapsed: bool = False
     """Whether only its first rows are drawn."""

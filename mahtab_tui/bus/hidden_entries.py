@@ -19,6 +19,8 @@ class HiddenEntries:
         """Those that the user has hidden."""
         self._replaced: set[str] = set()
         """Those that the user has replaced, with all after them."""
+        self._replacements: list[tuple[str, set[str]]] = []
+        """What each replacement has removed, by its first entry, the newest last."""
         self.private: set[str] = set()
         """Names of private variables."""
         self._private_uses: dict[str, set[str]] = {}
@@ -31,6 +33,8 @@ class HiddenEntries:
                 self._hidden.add(record.entry)
             case records.Hide():
                 self._hidden.discard(record.entry)
+            case records.Replace(restored=True):
+                self._restore_from(record.entry)
             case records.Replace():
                 self._replace_from(record.entry)
             case records.Private():
@@ -45,11 +49,31 @@ class HiddenEntries:
 
     def _replace_from(self, first_entry: str) -> None:
         """Note that an entry was replaced, with all after it; all were if it is unknown."""
+        removed_entries = set(self.entries_from(first_entry))
+        self._replacements.append((first_entry, removed_entries))
+        self._replaced |= removed_entries
+
+    def _restore_from(self, first_entry: str) -> None:
+        """Note that what was replaced last, from an entry on, is part of the conversation again."""
+        for index in range(len(self._replacements) - 1, -1, -1):
+            entry, removed_entries = self._replacements[index]
+            if entry == first_entry:
+                del self._replacements[index]
+                self._replaced -= removed_entries
+                return
+
+    @property
+    def last_entry(self) -> str:
+        """The newest entry; empty if there is none."""
+        return next(reversed(self._entries), "")
+
+    def entries_from(self, first_entry: str) -> list[str]:
+        """Return an entry and those after it that were not replaced; all if it is unknown."""
         entries = list(self._entries)
         first_index = 0
         if first_entry in self._entries:
             first_index = entries.index(first_entry)
-        self._replaced.update(entries[first_index:])
+        return [entry for entry in entries[first_index:] if entry not in self._replaced]
 
     def _fold_entry(self, record: Record) -> None:
         entry = record.entry_name

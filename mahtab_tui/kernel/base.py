@@ -13,6 +13,7 @@ from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.host import KernelHost, NullHost
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.values import (
+    WHOLE_UNDO,
     CellResult,
     Completions,
     Detail,
@@ -29,6 +30,7 @@ from mahtab_tui.kernel.values import (
     RestoredFile,
     SavedFile,
     SavedNamespace,
+    UndoScope,
     UndoStep,
 )
 from mahtab_tui.worker.guard.protected import ResolvedPath
@@ -295,24 +297,25 @@ class Kernel(ABC):
         """Return the cells that can be undone."""
         return self._ask(Operations.undo_steps)
 
-    def preview_undo(self, cell: int) -> Restoration:
+    def preview_undo(self, cell: int, scope: UndoScope = WHOLE_UNDO) -> Restoration:
         """Return what `undo` would restore, without restoring it."""
-        return self._undo(Operations.preview_undo, cell)
+        return self._undo(Operations.preview_undo, cell, scope)
 
-    def undo(self, cell: int) -> Restoration:
-        """Restore the namespace, and the objects in it, to the state before a cell; later cells are
-        undone too. If a step fails, nothing is changed. Raises `KernelError` while a cell runs."""
-        return self._undo(Operations.undo, cell)
+    def undo(self, cell: int, scope: UndoScope = WHOLE_UNDO) -> Restoration:
+        """Restore the namespace with the objects in it, and files, to the state before a cell; later
+        cells are undone too. If a step fails, nothing is changed. Raises `KernelError` while a cell
+        runs."""
+        return self._undo(Operations.undo, cell, scope)
 
-    def redo(self) -> Restoration:
-        """Reverse the last `undo`, if no other cell has run since."""
-        return self._undo(Operations.redo, 0)
+    def redo(self, scope: UndoScope = WHOLE_UNDO) -> Restoration:
+        """Reverse the last `undo`, if no other cell has run since. scope: that of the undo."""
+        return self._undo(Operations.redo, 0, scope)
 
-    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> Restoration:
+    def _undo(self, operation: Operation[UndoAnswer], cell: int, scope: UndoScope) -> Restoration:
         if not self._turn.acquire(blocking=False):
             raise KernelError("A cell is running. Wait until it ends, or interrupt it; then undo.")
         try:
-            return self._ask(operation, cell=cell).restoration
+            return self._ask(operation, cell=cell, **scope._asdict()).restoration
         finally:
             self._turn.release()
 

@@ -25,6 +25,7 @@ from mahtab_tui.worker.link.interrupts import Interrupts
 from mahtab_tui.worker.link.process_facts import working_directory
 from mahtab_tui.worker.link.responder import Responder
 from mahtab_tui.worker.tools import toolbox
+from mahtab_tui.worker.undo.actions import NOTHING_RESTORED
 from mahtab_tui.worker.undo.history import UndoHistory
 
 CANNOT_FORK = "it runs inside the program that opened this session"
@@ -136,10 +137,13 @@ class CellRunner:
             builtins.__dict__.pop(name, None)
 
     def _undo_cells(self, frame: Frame) -> Frame:
-        try:
-            return {"restoration": self._undo_history.answer(frame["op"], frame["cell"]), "cwd": ""}
-        finally:
-            self._executor.tracker.changes(None)
+        restoration = dict(NOTHING_RESTORED)
+        if frame["namespace"]:
+            try:
+                restoration = self._undo_history.answer(frame["op"], frame["cell"])
+            finally:
+                self._executor.tracker.changes(None)
+        return {"restoration": restoration, "cwd": ""}
 
     # On the thread that runs the cells
 

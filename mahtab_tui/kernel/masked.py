@@ -26,6 +26,7 @@ from mahtab_tui.kernel.values import (
     RestoredFile,
     SavedFile,
     SavedNamespace,
+    UndoScope,
     UndoStep,
 )
 
@@ -207,9 +208,9 @@ class MaskedKernel(Kernel):
         with self._masked_errors():
             return self.inner.undo_steps()
 
-    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> Restoration:
+    def _undo(self, operation: Operation[UndoAnswer], cell: int, scope: UndoScope) -> Restoration:
         with self._masked_errors():
-            restoration = self.inner._undo(operation, cell)
+            restoration = self.inner._undo(operation, cell, scope)
         return self._mask(restoration, operation.unmasked)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:

@@ -107,6 +107,18 @@ class CellResult:
     """What it has done to files in watched folders."""
 
 
+class UndoScope(NamedTuple):
+    """What an undo takes back. The fields are those on the wire."""
+
+    namespace: bool = True
+    files: bool = True
+    file_cell: int = 0
+    """The first cell whose changes of files are taken back; 0 for that of the namespace."""
+
+
+WHOLE_UNDO = UndoScope()
+
+
 @dataclass(frozen=True, slots=True)
 class Restoration:
     """What an undo or a redo has restored, or would restore."""

@@ -27,6 +27,8 @@ from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.rewind_points import RewindPoints
+from mahtab_tui.session.rewinding import Rewinding
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.server_calls import ServerCalls
@@ -126,7 +128,17 @@ class Components:
         self.namespace_store = NamespaceStore(log, runtime.kernel, Lazy(lambda: last_changes(past)))
         self.cells = Cells(runtime, self.namespace_store, self.private, self.inbox)
         self.undo = UndoControl(
-            runtime, self.cells, self.namespace_store, lambda: self.agent.in_turn
+            runtime,
+            self.cells,
+            self.namespace_store,
+            Entries(log),
+            is_answering=lambda: self.agent.in_turn,
+            last_turn=lambda: self.agent.last,
+        )
+        rewind_points = RewindPoints(past)
+        log.addHandler(rewind_points)
+        self.rewinding = Rewinding(
+            runtime.kernel, self.inbox, self.cells, self.undo, rewind_points, prompt.hidden
         )
         store = backend.store
         cell_pictures = store.pictures if store is not None else lambda cell: ()

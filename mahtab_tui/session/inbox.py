@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from mahtab_tui.bus.records import Hide, Queue, QueueItem, Replace, emit
 from mahtab_tui.bus.values import Mode
 
-_REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
+_REMOVED = "The greyed entries have left the conversation. /redo brings them back, until you enter something else."
+_RESTORED = "The entries that were greyed are part of the conversation again."
 
 
 class Entries:
-    """Hides and replaces entries, by names from `bus.hidden_entries.HiddenEntries`."""
+    """Hides and removes entries, by names from `bus.hidden_entries.HiddenEntries`."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -26,7 +27,11 @@ class Entries:
 
     def replace(self, entry: str) -> None:
         """Remove an entry, and everything after it, from the model's conversation."""
-        emit(self._log, Replace(_REPLACED, entry=entry))
+        emit(self._log, Replace(_REMOVED, entry=entry))
+
+    def restore(self, entry: str) -> None:
+        """Bring back what `replace` has removed last, from an entry on."""
+        emit(self._log, Replace(_RESTORED, entry=entry, restored=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.private_names import PrivateNames
+    from mahtab_tui.session.rewinding import Rewinding
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.undo_control import UndoControl
     from mahtab_tui.session.variable_history import VariableHistory
@@ -257,20 +258,6 @@ class Session:
         """
         return self.inbox.put(mode, text, joins=joins)
 
-    def replace(self, entry: str, mode: Mode, text: str) -> bool:
-        """Submit an input in place of an earlier one.
-
-        The earlier one is removed from the conversation with everything after it.
-
-        Returns:
-            False, and nothing was submitted, while an input runs or is queued.
-        """
-        if self.cells.running or self.agent.in_turn or not self.inbox.idle:
-            return False
-        self.entries.replace(entry)
-        self.submit(mode, text)
-        return True
-
     def stop(self) -> Literal["model", "cell"] | None:
         """Stop the model's turn, or else the running cell, and return what was stopped."""
         if self.agent.in_turn:
@@ -370,6 +357,11 @@ class Session:
     def undo(self) -> UndoControl:
         """Undoes and redoes cells."""
         return self._components.undo
+
+    @property
+    def rewinding(self) -> Rewinding:
+        """Goes back to an earlier question or cell."""
+        return self._components.rewinding
 
     @property
     def attachments(self) -> Attachments:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.records import Namespace, Record, RecordHandler, ReplIn, Undo
+from mahtab_tui.bus.records import Namespace, Record, RecordHandler, Replace, ReplIn, Undo
 from mahtab_tui.bus.staleness import StaleInput, Staleness, describe_origin, describe_stale
 
 _MAX_LINES = 5
@@ -37,7 +37,7 @@ class StaleOutputs(RecordHandler):
         past: The records of a resumed session.
     """
 
-    kinds = (ReplIn, Namespace, Undo)
+    kinds = (ReplIn, Namespace, Undo, Replace)
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
@@ -75,6 +75,9 @@ class StaleOutputs(RecordHandler):
                 self._note(self._staleness.start(cell, code))
             case Namespace():
                 self._note(self._staleness.fold(record))
+            case Replace():
+                # The model may no longer have what it was told.
+                self._told_cells.clear()
             case Undo(cells=cells, undone=undone):
                 self._note(self._staleness.undo(cells, undone=undone))
 

@@ -1,4 +1,4 @@
-"""Undoes and redoes cells."""
+"""Undoes and redoes cells, alone or with the conversation about them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,44 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.provenance import Provenance
-from mahtab_tui.kernel.restorations import describe_restoration
-from mahtab_tui.kernel.values import Restoration
+from mahtab_tui.kernel.restorations import (
+    describe_restoration,
+    describe_restored_files,
+    not_restored,
+)
+from mahtab_tui.kernel.values import WHOLE_UNDO, Restoration, UndoScope
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.inbox import Entries
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.runtime import Runtime
 
 BUSY = "Something is running. Wait, or press Esc, then try again."
+NOTHING_RESTORED = Restoration(changes=(), not_restored=(), exact=True, files_unwatched="")
 
 
-class _LastUndo(NamedTuple):
-    """The last undo, which a redo reverses."""
+class UndoTarget(NamedTuple):
+    """What an undo takes back."""
 
+    cell: int | None
+    """The first cell to undo; None for none."""
+    scope: UndoScope = WHOLE_UNDO
+    """What is taken back of the cells."""
+    entry: str = ""
+    """The first entry that leaves the conversation; empty for none."""
+
+
+class _Undone(NamedTuple):
+    """An undo, which a redo reverses."""
+
+    target: UndoTarget
     cells: tuple[int, ...]
+    """The cells whose changes of the namespace were undone."""
     provenance: Provenance
     """The authors of names before the undo."""
+    last_cell: int
+    """The newest cell at the undo."""
+    last_turn: int
+    """The newest question at the undo."""
 
 
 class UndoControl:
@@ -35,18 +58,33 @@ class UndoControl:
         runtime: Runtime,
         cells: Cells,
         namespace_store: NamespaceStore,
+        entries: Entries,
         is_answering: Callable[[], bool],
+        last_turn: Callable[[], int],
     ) -> None:
-        """is_answering: whether the model answers a question."""
+        """
+        Args:
+            runtime: What the session works with.
+            cells: Runs the cells.
+            namespace_store: Saves the variables.
+            entries: Removes entries from the conversation.
+            is_answering: Whether the model answers a question.
+            last_turn: The number of the newest question.
+        """
         self._runtime = runtime
         self._cells = cells
         self._namespace_store = namespace_store
+        self._entries = entries
         self._is_answering = is_answering
+        self._last_turn = last_turn
         self._lock = threading.Lock()
-        self._undone: set[int] = set()
-        """Cells whose changes are undone now."""
-        self._last: _LastUndo | None = None
-        """None if there is nothing to redo."""
+        self.undone_cells: set[int] = set()
+        """Cells whose changes of the namespace are undone now."""
+        for record in runtime.past:
+            if isinstance(record, records.Undo):
+                self._note(record.cells, undone=record.undone)
+        self._undone: list[_Undone] = []
+        """What can be done again, the newest last."""
 
     def last_step(self) -> int:
         """Return the cell that ran last, or the first cell of its answer."""
@@ -67,14 +105,18 @@ class UndoControl:
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
         """Return a cell and those after it, without those already undone."""
-        numbers = range(max(cell, 1), self._cells.last + 1)
-        cells = tuple(number for number in numbers if number not in self._undone)
+        cells = self.remaining_cells(cell)
         if not cells:
             raise KernelError(f"There is nothing to undo from cell {cell} on.")
         return cells
 
+    def remaining_cells(self, cell: int) -> tuple[int, ...]:
+        """Return a cell and those after it, without those already undone; perhaps none."""
+        numbers = range(max(cell, 1), self._cells.last + 1)
+        return tuple(number for number in numbers if number not in self.undone_cells)
+
     def undo(self, cell: int, *, during_turn: bool = False) -> Restoration:
-        """Restore the namespace to the state before a cell.
+        """Restore the namespace and files to the state before a cell.
 
         Args:
             cell: The first cell to undo; those after it are undone, too.
@@ -83,30 +125,71 @@ class UndoControl:
         Returns:
             What was restored, and what could not be.
         """
+        return self.take_back(UndoTarget(cell), during_turn=during_turn)
+
+    def take_back(self, target: UndoTarget, *, during_turn: bool = False) -> Restoration:
+        """Take back what a target names, as one step. Arguments and result are those of `undo`."""
         authors = self._cells.authors
         with self._lock:
             self._refuse_while_running(turns=not during_turn)
-            restoration = self._runtime.kernel.undo(cell)
-            undone_cells = self.cells_from(cell)
-            self._last = _LastUndo(undone_cells, authors.provenance)
-            self._undone.update(undone_cells)
-            authors.provenance = authors.provenance.before(cell)
-            self._report(undone_cells, restoration, f"before cell {cell} ran", undone=True)
+            cells: tuple[int, ...] = ()
+            restoration = NOTHING_RESTORED
+            provenance = authors.provenance
+            if target.cell is not None:
+                restoration = self._runtime.kernel.undo(target.cell, target.scope)
+                if target.scope.namespace:
+                    cells = self.cells_from(target.cell)
+                    authors.provenance = provenance.before(target.cell)
+            self._undone.append(
+                _Undone(target, cells, provenance, self._cells.last, self._last_turn())
+            )
+            self._note(cells, undone=True)
+            if target.cell is not None:
+                moment = f"before cell {target.cell} ran"
+                self._report(target.scope, cells, restoration, moment, undone=True)
+            if target.entry:
+                self._entries.replace(target.entry)
             return restoration
 
     def redo(self) -> Restoration:
         """Reverse the last undo, if no other cell has run since."""
         with self._lock:
             self._refuse_while_running()
-            if self._last is None:
+            if not self._undone:
                 raise KernelError("There is nothing to redo.")
-            restoration = self._runtime.kernel.redo()
-            last_undo = self._last
-            self._last = None
-            self._cells.authors.provenance = last_undo.provenance
-            self._undone.difference_update(last_undo.cells)
-            self._report(last_undo.cells, restoration, "before the undo", undone=False)
+            undone = self._undone[-1]
+            target = undone.target
+            self._refuse_if_continued(undone)
+            restoration = NOTHING_RESTORED
+            if target.cell is not None:
+                restoration = self._runtime.kernel.redo(target.scope)
+            self._undone.pop()
+            if target.scope.namespace:
+                self._cells.authors.provenance = undone.provenance
+            self._note(undone.cells, undone=False)
+            if target.cell is not None:
+                self._report(
+                    target.scope, undone.cells, restoration, "before the undo", undone=False
+                )
+            if target.entry:
+                self._entries.restore(target.entry)
             return restoration
+
+    def _refuse_if_continued(self, undone: _Undone) -> None:
+        """Raise `KernelError` if the session has gone on since an undo that the kernel alone does not
+        know completely."""
+        is_known_to_kernel = undone.target.scope.namespace and not undone.target.entry
+        if not is_known_to_kernel and undone.last_cell != self._cells.last:
+            raise KernelError("There is nothing to redo: cells have run since the last undo.")
+        if undone.target.entry and undone.last_turn != self._last_turn():
+            raise KernelError("There is nothing to redo: you have asked the model since.")
+
+    def _note(self, cells: Sequence[int], *, undone: bool) -> None:
+        """Note that cells were undone or redone."""
+        if undone:
+            self.undone_cells.update(cells)
+        else:
+            self.undone_cells.difference_update(cells)
 
     def _refuse_while_running(self, *, turns: bool = True) -> None:
         """Raise `KernelError` while a cell runs. turns: also while the model answers a question."""
@@ -114,23 +197,46 @@ class UndoControl:
             raise KernelError(BUSY)
 
     def _report(
-        self, cells: tuple[int, ...], restoration: Restoration, moment: str, *, undone: bool
+        self,
+        scope: UndoScope,
+        cells: tuple[int, ...],
+        restoration: Restoration,
+        moment: str,
+        *,
+        undone: bool,
     ) -> None:
         """Log an undo or a redo, and the changes that it made.
 
         Args:
+            scope: What was taken back or done again.
             cells: The cells that were undone or redone.
             restoration: What was restored.
             moment: That of the restored state, such as ``before cell 2 ran``.
             undone: Whether this was an undo.
         """
         self._namespace_store.schedule_write()
-        auxiliary = "was" if len(cells) == 1 else "were"
-        verb = "undone" if undone else "redone"
-        sentence = f"{name_cells(cells).capitalize()} {auxiliary} {verb}."
-        text = f"{sentence} {describe_restoration(restoration, moment)}"
+        if not scope.namespace:
+            text = _describe_files(restoration, moment)
+        else:
+            auxiliary = "was" if len(cells) == 1 else "were"
+            verb = "undone" if undone else "redone"
+            sentence = f"{name_cells(cells).capitalize()} {auxiliary} {verb}."
+            text = f"{sentence} {describe_restoration(restoration, moment)}"
+            if not scope.files:
+                text += " Files stay as they are."
         emit(self._runtime.log, records.Undo(text, cells=cells, undone=undone))
         self._cells.authors.report_restoration(restoration.changes)
+
+
+def _describe_files(restoration: Restoration, moment: str) -> str:
+    """Say that files alone were restored. moment: that of their state."""
+    subject = "Files are" if restoration.exact else "All files but the following are"
+    sentences = (
+        f"{subject} as they were {moment}; variables stay as they are.",
+        not_restored(restoration),
+        describe_restored_files(restoration),
+    )
+    return " ".join(filter(None, sentences))
 
 
 def name_cells(cells: Sequence[int]) -> str:

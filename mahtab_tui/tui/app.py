@@ -237,8 +237,8 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        """Do what the user has entered: leave, a command, a cell of the notebook, a replacement of an
-        earlier input, or else a new input."""
+        """Do what the user has entered: leave, a command, a cell of the notebook, or else a new
+        input."""
         from mahtab_tui.bus.entry_names import unrun_cell_position
 
         mode = message.mode
@@ -258,8 +258,6 @@ class MahtabApp(TerminalApp[int]):
         elif notebook_cell is not None and mode == "python":
             self._run_notebook_cell(notebook_cell, text)
             self._show_newest_entry()
-        elif replaces and notebook_cell is None:
-            self._replace_input(replaces, mode, text)
         else:
             self._submit_new(mode, text)
         self._report_history()
@@ -275,14 +273,6 @@ class MahtabApp(TerminalApp[int]):
         """Scroll to the end of the transcript, also where the side panes cover it."""
         self.panes.close_drawer()
         self.panes.transcript.action_scroll_end()
-
-    def _replace_input(self, entry: str, mode: Mode, text: str) -> None:
-        """Replace an earlier input; while that is impossible, put it back. entry: its key."""
-        if self.session.replace(entry, mode, text):
-            self._show_newest_entry()
-            return
-        self.notify("Busy: wait, or press Esc, then enter this again.", "warning")
-        self.editor.begin_replacing(entry, mode, text)
 
     def _asks_to_leave(self, code: str) -> bool:
         """Return whether code is `exit`, and not a variable of that name."""
@@ -375,6 +365,9 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditInput)
     def _edit_input(self, message: EditInput) -> None:
+        if message.keeps_draft:
+            self.editor.end_replacing()
+            self.editor.put(message.mode, message.text)
         if not self._asks_to_type_secret(message.mode, message.text):
             self.panes.edit(message.mode, message.text)
 

@@ -114,6 +114,14 @@ class AskToUndo(OpenScreen):
 
 
 @dataclass
+class AskToRewind(OpenScreen):
+    """Show what a rewind would do, and ask."""
+
+    entry: str
+    """The key of the question or cell before which to go back."""
+
+
+@dataclass
 class AskToRun(OpenScreen):
     """Run code as a cell of the user's, if they say yes."""
 
@@ -154,16 +162,18 @@ class EditInput(Message):
 
     mode: Mode
     text: str
+    keeps_draft: bool = False
+    """Whether what was in the editor comes back after it."""
 
 
 @dataclass
 class ReplaceInput(Message):
-    """Put an earlier input into the editor; Enter replaces it."""
+    """Put a cell of the notebook into the editor; Enter runs it in its place."""
 
     mode: Mode
     text: str
     entry: str
-    """The key of the earlier input."""
+    """The key of the cell before it has run."""
 
 
 @dataclass

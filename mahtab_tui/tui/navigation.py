@@ -15,6 +15,7 @@ from textual.widget import Widget
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.tui.commands.declarations import PaneCommand
 from mahtab_tui.tui.messages import (
+    AskToRewind,
     AskToRun,
     AskToUndo,
     OpenDisplayedValue,
@@ -74,6 +75,8 @@ class Navigation:
                 self._open_search_node(request)
             case AskToUndo(cell):
                 self.ask_to_undo(cell)
+            case AskToRewind(entry):
+                self._ask_to_rewind(entry)
             case AskToRun():
                 run = partial(self._session.submit, "python", request.code)
                 self.confirm(request.question, run, yes=request.yes, no=request.no)
@@ -91,10 +94,11 @@ class Navigation:
         ask(self._app, Prompt(title, value), then)
 
     def jump(self, targets: Sequence[JumpTarget], then: Callable[[Widget | None], None]) -> None:
-        """Show a letter at each target. then: gets the chosen one, or None."""
+        """Show a letter at each target, and one that opens the points to go back to. then: gets the
+        chosen target, or None."""
         from mahtab_tui.tui.screens.dialog import JumpScreen
 
-        self._app.push_screen(JumpScreen(targets), then)
+        self._app.push_screen(JumpScreen(targets, self.open_rewind), then)
 
     def _open_menu(self, request: OpenMenu) -> None:
         """Show a menu; the chosen action runs on the widget that asked for it."""
@@ -184,6 +188,24 @@ class Navigation:
                 self._app.notify(str(error))
                 return
         self._app.push_screen(UndoScreen(cells, self._session))
+
+    def open_rewind(self) -> None:
+        """List the points to which the session can go back."""
+        from mahtab_tui.tui.screens.rewind import RewindScreen
+
+        self._app.push_screen(RewindScreen(self._session))
+
+    def _ask_to_rewind(self, entry: str) -> None:
+        """Show what would go back to before a question or cell, and ask."""
+        from mahtab_tui.kernel.base import KernelError
+        from mahtab_tui.tui.screens.rewind import RewindPreviewScreen
+
+        try:
+            point = self._session.rewinding.find(entry)
+        except KernelError as error:
+            self._app.notify(str(error))
+            return
+        self._app.push_screen(RewindPreviewScreen(point, self._session))
 
     def choose_session(self, then: Callable[[str], object]) -> None:
         """List the sessions. then: gets the id of the one to switch to."""

@@ -427,14 +427,17 @@ class Worker:
     def _undo(self, frame: Frame) -> Frame:
         if self._executor.undo is None:
             raise LookupError("Undo is off: the setting undo_steps is 0.")
-        try:
-            restoration = self._executor.undo.answer(frame["op"], frame["cell"])
-        finally:
-            self._executor.tracker.changes(None)
-        return {
-            "restoration": self._with_files(restoration, frame["op"], frame["cell"]),
-            "cwd": working_directory(),
-        }
+        restoration = dict(own_module("undo.actions").NOTHING_RESTORED)
+        # A host of an earlier version takes back both.
+        if frame.get("namespace", True):
+            try:
+                restoration = self._executor.undo.answer(frame["op"], frame["cell"])
+            finally:
+                self._executor.tracker.changes(None)
+        if frame.get("files", True):
+            file_cell = frame.get("file_cell") or frame["cell"]
+            restoration = self._with_files(restoration, frame["op"], file_cell)
+        return {"restoration": restoration, "cwd": working_directory()}
 
     def _with_files(self, restoration: Frame, action: str, cell: int) -> Frame:
         """Preview, undo or redo the changes of files, too. restoration: that of the namespace."""

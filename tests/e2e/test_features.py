@@ -62,7 +62,7 @@ def test_frames_open_at_the_failing_line_also_after_a_resume(start: Start, proje
 
 
 @pytest.mark.thorough
-def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
+def test_hidden_and_rewound_entries_are_not_sent_even_after_a_resume(
     start: Start, replay: Replay
 ) -> None:
     screen = start("--model", replay(KNOWS)).idle()
@@ -73,18 +73,19 @@ def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     screen.type("t", "▐")
     screen.press("enter", pattern="Run again")
     screen.type("m", "hidden from the model")
-    screen.press("down", "enter", pattern="R ↵ Replace")
-    screen.enter("R", "Enter replaces")
+    screen.press("down", "enter", pattern="R ↵ Rewind")
+    screen.enter("R", "Go back to before In")
+    screen.wait("/redo brings")
+    screen.press("tab", "enter", pattern="have left the conversation")
     screen.press(*["backspace"] * 5)
-    screen.enter("apple'", "removed from the conversation")
-    screen.wait(r"~ fruit str .*'apple'")
+    screen.enter("apple'", r"\+ fruit str 'apple'")
     screen.press("f2")
     screen.enter("what do you know?", "only of the apple")
     screen.leave()
     again = start("--model", replay(KNOWS), "--continue")
     again.wait("Conversation restored")
     again.wait("hidden from the model")
-    again.wait("replaced")
+    again.wait("rewound")
     again.enter("`and now?", "has no matching answer left|only of the apple")
 
 

@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 import pytest
 
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.llm.prompts import REMOVED_BY_USER
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused, JoinedAgent
+from mahtab_tui.session.rewinding import RewindScope
 from mahtab_tui.settings.values import trust_values
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
@@ -149,7 +151,7 @@ def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
     assert not any(words in text(messages) for words in removed)
     it.run("made")
     assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "'a pear'\n"
-    assert "namespace stays" in it.store.wait(tags.REPLACE).text
+    assert "left the conversation" in it.store.wait(tags.REPLACE).text
 
 
 def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
@@ -170,12 +172,14 @@ def test_replaced_cell_goes_with_the_next_question_and_the_new_one_runs(
     assert "which?" not in words
 
 
-def test_nothing_is_replaced_while_work_is_running(open_session: OpenSession) -> None:
+def test_nothing_is_rewound_while_work_is_running(open_session: OpenSession) -> None:
     it = open_session()
     it.run("x = 1")
     it.session.submit("python", "while True: pass")
     it.store.wait(tags.KERNEL, state="busy", cell=2)
-    assert not it.session.replace("cell 1", "python", "x = 2")
+    rewinding = it.session.rewinding
+    with pytest.raises(KernelError, match="Something is running"):
+        rewinding.preview(rewinding.find("cell 1"))
     wait_for(lambda: it.session.stop() == "cell")
     it.store.wait(tags.USER_REPL_OUT, cell=2)
     assert not texts(it, tags.REPLACE)
@@ -200,7 +204,11 @@ def test_stateful_model_receives_the_changed_conversation(
 
 
 def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:
-    wait_for(lambda: it.session.replace(entry, mode, words))
+    wait_for(lambda: it.session.inbox.idle)
+    rewinding = it.session.rewinding
+    only_conversation = RewindScope(namespace=False, files=False)
+    rewinding.rewind(rewinding.preview(rewinding.find(entry), only_conversation))
+    it.session.submit(mode, words)
 
 
 # Instructions in a session.

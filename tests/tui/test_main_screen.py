@@ -1,4 +1,4 @@
-"""Actions of the main screen: leaving, replacing, copying, plans, the greeting."""
+"""Actions of the main screen: leaving, rewinding, copying, plans, the greeting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from textual.app import App
 from textual.events import Key
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Button, Static
 
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
@@ -21,7 +21,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.messages import RunInput
-from mahtab_tui.tui.screens.dialog import ActionMenu
+from mahtab_tui.tui.screens.rewind import RewindPreviewScreen, RewindScreen, Tick
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import HeaderBar
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
@@ -181,34 +181,78 @@ def hint(app: MahtabApp) -> str:
     return str(app.editor.query_one("#hint", Static).content)
 
 
-async def test_escape_cancels_a_replacement_and_restores_the_draft(
-    app: MahtabApp, pilot: Pilot[int]
-) -> None:
-    old_hint = hint(app)
-    app.editor.text = "a draft"
+async def open_rewind(pilot: Pilot[int]) -> RewindPreviewScreen:
+    """Press R on the marked entry, and wait until it is known what would go back."""
     await pilot.press("enter", "R", "enter")
-    await pilot.pause()
-    assert (app.editor.mode, app.editor.text) == ("ask", QUESTION)
-    assert "Enter replaces" in hint(app)
-    assert str(app.editor.query_one("#glyph", Static).content) == "↻"
+    screen = await wait_for_screen(pilot, RewindPreviewScreen)
+    await until(pilot, lambda: not screen.query_one("#rewind", Button).disabled)
+    return screen
+
+
+def removals(app: MahtabApp) -> list[str]:
+    """Return the entries with which each rewind began."""
+    lines = shown(app.query_one(TranscriptPane))
+    return [line for line in lines if line.endswith("rewound")]
+
+
+async def test_no_letter_and_no_first_enter_rewinds(app: MahtabApp, pilot: Pilot[int]) -> None:
+    app.editor.text = "a draft"
+    await open_rewind(pilot)
+    await pilot.press(*"yrRn ", "u", "backspace", "delete")
+    assert isinstance(pilot.app.screen, RewindPreviewScreen)
+    await pilot.press("enter")
+    await drawn(pilot)
+    assert not isinstance(pilot.app.screen, RewindPreviewScreen)
+    await press_up_to(pilot, "question 1")
+    await open_rewind(pilot)
     await pilot.press("escape")
-    assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", old_hint)
+    await drawn(pilot)
+    assert not removals(app)
+    assert (app.editor.mode, app.editor.text) == ("python", "a draft")
 
 
-async def test_replacing_submits_the_question_and_greys_its_old_answers(
+async def test_rewind_puts_the_question_into_the_editor_and_keeps_the_draft(
     app: MahtabApp, pilot: Pilot[int], entered: list[tuple[Mode, str]]
 ) -> None:
     app.editor.text = "a draft"
-    await pilot.press("enter", "R", "enter", "end", "!", "enter")
+    await open_rewind(pilot)
+    await pilot.press("tab", "enter")
+    await until(pilot, lambda: app.editor.text == QUESTION)
+    await drawn(pilot)
+    assert app.editor.mode == "ask"
+    assert "which days" in removals(app)[0]
+    assert not any("read_csv" in line for line in removals(app))
+    await pilot.press("end", "!", "enter")
     await drawn(pilot)
     assert entered == [("ask", f"{QUESTION}!")]
     assert (app.editor.mode, app.editor.text) == ("python", "a draft")
-    assert "Enter replaces" not in hint(app)
-    lines = shown(app.query_one(TranscriptPane))
-    assert "the namespace stays as it is" in " ".join(" ".join(lines).split())
-    greyed = [line for line in lines if line.endswith("replaced")]
-    assert "which days" in greyed[0]
-    assert not any("read_csv" in line for line in greyed)
+
+
+async def test_what_is_not_ticked_stays(app: MahtabApp, pilot: Pilot[int]) -> None:
+    screen = await open_rewind(pilot)
+    conversation = screen.query(Tick).first()
+    assert str(conversation.content).startswith("[x] conversation")
+    conversation.focus()
+    await pilot.press("space")
+    assert str(conversation.content).startswith("[ ] conversation")
+    # There is no kernel, so that nothing else can go back.
+    details = screen.query_one("#rewind-details Static", Static)
+    await until(pilot, lambda: "Nothing would go back" in str(details.content))
+    assert screen.query_one("#rewind", Button).disabled
+
+
+async def test_rewind_lists_the_points_behind_ctrl_o_u(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await pilot.press("ctrl+o", "u")
+    screen = await wait_for_screen(pilot, RewindScreen)
+    await until(pilot, lambda: bool(screen.rows))
+    assert QUESTION in [point.text for point in screen.rows]
+    await pilot.press(*"outliers", "enter")
+    await wait_for_screen(pilot, RewindPreviewScreen)
+    await pilot.press("escape")
+    await wait_for_screen(pilot, RewindScreen)
+    await pilot.press("escape")
+    await drawn(pilot)
+    assert not removals(app)
 
 
 @pytest.mark.usefixtures("entered")
@@ -216,7 +260,8 @@ async def test_text_typed_after_submitting_continues_the_draft(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     app.editor.text = "a = 1"
-    await pilot.press("enter", "R", "enter")
+    app.editor.put("ask", QUESTION)
+    app.editor.focus()
     await pilot.pause()
     for key in ("enter", "2", "3"):
         app.post_message(Key(key, key if len(key) == 1 else None))
@@ -225,23 +270,15 @@ async def test_text_typed_after_submitting_continues_the_draft(
     assert (app.editor.mode, app.editor.text) == ("python", "a = 123")
 
 
-async def test_text_stays_in_the_editor_while_work_is_running(
+async def test_nothing_is_rewound_while_the_model_answers(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
+    screen = await open_rewind(pilot)
+    details = screen.query_one("#rewind-details Static", Static)
     with app.session.agent.turn():
-        await pilot.press("enter", "R", "enter", "enter")
-        await drawn(pilot)
-    assert app.editor.text == QUESTION
-    assert "Enter replaces" in hint(app)
-
-
-async def test_model_entries_cannot_be_replaced(app: MahtabApp, pilot: Pilot[int]) -> None:
-    for _ in range(2):
-        await pilot.press("down", "enter")
-        menu = await wait_for_screen(pilot, ActionMenu)
-        assert all(command.id != "entry-replace" for command in menu.commands)
-        await pilot.press("escape")
-    assert app.editor.is_empty
+        await pilot.press("tab", "enter")
+        await until(pilot, lambda: "Something is running" in str(details.content))
+    assert not removals(app)
 
 
 async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(

@@ -190,19 +190,19 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         assert lines(app) == old_lines
 
 
-async def test_replaced_entry_stays_hidden_with_a_note() -> None:
+async def test_rewound_entry_stays_hidden_with_a_note() -> None:
     replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
     app = KeysApp([*conversation(), replaced])
     async with focused(app) as pilot:
         assert any("The namespace stays" in line for line in lines(app))
-        assert sum(line.endswith("replaced") for line in lines(app)) == 5
-        first_row = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
+        assert sum(line.endswith("rewound") for line in lines(app)) == 5
+        first_row = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("rewound"))
         rows = [app.pane.render_line(y) for y in range(first_row, app.pane.size.height)]
         bars = [segment.style for row in rows for segment in row if segment.text == BAR]
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "enter", "m")
-        assert app.calls == [("refused", "This entry was replaced, so the model does not see it.")]
+        assert app.calls == [("refused", "This entry was rewound, so the model does not see it.")]
 
 
 def test_hidden_entries_are_dimmed(snap_compare: Callable[..., bool]) -> None:

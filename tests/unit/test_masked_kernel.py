@@ -18,7 +18,7 @@ from mahtab_tui.kernel.jupyter.kernel import JupyterKernel
 from mahtab_tui.kernel.masked import CELL_FIELDS, MaskedKernel
 from mahtab_tui.kernel.operations import UNMASKED, Operation, Operations
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import CellResult, Lock, Restoration
+from mahtab_tui.kernel.values import CellResult, Lock, Restoration, UndoScope
 
 SECRET = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
 MEMBERS = sorted(name for name in vars(Kernel) if not name.startswith("_"))
@@ -103,7 +103,7 @@ class PlantedKernel:
     def _ask(self, operation: Operation[Any], timeout: float | None = None, **fields: Any) -> Any:
         return self.answer(operation.result)
 
-    def _undo(self, operation: Operation[Any], cell: int) -> Restoration:
+    def _undo(self, operation: Operation[Any], cell: int, scope: UndoScope) -> Restoration:
         return cast(Restoration, self.answer(Restoration))
 
     def _run_cell(

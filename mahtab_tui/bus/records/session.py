@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from mahtab_tui.bus.marks import NULL, Name, Word
+from mahtab_tui.bus.marks import NULL, Flag, Name, Word
 from mahtab_tui.bus.records.record import Record
 
 
@@ -80,10 +80,12 @@ class Private(Record, tag="private", in_prompt=True):
 
 
 class Replace(Record, tag="replace", in_prompt=True):
-    """An entry and everything after it was removed from the conversation for good. Text: a
-    sentence."""
+    """An entry and everything after it was removed from the conversation, or came back into it.
+    Text: a sentence."""
 
     entry: Word
+    restored: Flag = False
+    """Whether what the last record of this entry has removed comes back."""
 
 
 class Branch(Record, tag="branch"):

@@ -15,7 +15,7 @@ from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.process import CLOSED, startup_failure
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.running_cell import RunningCell
-from mahtab_tui.kernel.values import CellResult, KernelInfo, KernelState, Lock, UndoStep
+from mahtab_tui.kernel.values import CellResult, KernelInfo, KernelState, Lock, UndoScope, UndoStep
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class JupyterKernel(Kernel):
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
 
-    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> NoReturn:
+    def _undo(self, operation: Operation[UndoAnswer], cell: int, scope: UndoScope) -> NoReturn:
         raise KernelError(f"Cells cannot be undone here, because {self.cannot_undo}.")
 
     def info(self) -> KernelInfo:

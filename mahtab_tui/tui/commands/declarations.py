@@ -105,7 +105,7 @@ TRANSCRIPT_COMMANDS = pane_commands(
         "entry-edit edit e menu": "Edit: Put the code or the question into the editor",
         "entry-again run r menu confirm": "Run again: Run the code again, or ask the question again",
         "entry-run run alt+r,ctrl+enter": "Run: Run the code of the entry, or ask the question again",
-        "entry-replace replace_entry R,shift+r menu confirm": "Replace: Edit your question or code and enter it again; the model forgets what came after it",
+        "entry-replace rewind R,shift+r menu confirm": "Rewind: See what would go back to before the question or cell; then edit it",
         "entry-explain explain_error x menu confirm": "Explain error: Ask the model about the cell's error",
         "entry-frames open_frames f menu": "Frames: Show the frames of the cell's error, with their source",
         "entry-mention mention a menu": "Ask about picture: Ask about the cell's pictures, which are sent with the question",

@@ -29,7 +29,7 @@ def page_down(context: CommandContext) -> None:
     context.panes.transcript.action_page_down()
 
 
-@_pane("jump ctrl+o", "Jump: Focus any pane by one letter", footer=True)
+@_pane("jump ctrl+o", "Jump: Focus any pane by one letter; u rewinds the session", footer=True)
 def jump(context: CommandContext) -> None:
     context.navigation.jump(context.panes.jump_targets(), context.panes.go_to)
 

@@ -225,7 +225,15 @@ def cell_number(typed: str) -> int | None:
     return int(number)
 
 
-@_session("redo /redo", "Redo cells: Reverse the last undo, if no other cell has run since")
+@_session(
+    "rewind /rewind",
+    "Rewind: Go back to before a question or cell, with conversation, variables and files",
+)
+def rewind(context: CommandContext) -> None:
+    context.navigation.open_rewind()
+
+
+@_session("redo /redo", "Redo: Reverse the last undo or rewind, if no other cell has run since")
 def redo(context: CommandContext) -> None:
     context.session.kernel_control.redo()
 

@@ -36,9 +36,6 @@ _LINE_HINT = "Python · Enter opens a line · an empty line at the end runs a bl
 _MAX_CHECKED_CHARS = 20_000
 """A longer text is not parsed at each key for the hint."""
 _CELL_HINT = "Enter runs it as this cell of the notebook · Escape cancels"
-_REPLACING_HINT = (
-    "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
-)
 _PROSE_OFFER = "This is not Python · F2 asks the model instead"
 _PYTHON_OFFER = "This is Python · F2, then Enter, runs it"
 _SHELL_OFFER = "Enter runs the shell command instead of asking"
@@ -57,7 +54,7 @@ class EditorPane(Widget):
 
     mode: reactive[Mode] = reactive("python", init=False)
     replaced_entry: var[str] = var("", init=False)
-    """The key of the entry that Enter replaces; empty for a new input."""
+    """The key of the notebook's cell that Enter runs in its place; empty for a new input."""
     mentions: var[Sequence[MentionChip]] = var((), init=False)
     """What the question mentions."""
     enter_opens_line: var[bool] = var(False, init=False)
@@ -73,7 +70,7 @@ class EditorPane(Widget):
         mode: Mode
         text: str
         replaces: str = ""
-        """The key of the entry that it replaces; empty for a new input."""
+        """The key of the notebook's cell that it takes the place of; empty for a new input."""
 
     @dataclass
     class ModeChanged(Message):
@@ -218,10 +215,7 @@ class EditorPane(Widget):
         if self.offer and not self.mentions:
             return Content.styled(self.offer, "$highlight")
         if self.replaced_entry:
-            from mahtab_tui.bus.entry_names import unrun_cell_position
-
-            is_notebook_cell = unrun_cell_position(self.replaced_entry) is not None
-            return Content(_CELL_HINT if is_notebook_cell else _REPLACING_HINT)
+            return Content(_CELL_HINT)
         if self.mentions:
             return self._mentions_line()
         return Content(_LINE_HINT if self.enter_opens_line else _MODE_HINTS[self.mode])

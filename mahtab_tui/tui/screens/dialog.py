@@ -27,6 +27,7 @@ Answer = TypeVar("Answer")
 # Widths of the columns of a menu.
 KEY_WIDTH = 5
 TITLE_WIDTH = 19
+REWIND_LETTER = "u"
 HIDDEN_TARGETS_LINE = 1
 """The line of the screen on which hidden panes are listed."""
 
@@ -191,22 +192,27 @@ class ActionMenu(Dialog[str | None]):
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Shows a letter at each target, and lists the hidden ones; any other key closes it."""
+    """Shows a letter at each target, and lists the hidden ones and the rewind; any other key closes
+    it."""
 
-    def __init__(self, targets: Sequence[JumpTarget]) -> None:
+    def __init__(self, targets: Sequence[JumpTarget], open_rewind: Callable[[], object]) -> None:
         super().__init__()
         self._targets = targets
+        self._open_rewind = open_rewind
 
     def compose(self) -> ComposeResult:
         for target in self._targets:
             # In the margin, so that it does not cover text.
             if not target.hidden:
                 yield self._label(target.letter, target.widget.region.x, target.widget.region.y)
-        # The hidden ones from right to left.
+        # The others from right to left.
         x = self.app.size.width
-        hidden_targets = [target for target in self._targets if target.hidden]
-        for target in reversed(hidden_targets):
-            text = f" {target.letter} opens {target.widget.id} "
+        texts = [
+            f" {target.letter} opens {target.widget.id} "
+            for target in self._targets
+            if target.hidden
+        ]
+        for text in (f" {REWIND_LETTER} rewinds ", *reversed(texts)):
             x -= len(text) + 1
             yield self._label(text, x, HIDDEN_TARGETS_LINE)
 
@@ -223,4 +229,8 @@ class JumpScreen(Dialog[Widget | None]):
             # At once, because the next key of a burst is meant for the pane.
             focusable = (widget for widget in (pane, *pane.query("*")) if widget.focusable)
             pane.screen.set_focus(next(focusable, None))
-        self.dismiss(pane)
+        if event.key == REWIND_LETTER and self.is_active:
+            self.dismiss(None)
+            self._open_rewind()
+        else:
+            self.dismiss(pane)

@@ -44,9 +44,9 @@ def unavailable_reason(command_id: str, entry: Entry, conversation: Conversation
         case "entry-edit" | "entry-again" | "entry-run" if not _has_input(entry):
             return "Only code and questions can be run again."
         case "entry-replace" if entry.removed == "replaced":
-            return "This entry was already replaced."
-        case "entry-replace" if not _is_own_input(entry):
-            return "Only your own code and questions can be replaced."
+            return "This entry was already rewound."
+        case "entry-replace" if not _is_point(entry):
+            return "Only a question or a cell that ran can be gone back to."
         case "entry-explain" if not _has_failed(entry):
             return "This entry has no error."
         case "entry-frames" if not isinstance(entry, Cell) or not entry.frames:
@@ -78,10 +78,10 @@ def _has_input(entry: Entry) -> bool:
     return isinstance(entry, Question)
 
 
-def _is_own_input(entry: Entry) -> bool:
-    """Return whether the user has entered it; a cell of a notebook is edited in its place."""
+def _is_point(entry: Entry) -> bool:
+    """Return whether the session can go back to before an entry."""
     if isinstance(entry, Cell):
-        return entry.person and entry.cell_number is None and bool(entry.key)
+        return entry.number is not None
     return isinstance(entry, Question) and bool(entry.key)
 
 

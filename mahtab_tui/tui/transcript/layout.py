@@ -46,7 +46,7 @@ _STATE_MARKS: Mapping[PlanState, str] = {
     "undone": "–",
 }
 _DIM = Style(dim=True)
-_REMOVED_LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
+_REMOVED_LABELS = {"hidden": "hidden from the model", "replaced": "rewound", "undone": "undone"}
 COLLAPSED_ROWS = 3
 
 

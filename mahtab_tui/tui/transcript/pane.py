@@ -14,6 +14,7 @@ from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.messages import (
+    AskToRewind,
     AskToUndo,
     EditInput,
     FindInTranscript,
@@ -111,12 +112,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
             case Question(text=text):
                 self.post_message(RunInput("ask", text))
 
-    def action_replace_entry(self) -> None:
-        match self._marked_entry_for("entry-replace"):
-            case Cell(code=code, key=key):
-                self.post_message(ReplaceInput("python", code.strip("\n"), key))
-            case Question(text=text, key=key):
-                self.post_message(ReplaceInput("ask", text, key))
+    def action_rewind(self) -> None:
+        entry = self._marked_entry_for("entry-replace")
+        if entry is not None:
+            self.post_message(AskToRewind(entry.key))
 
     def action_undo_entry(self) -> None:
         entry = self._marked_entry_for("entry-undo")
@@ -131,7 +130,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if entry is None:
             return
         if entry.removed == "replaced":
-            self.app.notify("This entry was replaced, so the model does not see it.")
+            self.app.notify("This entry was rewound, so the model does not see it.")
         elif isinstance(entry, Cell) and entry.approval == "waiting":
             self.app.notify("This code waits for your answer.")
         elif not entry.key:

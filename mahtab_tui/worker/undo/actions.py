@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 
 class Unrestored(NamedTuple):
@@ -12,6 +12,10 @@ class Unrestored(NamedTuple):
     """A variable, or a label of anything else; empty if the reason says it all."""
     reason: str
     """A clause, or a sentence if there is no name."""
+
+
+NOTHING_RESTORED: dict[str, Any] = {"changes": [], "not_restored": [], "exact": True}
+"""The report of an undo that leaves the namespace as it is."""
 
 
 class Action(NamedTuple):

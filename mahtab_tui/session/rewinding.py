@@ -1,0 +1,192 @@
+"""Rewinds a session: takes conversation, namespace and files back to an earlier point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.values import NotRestored
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import Restoration, UndoScope
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.rewind_points import RewindPoint, RewindPoints
+from mahtab_tui.session.undo_control import BUSY, NOTHING_RESTORED, UndoControl, UndoTarget
+
+_CHANGED = "Something has run since you looked. Look again at what would go back."
+_INSIDE_ANOTHER = "it ran inside another cell"
+
+
+class RewindScope(NamedTuple):
+    """What a rewind takes back."""
+
+    conversation: bool = True
+    namespace: bool = True
+    files: bool = True
+
+
+WHOLE_REWIND = RewindScope()
+
+
+@dataclass(frozen=True)
+class RewindPreview:
+    """What a rewind would do."""
+
+    point: RewindPoint
+    target: UndoTarget
+    entries: Sequence[str]
+    """Those that would leave the conversation."""
+    cells: Sequence[int]
+    """Those that would be undone; of a step, the cells that can be."""
+    restoration: Restoration
+    """What would change of variables and files."""
+    kept: Sequence[NotRestored]
+    """What cannot go back, with reasons."""
+    last_cell: int
+    """The newest cell at the preview."""
+    last_entry: str
+    """The newest entry at the preview; empty if there is none."""
+
+    @property
+    def does_nothing(self) -> bool:
+        return not self.entries and self.target.cell is None
+
+
+class Rewinding:
+    """Goes back to earlier questions and cells. Methods wait for the kernel and raise
+    `KernelError`."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inbox: Inbox,
+        cells: Cells,
+        undo: UndoControl,
+        points: RewindPoints,
+        hidden: HiddenEntries,
+    ) -> None:
+        """hidden: knows all entries, and which of them have left the conversation."""
+        self._kernel = kernel
+        self._inbox = inbox
+        self._cells = cells
+        self._undo = undo
+        self._points = points
+        self._hidden = hidden
+
+    def points(self) -> list[RewindPoint]:
+        """Return the points of the conversation, the newest first."""
+        points = self._points.all()
+        return [point for point in reversed(points) if not self._hidden.is_replaced(point.entry)]
+
+    def find(self, name: str) -> RewindPoint:
+        """Return the point of an entry, of a cell (also ``12`` or ``In 12``) or of a question."""
+        words = name.lower().replace("in ", "cell ").replace("[", "").replace("]", "").split()
+        if len(words) == 1 and words[0].isdecimal():
+            words.insert(0, "cell")
+        wanted = " ".join(words)
+        for point in self.points():
+            names = [point.entry, point.name]
+            if point.mode == "python":
+                names += [f"cell {cell}" for cell in point.cells]
+            if wanted in names:
+                return point
+        raise KernelError(f"There is no point to rewind to called {name!r}.")
+
+    def author_of(self, cell: int) -> str:
+        """Return who has run a cell; empty if that is unknown."""
+        return self._points.author_of(cell)
+
+    def preview(self, point: RewindPoint, scope: RewindScope = WHOLE_REWIND) -> RewindPreview:
+        """Return what a rewind to a point would do, without doing it."""
+        self._refuse_while_busy()
+        entries: Sequence[str] = ()
+        if scope.conversation:
+            entries = self._hidden.entries_from(point.entry)
+        last_cell = self._cells.last
+        last_entry = self._hidden.last_entry
+        target, restoration, kept = self._preview_cells(point.first_cell, scope)
+        cells: Sequence[int] = ()
+        if target.cell is not None and target.scope.namespace:
+            cells = self._undo.remaining_cells(target.cell)
+        if entries:
+            target = target._replace(entry=point.entry)
+        return RewindPreview(
+            point, target, entries, cells, restoration, kept, last_cell, last_entry
+        )
+
+    def _preview_cells(
+        self, first_cell: int, scope: RewindScope
+    ) -> tuple[UndoTarget, Restoration, Sequence[NotRestored]]:
+        """Return what is taken back of a cell and those after it, what would change by that, and what
+        cannot go back."""
+        nothing = UndoTarget(None)
+        if not (scope.namespace or scope.files):
+            return nothing, NOTHING_RESTORED, ()
+        oldest_cell, kept = self._reachable(first_cell)
+        has_names = scope.namespace and oldest_cell is not None
+        if not (has_names or scope.files):
+            return nothing, NOTHING_RESTORED, kept
+        undo_scope = UndoScope(has_names, scope.files, first_cell)
+        cell = oldest_cell or first_cell
+        try:
+            restoration = self._kernel.preview_undo(cell, undo_scope)
+        except KernelError as error:
+            if has_names:
+                raise
+            # The kernel cannot undo at all; of cells that have run, this was said already.
+            return nothing, replace(NOTHING_RESTORED, files_unwatched=str(error)), kept
+        kept = [*kept, *restoration.not_restored]
+        if restoration.files_unwatched:
+            undo_scope = undo_scope._replace(files=False)
+        if not (has_names or restoration.files):
+            return nothing, restoration, kept
+        return UndoTarget(cell, undo_scope), restoration, kept
+
+    def rewind(self, preview: RewindPreview) -> Restoration:
+        """Do what a preview shows, as one step, unless the session has gone on since. A redo
+        reverses it."""
+        self._refuse_while_busy()
+        if (preview.last_cell, preview.last_entry) != (self._cells.last, self._hidden.last_entry):
+            raise KernelError(_CHANGED)
+        return self._undo.take_back(preview.target)
+
+    def _refuse_while_busy(self) -> None:
+        if not self._inbox.idle:
+            raise KernelError(BUSY)
+
+    def _reachable(self, first_cell: int) -> tuple[int | None, list[NotRestored]]:
+        """Return the oldest cell at or after one to which the kernel can go back, None if there is
+        none, and the cells that it cannot undo, with the reason."""
+        remaining_cells = self._undo.remaining_cells(first_cell)
+        steps: list[int] = []
+        # A kernel that has died can undo nothing, and the conversation can go back all the same.
+        with suppress(KernelError):
+            steps = [step.cell for step in self._kernel.undo_steps()]
+        reachable = [cell for cell in steps if cell >= first_cell]
+        kept: list[NotRestored] = []
+        old_cells = [cell for cell in remaining_cells if not steps or cell < steps[0]]
+        if old_cells:
+            kept.append(NotRestored(_name_cells(old_cells), self._reason(old_cells[-1])))
+        kept += [
+            NotRestored(f"In {cell}", _INSIDE_ANOTHER)
+            for cell in remaining_cells
+            if cell not in old_cells and cell not in steps and self._points.has_changes(cell)
+        ]
+        return (reachable[0] if reachable else None), kept
+
+    def _reason(self, cell: int) -> str:
+        """Return why a cell cannot be undone, as a sentence of the kernel."""
+        try:
+            self._kernel.preview_undo(cell)
+        except KernelError as error:
+            return str(error)
+        return "it can be undone again"
+
+
+def _name_cells(cells: Sequence[int]) -> str:
+    if len(cells) == 1:
+        return f"In {cells[0]}"
+    return f"In {cells[0]} to {cells[-1]}"
