@@ -167,7 +167,7 @@ class Connection:
         self._restarts = 0
         if result.is_error:
             raise ServerError(
-                error_text(result.content) or f"{wire} failed, and the server does not say why."
+                error_text(result) or f"{wire} failed, and the server does not say why."
             )
         return result_parts(result, tool.output_schema)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.worker.link.frames import check_bare
@@ -34,20 +34,25 @@ def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, A
     return [value_part, *other_parts]
 
 
-def error_text(content: Sequence[ContentBlock]) -> str:
-    """Return the text of an error, shortened."""
-    text = "\n".join(map(_block_text, content)).strip()
+def error_text(result: CallToolResult) -> str:
+    """Return the text of an error, shortened; empty if the server gives none."""
+    text = "\n".join(map(_block_text, result.content)).strip()
+    if not text and result.structured_content:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
     if len(text) <= MAX_ERROR_CHARS:
         return text
     return f"{text[:MAX_ERROR_CHARS]}… ({len(text):,} characters)"
 
 
 def _block_text(block: ContentBlock) -> str:
-    """Return the text of a block, or of the resource embedded in it; empty if it has none."""
+    """Return the text of a block, of the resource embedded in it, or about the resource to which it
+    is a link; empty if it has none."""
     if block.type == "text":
         return block.text
     if block.type == "resource":
         return str(getattr(block.resource, "text", ""))
+    if block.type == "resource_link":
+        return f"{block.description or block.title or block.name}: {block.uri}"
     return ""
 
 
@@ -72,7 +77,8 @@ def _part(block: ContentBlock) -> dict[str, Any]:
 
 def _text_part(text: str) -> dict[str, Any]:
     """Return a text as JSON, if it is an object or a list."""
-    if text[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]"):
+    stripped_text = text.strip()
+    if stripped_text[:1] in ("{", "[") and stripped_text[-1:] in ("}", "]"):
         try:
             check_bare(text.encode(errors="replace"), MAX_BARE_BYTES)
             return {"kind": "json", "value": json.loads(text)}

@@ -241,6 +241,7 @@ def test_only_message_structure_is_limited() -> None:
     [
         ('{"n": 1}', {"kind": "json", "value": {"n": 1}}),
         ("[1, 2]", {"kind": "json", "value": [1, 2]}),
+        (' {"n": 1}\n', {"kind": "json", "value": {"n": 1}}),
         ("words", {"kind": "text", "text": "words"}),
     ],
 )
@@ -257,7 +258,15 @@ def test_the_reason_of_an_error_may_be_an_embedded_resource() -> None:
         types.EmbeddedResource(type="resource", resource=resource),
         types.ImageContent(type="image", data="", mime_type="image/png"),
     ]
-    assert error_text(content) == "Failed.\nThe disk is full."
+    result = types.CallToolResult(content=content, structured_content={"code": 28})
+    assert error_text(result) == "Failed.\nThe disk is full."
+
+
+def test_the_reason_of_an_error_may_be_a_link_or_structured() -> None:
+    link = types.ResourceLink(name="log", uri="file:///log", description="See the log")
+    assert error_text(types.CallToolResult(content=[link])) == "See the log: file:///log"
+    structured = types.CallToolResult(content=[], structured_content={"error": "Über 5 MB"})
+    assert error_text(structured) == '{"error": "Über 5 MB"}'
 
 
 class ScriptedServer:
@@ -288,7 +297,7 @@ async def test_a_call_is_repeated_with_the_servers_state_as_it_came(
     server = ScriptedServer(
         input_required(requestState=" a\x00b "), input_required(requestState="2"), DONE
     )
-    assert error_text((await call(server)).content) == "done"
+    assert error_text(await call(server)) == "done"
     assert server.states == [None, " a\x00b ", "2"]
 
 
