@@ -66,16 +66,17 @@ async def _evals(args: list[str]) -> list[float]:
         return await timed_async(work, 300)
 
 
-async def _many_agents() -> tuple[float, int]:
-    """Milliseconds for all evals of all agents, and how many answers were wrong or missing."""
-    wrong = AGENTS * EACH
+async def _many_agents() -> tuple[float, list[str]]:
+    """Milliseconds for all evals of all agents, and the answers that were wrong, each with the one
+    that was expected."""
+    wrong_answers: list[str] = []
 
     async def work(client: Client, number: int) -> None:
-        nonlocal wrong
         for turn in range(EACH):
             code = f"seen.append(({number}, {turn})); ({number}, {turn})"
-            result = await client.call_tool("eval", {"code": code})
-            wrong -= text_of(result).startswith(f"({number}, {turn})")
+            answer = text_of(await client.call_tool("eval", {"code": code}))
+            if answer.partition("\n")[0] != f"({number}, {turn})":
+                wrong_answers.append(f"({number}, {turn}) expected: {answer!r}")
 
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(SHARED)) for _ in range(AGENTS)]
@@ -84,10 +85,10 @@ async def _many_agents() -> tuple[float, int]:
         await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
         took = since(start)
         code = "len(seen) - len(set(seen)), len(seen)"
-        total_result = await clients[0].call_tool("eval", {"code": code})
-        if text_of(total_result) != f"(0, {AGENTS * EACH})":
-            wrong = max(wrong, 1)
-    return took, wrong
+        total = text_of(await clients[0].call_tool("eval", {"code": code}))
+        if total != f"(0, {AGENTS * EACH})":
+            wrong_answers.append(f"(0, {AGENTS * EACH}) expected at the end: {total!r}")
+    return took, wrong_answers
 
 
 @contextlib.contextmanager
@@ -151,8 +152,10 @@ def rows() -> Iterator[Row]:
     yield Row("MCP: eval 1+1, private", took, "<= 3 ms", bare, "the smallest server's tool")
     with _session():
         yield Row("MCP: eval 1+1, shared", asyncio.run(_evals(SHARED)), "<= 6 ms", bare)
-        total, wrong = asyncio.run(_many_agents())
+        total, wrong_answers = asyncio.run(_many_agents())
+        for wrong_answer in wrong_answers:
+            print(wrong_answer, file=sys.stderr)
         label = f"MCP: {AGENTS} agents x {EACH} evals, shared"
         mean_ms = total / (AGENTS * EACH)
-        yield Row(label, mean_ms, "each; none lost or mixed up", note=f"{wrong} wrong")
+        yield Row(label, mean_ms, "each; none lost or mixed up", note=f"{len(wrong_answers)} wrong")
     yield _key_echo()
