@@ -87,9 +87,16 @@ def required_literal(pattern: str, *, ignore_case: bool) -> str | None:
     characters = [
         _character_expression(character, ignores_case=ignores_case) for character in literal
     ]
-    # ripgrep reads UTF-16 by its byte order mark, but UTF-32 as UTF-16 or as bytes: then there are
-    # zeros between the characters.
-    forms = ("".join(characters), r"\x00".join(characters), r"\x00\x00\x00".join(characters))
+    big_endian_characters = [
+        _big_endian_expression(character, ignores_case=ignores_case) for character in literal
+    ]
+    # ripgrep reads UTF-16 by its byte order mark, but UTF-32 as UTF-16, with zeros between the
+    # characters, or as bytes, if they are big-endian.
+    forms = (
+        "".join(characters),
+        r"\x00".join(characters),
+        r"\x00\x00".join(big_endian_characters),
+    )
     return "|".join(forms)
 
 
@@ -110,9 +117,24 @@ def _literals(parsed: Sequence[Any]) -> Iterator[str]:
 
 
 def _character_expression(character: str, *, ignores_case: bool) -> str:
+    """Return an expression for a character."""
     if _SPECIAL.match(character):
         return f"\\x{ord(character):02x}"
+    letters = _same_letters(character, ignores_case=ignores_case)
+    return letters if len(letters) == 1 else f"[{letters}]"
+
+
+def _big_endian_expression(character: str, *, ignores_case: bool) -> str:
+    """Return an expression for the last two bytes of a character in UTF-32, which are ASCII."""
+    letters = _same_letters(character, ignores_case=ignores_case)
+    letter_bytes = [letter.encode("utf-16-be") for letter in letters]
+    expressions = ["".join(f"\\x{byte:02x}" for byte in two_bytes) for two_bytes in letter_bytes]
+    return f"(?:{'|'.join(expressions)})"
+
+
+def _same_letters(character: str, *, ignores_case: bool) -> str:
+    """Return the characters that count as the same."""
     if not ignores_case or not character.isalpha():
         return character
     lower = character.lower()
-    return f"[{_SAME_LETTERS.get(lower, lower + lower.upper())}]"
+    return _SAME_LETTERS.get(lower, lower + lower.upper())

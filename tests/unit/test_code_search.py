@@ -157,6 +157,17 @@ def test_ripgrep_changes_no_result(
         assert quick == list(find_matches(request)), pattern
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_ripgrep_finds_letters_that_count_as_the_same_in_wide_encodings(
+    encoding: str, tmp_path: Path, ripgrep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\ufeff\u0130\u017ftanbul\n\u212aelvin\n"
+    (tmp_path / "wide.txt").write_bytes(text.encode(encoding))
+    monkeypatch.setenv("PATH", str(ripgrep))
+    for pattern in ("istanbul", "kelvin"):
+        assert find_candidates(tmp_path, pattern, ignore_case=True) == ["wide.txt"]
+
+
 def test_only_files_that_may_match_are_read(searcher: CodeSearcher, ripgrep: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(ripgrep))
