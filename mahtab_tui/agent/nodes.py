@@ -411,8 +411,12 @@ class Nodes:
             writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=party))
         if answer.is_cut:
             _warn(writer, answer.cut_note)
-        if answer.is_complete and not answer.text.strip() and not answer.calls:
-            _warn(writer, "The model gave an empty answer.")
+        if answer.is_complete and not answer.calls:
+            parsed = parse_response(answer.text)
+            if not parsed.chat.strip() and not parsed.code_blocks:
+                _warn(writer, "The model gave an empty answer.")
+            elif not parsed.prose.strip() and not parsed.code_blocks:
+                _warn(writer, "The model gave no answer: it wrote down only its thinking.")
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         """Carry out the decision about the next block."""

@@ -311,6 +311,8 @@ class _Asking:
                 answer = ""
             elif self._approver.refused:
                 code = REFUSED_CODE
+            elif not answer:
+                code = FAILED_CODE
         if not self._form.prints_events:
             self._print(question, answer, code)
         return code

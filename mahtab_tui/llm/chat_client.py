@@ -215,7 +215,7 @@ class ChatClient:
             raise ServiceError(answer, exchange.status, exchange.headers)
         address = self._service.address.rstrip("/")
         tried_addresses = f"{address}{self._protocol.path}"
-        if self._dialect == "compatible" and not address.endswith("/v1"):
+        if self._dialect in ("compatible", "openai") and not address.endswith("/v1"):
             exchange.close()
             exchange.send("POST", f"/v1{self._protocol.path}", body)
             if exchange.status != http.client.NOT_FOUND:

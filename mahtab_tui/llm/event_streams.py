@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +66,8 @@ def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
     event_bytes = 0
     other_bytes = 0
     for line in chain(lines, [b""]):
-        name, _, value = line.partition(b":")
+        # The mark of UTF-8, which may stand before the first line.
+        name, _, value = line.removeprefix(codecs.BOM_UTF8).partition(b":")
         event_bytes += len(line)
         if event_bytes > MAX_LINE_BYTES:
             raise ModelError(NOT_AN_ANSWER)

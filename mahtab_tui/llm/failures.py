@@ -227,6 +227,9 @@ def _descriptions(error: Exception) -> Iterator[Mapping[str, Any]]:
             yield inner
         elif isinstance(inner, str):  # Ollama
             yield {"message": inner}
+        problems = body.get("errors")
+        if isinstance(problems, list) and problems and isinstance(problems[0], Mapping):
+            yield problems[0]  # Cloudflare
         detail = _detail(body.get("detail"))
         if detail and not body.get("message"):
             yield {"message": detail}

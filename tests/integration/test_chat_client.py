@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import socket
 import threading
@@ -318,11 +319,17 @@ def test_lines_of_events_may_end_with_carriage_returns(service: Service, end: by
         assert text(answer(client(service))) == "So."
 
 
-def test_an_address_without_v1_is_tried_with_it_once(service: Service) -> None:
+def test_a_stream_may_begin_with_a_byte_order_mark(service: Service) -> None:
+    service.replies = [Reply([codecs.BOM_UTF8, ENDING], headers={"content-type": OPENAI.content})]
+    assert text(answer(client(service))) == "So."
+
+
+@pytest.mark.parametrize("dialect", ["compatible", "openai"])
+def test_an_address_without_v1_is_tried_with_it_once(service: Service, dialect: Dialect) -> None:
     service.replies = [NOTHING_HERE, OPENAI.reply("So."), OPENAI.reply("Yes.")]
     notices: list[tuple[str, str]] = []
     chat_client = ChatClient(
-        "compatible",
+        dialect,
         service.url,
         "m",
         timeout=PATIENCE,

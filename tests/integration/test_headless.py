@@ -138,6 +138,23 @@ def test_demo_without_an_answer_is_a_failure(
         assert "1 of 2 rows have no price" in captured.out
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("<think>Hm.</think>", "The model gave no answer: it wrote down only its thinking."),
+        ("<think>Hm, and so on", "The model gave no answer: it wrote down only its thinking."),
+        (" ", "The model gave an empty answer."),
+    ],
+)
+def test_an_answer_without_words_is_a_failure(
+    answer: str, reason: str, replay: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(replay(answer)) == FAILED_CODE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count(reason) == 1
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     collector = AnswerCollector()

@@ -155,9 +155,10 @@ def test_the_pause_may_be_a_date() -> None:
         {"detail": "No, since."},
         {"detail": [{"loc": ["body", "model"], "msg": "No, since.", "type": "missing"}]},
         {"object": "error", "message": "No, since.", "type": "BadRequestError", "code": 400},
+        {"success": False, "errors": [{"code": 7003, "message": "No, since."}], "messages": []},
     ],
 )
-def test_errors_of_gemini_fastapi_and_vllm_show_their_words(body: object) -> None:
+def test_errors_of_gemini_fastapi_vllm_and_cloudflare_show_their_words(body: object) -> None:
     error = ServiceError(json.dumps(body).encode(), 400)
     assert str(explain_error(error)) == "The service rejected the request: No, since."
 
