@@ -50,7 +50,9 @@ class HtmlTable(NamedTuple):
     """Lines of headings only."""
     body: list[list[TableCell]]
     notes: list[str]
-    """The texts around the table, such as `1,000 rows × 5 columns`."""
+    """The texts after the table begins, such as `1,000 rows × 5 columns`."""
+    titles: list[str]
+    """The texts before its first line, such as a caption."""
 
 
 def read_table(source: str) -> HtmlTable | None:
@@ -71,7 +73,8 @@ def read_table(source: str) -> HtmlTable | None:
     while header_count < len(lines) and all(cell.heading for cell in lines[header_count]):
         header_count += 1
     notes = [_LONG_COUNT.sub(_with_separators, note) for note in reader.notes if note]
-    return HtmlTable(lines[:header_count], lines[header_count:], notes)
+    titles = list(filter(None, reader.titles))
+    return HtmlTable(lines[:header_count], lines[header_count:], notes, titles)
 
 
 def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
@@ -124,6 +127,7 @@ class _TableReader:
         self.lines: list[list[TableCell]] = []
         """Those of a nested table come after the line whose cell contains it."""
         self.notes: list[str] = []
+        self.titles: list[str] = []
         self._cell_count = 0
         self._cell: _OpenCell | None = None
         self._table = _OpenTable()
@@ -145,7 +149,8 @@ class _TableReader:
 
     def _read_text(self, text: str) -> None:
         if self._cell is None:
-            self.notes.append(_one_line(text))
+            texts = self.notes if self.lines else self.titles
+            texts.append(_one_line(text))
         else:
             self._cell.texts.append(text)
 

@@ -35,6 +35,16 @@ def test_ipython_displays_are_shown(notebook: Cells) -> None:
         assert display.mime == "image/png"
 
 
+def test_data_by_type_show_their_words_or_say_that_they_cannot_be_shown(notebook: Cells) -> None:
+    notebook.text("from IPython.display import display")
+    chart = "{'application/vnd.plotly.v1+json': {}, 'text/html': '<script>1</script>'}"
+    note = "<application/vnd.plotly.v1+json, which a terminal cannot show>\n"
+    notebook.expect(f"display({chart}, raw=True)", note)
+    notebook.expect("display({'text/html': '<p>some <b>words</b>'}, raw=True)", "some words\n")
+    notebook.expect("display({'text/html': '<script>1</script>'}, raw=True)", "")
+    notebook.expect("display({'text/html': '<p>1', 'text/plain': 'one'}, raw=True)", "one\n")
+
+
 def test_a_display_is_updated_in_its_place(notebook: Cells) -> None:
     notebook.expect(
         "first = display('a 1', display_id=True)\nsecond = display('b 1', display_id='b')\nprint('end')\n"

@@ -265,7 +265,21 @@ def test_any_html_is_parsed_or_is_not_a_table(html: str) -> None:
     for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
         table_read = read_table(given_html)
         if table_read is not None:
-            assert all(cell_len(row.text) <= 30 for row in grid_rows(table_read, 30, PALETTE))
+            rows = grid_rows(table_read, 30, PALETTE)
+            assert all(cell_len(row.text.rstrip()) <= 30 for row in rows)
+
+
+def test_titles_stand_above_a_table_and_texts_around_it_wrap_at_words() -> None:
+    html = "<p>Results<table><caption>of 2026<tr><td>1</table>Notes: the errors are specified."
+    rows = grid_rows(table(html), 16, PALETTE)
+    assert [row.text.strip() for row in rows] == [
+        "Results",
+        "of 2026",
+        "1",
+        "Notes: the",
+        "errors are",
+        "specified.",
+    ]
 
 
 def test_wide_table_scrolls_by_columns() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
 from rich.cells import cell_len, set_cell_size
@@ -10,7 +10,7 @@ from rich.style import Style
 
 from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
 from mahtab_tui.bus.output import DisplayLine
-from mahtab_tui.tui.rows.row import Row, Span
+from mahtab_tui.tui.rows.row import Row, Span, paragraph, shorten_line
 from mahtab_tui.tui.theme import BOLD, Palette
 
 COLUMN_GAP = 2
@@ -53,7 +53,10 @@ class GridRows(Sequence[Row]):
             column >= len(is_numeric) or is_numeric[column] for column in self._columns.visible
         ]
 
-        self._lines: list[Row | Sequence[TableCell]] = [*table.header]
+        self._lines: list[Row | Sequence[TableCell]] = []
+        for title in table.titles:
+            self._lines += self._wrap(title)
+        self._lines += table.header
         if table.header:
             self._lines.append(self._rule())
         self._lines += first_lines
@@ -62,7 +65,8 @@ class GridRows(Sequence[Row]):
             self._lines += [self._note(f"… {omitted_count:,} lines left out …"), *last_lines]
         if len(self._columns.visible) < self._columns.total:
             self._lines.append(self._note(self._describe_columns()))
-        self._lines += map(self._note, table.notes)
+        for note in table.notes:
+            self._lines += self._wrap(note)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -92,6 +96,10 @@ class GridRows(Sequence[Row]):
     def _note(self, text: str) -> Row:
         size = min(self._width, cell_len(text))
         return Row([(set_cell_size(text, size), self._palette.muted)])
+
+    def _wrap(self, text: str) -> Iterator[Row]:
+        """Draw a text around the table."""
+        return paragraph([(shorten_line(text), self._palette.muted)], self._width, None)
 
     def _describe_columns(self) -> str:
         """Name the visible columns. They are counted without those that name the rows."""

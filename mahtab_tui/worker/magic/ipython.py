@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from ..stdlib import late_import
 from ..values import displays
+from ..values.html_tables import html_words
+from ..values.rich_forms import MIMES
 
 _TAG = re.compile(r"<[^<>]*>")
 
@@ -52,7 +54,10 @@ def display(
     """
     if clear:
         displays.clear_output(wait=True)
-    values = [_Bundle(value) if raw else _readable(value) for value in objs]
+    values = [_readable(value) for value in objs]
+    if raw:
+        # Some set up a notebook by scripts, and show nothing.
+        values = [bundle for bundle in map(_Bundle, objs) if bundle.is_visible]
     if not display_id:
         if update:
             raise TypeError("display(…, update=True) needs a display_id")
@@ -90,8 +95,20 @@ class _Bundle:
     def __init__(self, data: dict[str, object]) -> None:
         self._data = data
 
+    @property
+    def is_visible(self) -> bool:
+        """Whether there is something to show, besides scripts."""
+        shown_mimes = {*MIMES} - {"text/html"}
+        return bool(repr(self) or shown_mimes & self._data.keys())
+
     def __repr__(self) -> str:
-        return str(self._data.get("text/plain", ""))
+        if "text/plain" in self._data:
+            return str(self._data["text/plain"])
+        words = html_words(str(self._data.get("text/html", "")))
+        unknown_mimes = [mime for mime in self._data if mime not in MIMES]
+        if words or not unknown_mimes:
+            return words
+        return f"<{unknown_mimes[0]}, which a terminal cannot show>"
 
     def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         return self._data
