@@ -10,7 +10,8 @@ from rich.style import Style
 
 from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
 from mahtab_tui.bus.output import DisplayLine
-from mahtab_tui.tui.rows.row import Row, Span, paragraph, shorten_line
+from mahtab_tui.tui.rows.long_texts import shorten_line
+from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.theme import BOLD, Palette
 
 COLUMN_GAP = 2
