@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -16,7 +17,10 @@ import pytest
 from mahtab_tui.cli.mcp import ClientName, configuration_file, install, server_command
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.version import __version__
 from tests.warm import run_program
+
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -118,6 +122,10 @@ def test_plug_in_is_complete(home: Path) -> None:
     (folder / "commands" / "of-an-older-version.md").touch()
     assert run("plugin").stdout == f"{folder}\n"
     assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
+    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
+    newest_version = re.search(r"^## (\S+)", CHANGELOG.read_text(), re.MULTILINE)
+    assert newest_version is not None
+    assert (manifest["version"], newest_version[1]) == (__version__, __version__)
     servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
     assert servers["mahtab"]["args"][-1] == "mcp"
     assert " ".join(sorted(path.stem for path in (folder / "commands").glob("*.md"))) == (
