@@ -18,6 +18,7 @@ from mahtab_tui.kernel.values import (
     Completions,
     Detail,
     Explanation,
+    Fingerprint,
     FolderListing,
     KeepResult,
     KernelInfo,
@@ -254,6 +255,11 @@ class Kernel(ABC):
         """Return where texts lead if the kernel's code uses them as paths; None for those that
         cannot be paths."""
         return self._ask(Operations.resolve_paths, texts=list(texts))
+
+    def fingerprints(self, names: Sequence[str]) -> dict[str, Fingerprint]:
+        """Return those of variables that exist; they are the same for equal values of equal types in
+        any kernel of the same interpreter."""
+        return self._ask(Operations.fingerprints, names=list(names))
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
         """Describe a variable. run_code: whether code of the user's classes may run."""

@@ -219,6 +219,16 @@ class RestoredFile:
     """The names that were not restored, with the end of a sentence."""
 
 
+class Fingerprint(NamedTuple):
+    """By which the values of variables in different kernels are compared. The fields are those on the
+    wire."""
+
+    digest: str
+    """In hexadecimal; empty if there is none."""
+    reason: str
+    """Why there is none, as a clause, such as "it is socket"."""
+
+
 @dataclass(frozen=True, slots=True)
 class Detail:
     """Everything about a variable, as texts; those that do not apply are empty."""

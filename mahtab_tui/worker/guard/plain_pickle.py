@@ -12,7 +12,7 @@ from ..values.objects import name_of
 from .library_codecs import all_library_codecs, library_codec
 from .plain_codecs import STANDARD_CODECS, NotTransferableError
 
-_PLAIN_TYPES = frozenset(
+PLAIN_TYPES = frozenset(
     (int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None))
 )
 _CODECS_BY_NAME = {
@@ -146,7 +146,7 @@ class _Pickler(pickle.Pickler):
             self._unfinished.remove(value.address)
             return _END_ID
         self._dumper.count_object(value)
-        if cls in _PLAIN_TYPES:
+        if cls in PLAIN_TYPES:
             return None
         codec = STANDARD_CODECS.get(cls) or library_codec(cls)
         if codec is None:

@@ -49,6 +49,7 @@ class Responder:
             "private_use": self._private_use,
             "names_read": self._names_read,
             "resolve_paths": self._resolve_paths,
+            "fingerprints": self._fingerprints,
             "installed": _is_installed,
             "packages": self._packages,
             "list_folder": self._list_folder,
@@ -134,6 +135,9 @@ class Responder:
 
     def _names_read(self, frame: Frame) -> object:
         return own_module("guard.bindings").names_read(self._namespace, frame["name"])
+
+    def _fingerprints(self, frame: Frame) -> object:
+        return own_module("guard.fingerprints").take_fingerprints(self._namespace, frame["names"])
 
     def _resolve_paths(self, frame: Frame) -> object:
         return own_module("guard.protected").resolve_paths(frame["texts"])

@@ -1,4 +1,4 @@
-"""Takes files and the network from a process by Landlock."""
+"""Takes files and the network from a process by Landlock, or the right to change files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,16 @@ _ADD_RULE = 445
 _RESTRICT_SELF = 446
 _VERSION = 1
 _PATH_BENEATH = 1
+_WRITE_FILE = 1 << 1
 _READ_FILE = 1 << 2
 _READ_DIR = 1 << 3
+
+_TRUNCATE = 1 << 14
+_CHANGES = sum(1 << bit for bit in (1, *range(4, 15)))
+"""To write and truncate files; to make, remove and move anything."""
+
+MIN_CHANGES_VERSION = 3
+"""Earlier versions (before Linux 6.2) do not know the right to truncate."""
 
 _FILE_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
 """Versions of the interface, and how many rights for files each has."""
@@ -61,6 +69,25 @@ def allow_reading(rules: int, path: str, *, only_names: bool = False) -> None:
             rights = _READ_FILE | _READ_DIR
         else:
             rights = _READ_FILE
+        attributes = buffer_of(struct.pack("=Qi", rights, fd))
+        syscall(_ADD_RULE, rules, _PATH_BENEATH, attributes, 0)
+    finally:
+        os.close(fd)
+
+
+def changes_ruleset() -> int:
+    """Return a ruleset that handles changes of files and grants none; reading stays free. Raises
+    `OSError`."""
+    attributes = buffer_of(struct.pack("=Q", _CHANGES))
+    return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+
+
+def allow_changes(rules: int, path: str) -> None:
+    """Allow changing a file or a device, or everything in a folder, in a `changes_ruleset`. Raises
+    `OSError`."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rights = _CHANGES if stat.S_ISDIR(os.fstat(fd).st_mode) else _WRITE_FILE | _TRUNCATE
         attributes = buffer_of(struct.pack("=Qi", rights, fd))
         syscall(_ADD_RULE, rules, _PATH_BENEATH, attributes, 0)
     finally:
