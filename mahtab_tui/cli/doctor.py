@@ -19,6 +19,7 @@ from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.llm.local_servers import ModelServer, find_servers
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SearchedText
 from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
+from mahtab_tui.session.checking.project_copy import remove_abandoned_copies
 from mahtab_tui.settings.model import (
     Settings,
     SettingsError,
@@ -75,6 +76,9 @@ def report() -> Iterator[str]:
     removed_count = collect_file_copies()
     if removed_count:
         yield _format_line("files", f"removed old copies for undo, of {removed_count:,} kernels")
+    removed_count = remove_abandoned_copies()
+    if removed_count:
+        yield _format_line("files", f"removed {removed_count:,} copies of checks that were killed")
 
 
 def _format_line(name: str, status: str, advice: str = "") -> str:

@@ -40,6 +40,7 @@ COMMANDS = {
     "rlm": "mahtab_tui.cli.rlm:rlm",
     "export": "mahtab_tui.cli.sessions:export",
     "watch": "mahtab_tui.cli.sessions:watch",
+    "check": "mahtab_tui.cli.check:check",
     "help": "mahtab_tui.cli.manual:help_",
     "doctor": "mahtab_tui.cli.doctor:doctor",
     "mcp": "mahtab_tui.cli.mcp:mcp_app",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cell_thread import CellThread
     from mahtab_tui.session.cells import Cells
+    from mahtab_tui.session.checking.check import Check
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.inbox import Entries, Inbox
@@ -526,6 +527,30 @@ class Session:
                 self.notice(f"{file} cannot be written: {error.strerror}.", "error")
 
         start_thread("export", work)
+
+    @property
+    def check_risk(self) -> str:
+        """What keeping the user's files safe from a check lacks here, as a clause such as "needs
+        Linux"; empty if they are safe."""
+        from mahtab_tui.session.checking.check import unprotected_reason
+
+        return unprotected_reason()
+
+    def new_check(self) -> Check:
+        """Return a check of the session as it is saved. Waits. Raises `KernelError`."""
+        from mahtab_tui.session.checking.check import session_check
+        from mahtab_tui.session.checking.project_copy import CheckError
+        from mahtab_tui.store.resume import SessionNotFound, find_session
+
+        if not self.saved_id:
+            raise CheckError("This session is not saved, so there is nothing to compare with.")
+        if not self.cells.running:
+            self.namespace_store.save(QUIT_SAVE_S)
+        self.save()
+        try:
+            return session_check(find_session(self.saved_id, None), self.settings)
+        except SessionNotFound as error:
+            raise CheckError(str(error)) from None
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell, if it was saved. Waits. Raises `StoreError`."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.jump_target import JumpTarget
     from mahtab_tui.tui.kernel_choices import KernelChoice
     from mahtab_tui.tui.live_settings import LiveSettings
+    from mahtab_tui.tui.screens.check import CheckScreen
     from mahtab_tui.tui.terminal_app import TerminalApp
 
 
@@ -50,6 +51,7 @@ class Navigation:
         self._app = app
         self._session = session
         self._commands = commands
+        self._check_screen: CheckScreen | None = None
 
     def open(self, request: OpenScreen) -> None:
         """Open the screen that a widget has asked for."""
@@ -206,6 +208,21 @@ class Navigation:
             self._app.notify(str(error))
             return
         self._app.push_screen(RewindPreviewScreen(point, self._session))
+
+    def open_check(self) -> None:
+        """Run the cells of the session again, and show what is the same."""
+        from mahtab_tui.tui.screens.check import CheckScreen
+
+        self._check_screen = CheckScreen(self._session)
+        self._app.push_screen(self._check_screen)
+
+    def stop_check(self) -> bool:
+        """Stop the check that the screen on top runs. Return whether there is one."""
+        screen = self._check_screen
+        if screen is None or self._app.screen is not screen:
+            return False
+        screen.action_leave()
+        return True
 
     def choose_session(self, then: Callable[[str], object]) -> None:
         """List the sessions. then: gets the id of the one to switch to."""

@@ -233,6 +233,7 @@ def test_trust_reports_a_wrong_value_in_a_sentence(folder: str, home: Path, proj
         ["skills", "list"],
         ["skills", "new", "tidy"],
         ["watch"],
+        ["check"],
     ],
 )
 def test_deleted_folder_is_reported_in_a_sentence(

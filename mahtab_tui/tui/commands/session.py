@@ -150,6 +150,8 @@ def interrupt_or_copy(context: CommandContext) -> None:
         if not context.copy_selection():
             editor.clear()
             context.app.notify(TEXT_CLEARED)
+    elif context.navigation.stop_check():
+        return
     elif context.session.cells.running or context.session.agent.in_turn:
         context.interrupter.stop()
     elif not context.copy_selection() and not context.panes.is_covered:
@@ -480,6 +482,23 @@ def _cell_names(cells: Sequence[Cell]) -> str:
     if len(cells) > _MAX_NAMED_CELLS:
         names.append(f"and {len(cells) - _MAX_NAMED_CELLS:,} more")
     return ", ".join(names)
+
+
+@_session(
+    "check /check",
+    "Check results: Run the cells again in a copy of the folder, and see what is still the same",
+)
+def check(context: CommandContext) -> None:
+    safety = "so your files stay as they are"
+    risk = context.session.check_risk
+    if risk:
+        safety = f"but can change your files by absolute paths (preventing that {risk})"
+    question = (
+        "Run this session's cells again, to see what is still the same? They run in a new kernel and a"
+        f" copy of the folder, {safety}. What they do over the network, or with other programs, they do"
+        " again."
+    )
+    context.navigation.confirm(question, context.navigation.open_check, yes="Run", no="Leave")
 
 
 @_session("save /save", "Save notebook: Write the notebook back to its file")

@@ -1,0 +1,179 @@
+"""Compares what a cell has shown with what it shows in fresh kernels."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from mahtab_tui.session.checking.recorded import CellOutcome
+
+Verdict = Literal["same", "different", "failed", "not comparable"]
+
+MAX_SHOWN_LINES = 8
+MAX_SHOWN_CHARS = 300
+"""Characters of a line."""
+
+RANDOM = "two fresh runs differ, too (chance, time, network or screen width)"
+
+_CELL_NAME = re.compile(r"In \[\d{1,9}\]|/[\w/.-]{1,100}/ipykernel_\d{1,12}/\d{1,12}\.py")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}")
+
+
+class Comparison(NamedTuple):
+    """How a cell or a variable compares, for the user."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    """A clause; empty if there is nothing to say."""
+    before: str = ""
+    now: str = ""
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the result does not hold."""
+        return self.verdict in ("different", "failed")
+
+
+def compare_outcomes(
+    recorded: CellOutcome, fresh_runs: Sequence[CellOutcome], *, ignores_displays: bool
+) -> tuple[Verdict, str]:
+    """Compare the outcome of a cell with those of one or two fresh runs.
+
+    Args:
+        recorded: That of the session or the notebook.
+        fresh_runs: The others.
+        ignores_displays: Whether pictures and formatted texts cannot be compared.
+
+    Returns:
+        The verdict, and the reason as a clause.
+    """
+    first = fresh_runs[0]
+    if first.has_failed and not recorded.has_failed:
+        return "failed", ""
+    if recorded.text == first.text and recorded.has_failed == first.has_failed:
+        if recorded.displays == first.displays:
+            return "same", ""
+        if ignores_displays:
+            return (
+                "not comparable",
+                "another program may have drawn its pictures or tables; the text is the same",
+            )
+
+    # Everything that is another one in each process is replaced, until both are the same.
+    outcomes = [recorded, *fresh_runs]
+    names: list[str] = []
+    for name, replace in _VOLATILE:
+        replaced = [_replace_texts(outcome, replace) for outcome in outcomes]
+        if replaced == outcomes:
+            continue
+        outcomes = replaced
+        names.append(name)
+        if _are_equal(outcomes[0], outcomes[1]):
+            return "not comparable", f"{' and '.join(names)} differ; the rest is the same"
+    if any(not _are_equal(outcomes[1], other) for other in outcomes[2:]):
+        return "not comparable", RANDOM
+    if recorded.has_failed and not first.has_failed:
+        return "different", "it failed before"
+    if recorded.text == first.text:
+        return "different", "its pictures or tables; the text is the same"
+    return "different", ""
+
+
+def _are_equal(outcome: CellOutcome, other: CellOutcome) -> bool:
+    return outcome[:3] == other[:3]
+
+
+def _replace_texts(
+    outcome: CellOutcome, replace: Callable[[str, float | None], str]
+) -> CellOutcome:
+    displays = tuple(
+        (mime, data if mime.startswith("image/") else replace(data, outcome.time))
+        for mime, data in outcome.displays
+    )
+    return outcome._replace(text=replace(outcome.text, outcome.time), displays=displays)
+
+
+def _replace_cell_names(text: str, ran_at: float | None) -> str:
+    return _CELL_NAME.sub("<cell>", text)
+
+
+def _replace_addresses(text: str, ran_at: float | None) -> str:
+    return _ADDRESS.sub("0x…", text)
+
+
+def _replace_durations(text: str, ran_at: float | None) -> str:
+    """Replace the lines of ``%time`` and ``%timeit``, ours and IPython's."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if _is_duration(line):
+            line = "…"
+            if lines and lines[-1] == line:
+                continue
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _is_duration(line: str) -> bool:
+    return (
+        line.startswith(("CPU times: ", "Wall time: "))
+        or (line.startswith("took ") and " (CPU: " in line)
+        or " per loop (" in line
+    )
+
+
+def _replace_progress(text: str, ran_at: float | None) -> str:
+    """Replace progress bars in tqdm's form, with their speed."""
+    return "\n".join(
+        "…" if "%|" in line and line.rstrip().endswith("]") else line for line in text.split("\n")
+    )
+
+
+def _replace_dates(text: str, ran_at: float | None) -> str:
+    """Replace the date of the run, with the time that follows it."""
+    if ran_at is None:
+        return text
+    dates = {
+        time.strftime("%Y-%m-%d", convert(ran_at)) for convert in (time.localtime, time.gmtime)
+    }
+    for date in dates:
+        text = re.sub(rf"{date}(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?)?", "<now>", text)
+    return text
+
+
+_VOLATILE: tuple[tuple[str, Callable[[str, float | None], str]], ...] = (
+    ("names of cells", _replace_cell_names),
+    ("memory addresses", _replace_addresses),
+    ("measured times", _replace_durations),
+    ("progress bars", _replace_progress),
+    ("dates of the run", _replace_dates),
+)
+"""What differs between two runs of the same code, with what replaces it in a text."""
+
+
+def differing_lines(text: str, other: str) -> tuple[str, str]:
+    """Return the lines in which two texts differ: from the first that differs to the last, cut if
+    they are many or long."""
+    lines = text.split("\n")
+    other_lines = other.split("\n")
+    start = 0
+    while start < min(len(lines), len(other_lines)) and lines[start] == other_lines[start]:
+        start += 1
+    end = 0
+    while (
+        end < min(len(lines), len(other_lines)) - start and lines[-1 - end] == other_lines[-1 - end]
+    ):
+        end += 1
+    return _cut(lines[start : len(lines) - end]), _cut(other_lines[start : len(other_lines) - end])
+
+
+def _cut(lines: Sequence[str]) -> str:
+    cut_lines = [
+        line if len(line) <= MAX_SHOWN_CHARS else f"{line[:MAX_SHOWN_CHARS]}…"
+        for line in lines[:MAX_SHOWN_LINES]
+    ]
+    if len(lines) > MAX_SHOWN_LINES:
+        cut_lines.append(f"… {len(lines) - MAX_SHOWN_LINES:,} more lines")
+    return "\n".join(cut_lines)

@@ -1,0 +1,451 @@
+"""Sessions and notebooks that are run again, in real kernels: what is the same, and what is safe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.checking.check import (
+    Check,
+    CheckReport,
+    notebook_check,
+    session_check,
+    unprotected_reason,
+)
+from mahtab_tui.session.checking.comparison import Comparison
+from mahtab_tui.session.checking.fresh_run import CheckStopped
+from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy, checks_folder
+from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store.resume import find_session, new_store
+from mahtab_tui.store.saved_namespace import save_target
+from mahtab_tui.store.session_list import SessionRow
+from tests.waiting import wait_for
+
+confined = pytest.mark.skipif(bool(unprotected_reason()), reason="files cannot be protected here")
+TIMEOUT_S = 60.0
+
+
+class SavedSession:
+    """A session that is open, and saved in a folder."""
+
+    def __init__(self, project: Path) -> None:
+        store = new_store(project).store
+        kernel = ProcessKernel(keep=save_target(store.session, 200))
+        self.session = Session(
+            load_settings(), kernel, HeadlessFrontend(), store=store, name="test", by_program=True
+        )
+        self.session.start()
+        self._store = store
+
+    def run(self, *codes: str) -> SavedSession:
+        for code in codes:
+            self.session.cells.run(code)
+        return self
+
+    def close(self) -> SessionRow:
+        self.session.close()
+        return find_session(self._store.session, None)
+
+
+@pytest.fixture
+def saved_session(project: Path) -> Callable[..., SavedSession]:
+    return lambda *codes: SavedSession(project).run(*codes)
+
+
+def run(check: Check, **options: float) -> CheckReport:
+    report = check.run(lambda text: None, **options)
+    assert list(checks_folder().iterdir()) == [], "nothing is left behind"
+    return report
+
+
+def checked(row: SessionRow) -> dict[str, Comparison]:
+    report = run(session_check(row, load_settings()))
+    return {comparison.name: comparison for comparison in report.comparisons}
+
+
+def verdicts(comparisons: dict[str, Comparison]) -> dict[str, str]:
+    return {name: comparison.verdict for name, comparison in comparisons.items()}
+
+
+def write_notebook(path: Path, *cells: object) -> Path:
+    nbformat.write(new_notebook(cells=list(cells)), str(path))
+    return path
+
+
+def cell(code: str, *outputs: object) -> object:
+    return new_code_cell(code, execution_count=1, outputs=list(outputs))
+
+
+def value(text: str) -> object:
+    return new_output("execute_result", data={"text/plain": text}, execution_count=1)
+
+
+def check_notebook(path: Path, **options: float) -> dict[str, Comparison]:
+    report = run(notebook_check(path, load_settings()), **options)
+    return {comparison.name: comparison for comparison in report.comparisons}
+
+
+def test_results_and_variables_that_hold_are_the_same(
+    saved_session: Callable[..., SavedSession], project: Path
+) -> None:
+    (project / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+    row = saved_session(
+        "import pandas as pd\ndf = pd.read_csv('rows.csv')\ndf",
+        "total = int(df.a.sum()); names = {'x', 'y', 'z', ('t', 1)}; total",
+        "1 / 0",
+        "def f(): return total",
+        "print(f(), open('rows.csv').read())",
+    ).close()
+    comparisons = checked(row)
+    assert verdicts(comparisons) == {
+        **{f"In {number}": "same" for number in range(1, 6)},
+        **dict.fromkeys(("df", "total", "names"), "same"),
+    }
+
+
+def test_a_changed_file_shows_both_results_and_the_variable(
+    saved_session: Callable[..., SavedSession], project: Path
+) -> None:
+    (project / "n.txt").write_text("3")
+    row = saved_session(
+        "n = int(open('n.txt').read())", "print('a'); print(n); print('z')", "'still'"
+    ).close()
+    (project / "n.txt").write_text("4")
+    comparisons = checked(row)
+    assert verdicts(comparisons) == {
+        "In 1": "same",
+        "In 2": "different",
+        "In 3": "same",
+        "n": "different",
+    }
+    assert (comparisons["In 2"].before, comparisons["In 2"].now) == ("3", "4")
+    assert (comparisons["n"].before, comparisons["n"].now) == ("int 3", "int 4")
+
+
+def test_a_value_that_is_only_described_alike_is_different(
+    saved_session: Callable[..., SavedSession], project: Path
+) -> None:
+    (project / "n.txt").write_text("3")
+    row = saved_session("import numpy as np; a = np.zeros(50); a[7] = int(open('n.txt').read())")
+    saved = row.close()
+    (project / "n.txt").write_text("4")
+    comparison = checked(saved)["a"]
+    assert comparison.verdict == "different"
+
+
+def test_chance_addresses_and_times_are_not_comparable(
+    saved_session: Callable[..., SavedSession],
+) -> None:
+    row = saved_session(
+        "import random, time, datetime\nr = random.random()\nr",
+        "object()",
+        "%time 1",
+        "print(datetime.date.today(), 'rest')",
+        "random.seed(1); s = random.random(); s",
+        "list(map(str, [time.time_ns()]))",
+        "r + 1",
+    ).close()
+    comparisons = checked(row)
+    assert verdicts(comparisons) == {
+        "In 1": "not comparable",
+        "In 2": "not comparable",
+        "In 3": "not comparable",
+        "In 4": "same",
+        "In 5": "same",
+        "In 6": "not comparable",
+        "In 7": "not comparable",
+        "r": "not comparable",
+        "s": "same",
+    }
+    assert comparisons["In 2"].reason == "memory addresses differ; the rest is the same"
+    assert comparisons["In 3"].reason.startswith("measured times differ")
+    assert "chance" in comparisons["In 1"].reason
+
+
+def test_undone_and_hidden_cells_do_not_count(saved_session: Callable[..., SavedSession]) -> None:
+    it = saved_session("x = 1", "'hidden'", "x = 2", "x")
+    it.session.undo.undo(3)
+    it.session.entries.hide("cell 2", hidden=True)
+    it.run("x")
+    assert verdicts(checked(it.close())) == {"In 1": "same", "In 5": "same", "x": "same"}
+
+
+def test_an_open_session_is_only_read(saved_session: Callable[..., SavedSession]) -> None:
+    it = saved_session("x = [1, 2]", "x")
+    it.session.namespace_store.save(TIMEOUT_S)
+    row = find_session(it.session.saved_id, None)
+    assert set(verdicts(checked(row)).values()) == {"same"}
+    assert it.session.cells.run("x.append(3); x").output == "[1, 2, 3]\n"
+    it.session.namespace_store.save(TIMEOUT_S)
+    assert set(verdicts(checked(find_session(row.id, None))).values()) == {"same"}
+    it.close()
+
+
+def test_private_values_are_not_shown(
+    saved_session: Callable[..., SavedSession], project: Path
+) -> None:
+    (project / "n.txt").write_text("31415")
+    it = saved_session("n = int(open('n.txt').read())")
+    it.session.private.mark("n", True)
+    row = it.run("print(n)").close()
+    (project / "n.txt").write_text("27182")
+    comparisons = checked(row)
+    assert [comparisons[name].verdict for name in ("In 2", "n")] == ["different", "different"]
+    text = str(comparisons)
+    assert "31415" not in text
+    assert "27182" not in text
+
+
+def test_what_rests_on_a_cell_that_cannot_run_is_not_comparable(
+    saved_session: Callable[..., SavedSession],
+) -> None:
+    row = saved_session(
+        "import sys\nname = 'Ada' if 'answer' in globals() else ask_name()",
+        "try: typed = input()\nexcept EOFError: typed = 'end'",
+        "len(typed)",
+        "length = len(typed)",
+    ).close()
+    comparisons = checked(row)
+    assert comparisons["In 1"].verdict == "same", "it fails in the same way"
+    assert comparisons["In 2"].reason == "it reads input"
+    assert comparisons["length"].reason == "it rests on In 2, which did not run in full"
+    assert "failed" not in verdicts(comparisons).values()
+
+
+@confined
+def test_files_outside_the_copy_stay_as_they_are(project: Path, tmp_path: Path) -> None:
+    (project / "data.txt").write_text("mine")
+    (project / "folder").mkdir()
+    (project / "link").symlink_to(project / "data.txt")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    attacks = [
+        f"open({str(project / 'data.txt')!r}, 'w')",
+        f"import os; os.remove({str(project / 'data.txt')!r})",
+        f"os.rename({str(project / 'folder')!r}, 'gone')",
+        f"import shutil; shutil.rmtree({str(project)!r})",
+        f"os.truncate({str(elsewhere)!r}, 0)",
+        f"import subprocess; subprocess.run('echo evil > {elsewhere}; rm -rf {project}', shell=True)",
+        f"os.chdir({str(project)!r}); open('data.txt', 'a').write('evil')",
+        f"os.link({str(project / 'data.txt')!r}, 'same'); open('same', 'w').write('evil')",
+        f"if os.fork() == 0: open({str(elsewhere)!r}, 'w').write('evil'); os._exit(0)\nos.wait()",
+        f"os.open({str(elsewhere)!r}, os.O_RDONLY | os.O_TRUNC)",
+    ]
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        cell("open('data.txt', 'w').write('changed'); open('link').read()", value("'changed'")),
+        *(cell(attack) for attack in attacks),
+    )
+    comparisons = check_notebook(path)
+    assert comparisons["Cell 1"].verdict == "same", "a link into the project leads into the copy"
+    assert comparisons["Cell 2"].reason == (
+        f"it changes {project / 'data.txt'}, which is outside the copy"
+    )
+    assert elsewhere.read_text() == "mine"
+    assert (project / "data.txt").read_text() == "mine"
+    assert sorted(entry.name for entry in project.iterdir()) == sorted(
+        ("data.txt", "folder", "link", "elsewhere", "n.ipynb")
+    )
+
+
+def processes_in(folder: str) -> list[str]:
+    pids: list[str] = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if folder.encode() in Path("/proc", pid, "environ").read_bytes():
+                pids.append(pid)
+        except OSError:
+            continue
+    return pids
+
+
+def test_hostile_cells_end_and_leave_no_process(project: Path, tmp_path: Path) -> None:
+    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(1000)\n    os._exit(0)\nos.wait()"
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        cell(daemon),
+        cell("print('x' * 60_000_000)"),
+        cell("while True:\n    pass"),
+        cell("1", value("1")),
+        cell("import os; os.kill(os.getpid(), 9)"),
+        cell("2", value("2")),
+    )
+    comparisons = check_notebook(path, timeout=5.0)
+    assert comparisons["Cell 2"].verdict == "different"
+    assert len(comparisons["Cell 2"].now) < 1_000
+    assert comparisons["Cell 3"].reason == "it did not end within 5 s"
+    assert comparisons["Cell 4"].verdict == "same"
+    assert comparisons["Cell 5"].verdict == "failed"
+    assert comparisons["Cell 6"].reason == "it did not run, because Cell 5 has ended the kernel"
+    assert processes_in(str(checks_folder())) == []
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1000)"])
+def test_stopping_leaves_nothing(project: Path, tmp_path: Path, code: str) -> None:
+    check = notebook_check(write_notebook(tmp_path / "n.ipynb", cell(code)), load_settings())
+    runs = threading.Event()
+
+    def stop_cell(text: str) -> None:
+        if text.startswith("Cell 1"):
+            runs.set()
+
+    def stop() -> None:
+        runs.wait(TIMEOUT_S)
+        check.stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(CheckStopped):
+        check.run(stop_cell)
+    thread.join()
+    assert list(checks_folder().iterdir()) == []
+    wait_for(lambda: processes_in(str(checks_folder())) == [])
+
+
+def test_a_notebook_is_compared_by_its_text_and_exceptions(project: Path, tmp_path: Path) -> None:
+    error = new_output(
+        "error",
+        ename="ZeroDivisionError",
+        evalue="division by zero",
+        traceback=["---------", "Cell In[4], line 1", "----> 1 1/0", "ZeroDivisionError: …"],
+    )
+    bar = "100%|██████████| 3/3 [00:00<00:00, 2.5it/s]\n"
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        new_markdown_cell("# Title"),
+        cell("x = 20; x", value("20")),
+        cell("x + 1", value("22")),
+        cell("1/0", error),
+        cell("nope", value("3")),
+        new_code_cell("never = 1"),
+        cell(
+            "print('100%|##########| 3/3 [00:01<00:00, 9.9it/s]')", new_output("stream", text=bar)
+        ),
+    )
+    comparisons = check_notebook(path)
+    assert verdicts(comparisons) == {
+        "Cell 2": "same",
+        "Cell 3": "different",
+        "Cell 4": "same",
+        "Cell 5": "failed",
+        "Cell 6": "not comparable",
+        "Cell 7": "not comparable",
+    }
+    assert (comparisons["Cell 3"].before, comparisons["Cell 3"].now) == ("22", "21")
+    assert comparisons["Cell 5"].now == "NameError: name 'nope' is not defined"
+    assert comparisons["Cell 7"].reason.startswith("progress bars differ")
+
+
+def test_what_the_copy_contains(project: Path, tmp_path: Path, home: Path) -> None:
+    (project / "inner" / "locked").mkdir(parents=True)
+    (project / "inner" / "locked" / "file").write_text("x")
+    (project / "inner" / "locked").chmod(0o555)
+    (project / "inner" / "script").write_text("y")
+    (project / "inner" / "script").chmod(0o754)
+    (project / ".git").mkdir()
+    (project / "__pycache__").mkdir()
+    (project / "env" / "bin").mkdir(parents=True)
+    (project / "env" / "bin" / "python").write_text("")
+    (project / "env" / "pyvenv.cfg").write_text("")
+    os.mkfifo(project / "pipe")
+    with open(project / "large", "wb") as large:
+        large.truncate(200 * 2**20)
+    (project / "out").symlink_to("../elsewhere")
+    (project / "dangling").symlink_to("nowhere")
+    (project / "absolute").symlink_to(project / "inner")
+
+    copy = ProjectCopy(str(project))
+    try:
+        copy.fill(links=True, is_stopped=lambda: False)
+        path = Path(copy.path)
+        assert not str(path).startswith(str(project))
+        assert (path / "inner" / "locked" / "file").read_text() == "x"
+        assert (path / "inner" / "script").stat().st_mode & 0o777 == 0o754
+        assert (path / "absolute").readlink() == path / "inner"
+        assert (path / "out").readlink() == project.parent / "elsewhere"
+        assert str((path / "dangling").readlink()) == "nowhere"
+        assert not (path / "__pycache__").exists()
+        assert sorted(copy.linked) == [".git", "env", "large"]
+        assert copy.left_out == ["pipe (it is not a regular file)"]
+        assert copy.describe() == (
+            "Not copied, can only be read: .git, env, large."
+            " Left out of the copy: pipe (it is not a regular file)."
+        )
+    finally:
+        copy.remove()
+    assert not Path(copy.folder).exists()
+    assert (project / "inner" / "locked" / "file").exists()
+
+
+def test_a_project_that_is_too_large_is_not_copied_in_part(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.session.checking.project_copy.MAX_FILES", 3)
+    for number in range(5):
+        (project / f"{number}").write_text("x")
+    path = write_notebook(project / "n.ipynb", cell("open('ran', 'w')"))
+    with pytest.raises(CheckError, match=r"has more than 3 files: too much for a copy. Nothing"):
+        run(notebook_check(path, load_settings()))
+    assert list(checks_folder().iterdir()) == []
+
+
+def test_copies_of_killed_programs_are_removed(project: Path) -> None:
+    pid = os.fork()
+    if pid == 0:
+        ProjectCopy(str(project))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert len(list(checks_folder().iterdir())) == 1
+    kept = ProjectCopy(str(project))
+    assert [str(path) for path in checks_folder().iterdir()] == [kept.folder]
+    kept.remove()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "is not"),
+        ('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "There is no cell"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_sentence(project: Path, content: str, sentence: str) -> None:
+    (project / "n.ipynb").write_text(content)
+    with pytest.raises(CheckError, match=sentence):
+        notebook_check(project / "n.ipynb", load_settings())
+
+
+def test_calls_that_a_check_does_not_make_are_named(project: Path, tmp_path: Path) -> None:
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        cell("print(search_code('x'))"),
+        cell("try: ask('why?')\nexcept RuntimeError: pass"),
+        cell("_out(1)"),
+        cell("exit()"),
+        cell("1", value("1")),
+    )
+    comparisons = check_notebook(path)
+    assert comparisons["Cell 1"].reason == "it calls search_code()"
+    assert comparisons["Cell 2"].reason == "it asks a model"
+    assert comparisons["Cell 5"].verdict == "same"
+
+
+def test_a_file_that_has_changed_since_is_named(
+    saved_session: Callable[..., SavedSession], project: Path
+) -> None:
+    (project / "n.txt").write_text("3")
+    (project / "other.txt").write_text("3")
+    row = saved_session("print(open('n.txt').read())").close()
+    (project / "n.txt").write_text("4")
+    (project / "other.txt").write_text("4")
+    report = run(session_check(row, load_settings()))
+    assert "n.txt has changed since In 1, which names it, ran." in report.remarks
+    assert "other.txt" not in str(report.remarks)
