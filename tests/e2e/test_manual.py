@@ -55,7 +55,7 @@ def test_every_documented_command_and_option_exists() -> None:
             ):
                 documented_command = within
                 options = {name for option in documented_command.params for name in option.opts}
-            elif word.startswith("-"):
+            elif word.startswith("-") and word != "-":
                 assert word in options, words
 
 
@@ -81,7 +81,7 @@ def test_demo_answers_questions_without_a_screen(project: Path) -> None:
 
 
 def test_demo_answers_the_search(project: Path) -> None:
-    words = next(words for words in lines_of_program() if words[0] == "rlm")
+    words = next(words for words in lines_of_program() if words[:1] == ["rlm"])
     (project / "server.log").write_text(
         "10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n"
     )
