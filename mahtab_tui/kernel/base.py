@@ -294,6 +294,12 @@ class Kernel(ABC):
         """The reason why cells cannot run in a locked fork, as a clause; empty if they can."""
 
     @property
+    def protects_files(self) -> bool:
+        """Whether programs that code starts cannot change protected files unless the user has approved
+        the code."""
+        return False
+
+    @property
     @abstractmethod
     def cannot_undo(self) -> str:
         """The reason why changes inside objects cannot be undone, as a clause; empty if they

@@ -201,6 +201,10 @@ class MaskedKernel(Kernel):
         return self._mask(self.inner.cannot_lock)
 
     @property
+    def protects_files(self) -> bool:
+        return self.inner.protects_files
+
+    @property
     def cannot_undo(self) -> str:
         return self._mask(self.inner.cannot_undo)
 

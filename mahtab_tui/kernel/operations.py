@@ -87,6 +87,7 @@ class Operations:
     complete = Operation(Completions, "text kind", timeout=0.5)
     explain = Operation[Explanation | None](cast("Any", Explanation | None), "name")
     cannot_lock = Operation(str)
+    protects_files = Operation(bool)
     undo_steps = Operation(tuple[UndoStep, ...])
     preview_undo = Operation(UndoAnswer, CHANGE_FIELDS, timeout=120.0)
     undo = Operation(UndoAnswer, CHANGE_FIELDS, timeout=120.0)

@@ -221,6 +221,10 @@ class ProcessKernel(Kernel):
         return self._ask(Operations.cannot_lock)
 
     @property
+    def protects_files(self) -> bool:
+        return self._ask(Operations.protects_files)
+
+    @property
     def cannot_undo(self) -> str:
         if not self._undo_steps:
             return "undo is off (undo_steps is 0)"

@@ -134,6 +134,14 @@ class Cells:
         """Whether a cell of the model runs."""
         return any(author.kind == "assistant" for author in self._running_authors())
 
+    @property
+    def runs_unapproved_code(self) -> bool:
+        """Whether a cell of a model or an agent runs that the user has not approved."""
+        return any(
+            self._author_by_cell[cell].kind != "user" and cell not in self._approved
+            for cell in list(self._running)
+        )
+
     def _running_authors(self) -> list[_CellAuthor]:
         """Return the authors of the running cells, the outermost cell first."""
         return [self._author_by_cell[cell] for cell in list(self._running)]

@@ -11,7 +11,7 @@ from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Lock
 from mahtab_tui.session.info import Permission, SessionInfo
 from mahtab_tui.session.private_names import explain_approval
-from mahtab_tui.session.protected_names import protected_candidates
+from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.settings.approval_rules import (
     READ_ONLY,
     UNKNOWN,
@@ -138,6 +138,12 @@ class CodeRules:
         if not will_lock and (file := self.protected_file(code)):
             reason = f"it may change {file}, which only code that you approve may do"
             return self._ask_or_deny(reason, can_ask=can_ask)
+        if not will_lock and (part := self._unreadable_command(code)):
+            reason = (
+                "its command may change protected files:"
+                f" what {part} stands for shows only when it runs"
+            )
+            return self._ask_or_deny(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
 
@@ -221,6 +227,17 @@ class CodeRules:
                 return text
         return ""
 
+    def _unreadable_command(self, code: str) -> str:
+        """Return the part of a shell command because of which it is not known which files code changes;
+        empty if there is none, or if the kernel keeps programs from protected files."""
+        part = unreadable_command_part(code)
+        if not part:
+            return ""
+        try:
+            return "" if self._kernel.protects_files else part
+        except KernelError:
+            return part
+
     def lock_obstacle(self) -> str:
         """Return why code cannot run in a locked fork, as a clause; empty if it can."""
         if self._lock_obstacle is None:
@@ -233,7 +250,7 @@ class CodeRules:
     def rules_for(self, code: str) -> tuple[str, ...]:
         """Return the rule that would let code like this run without asking, if there is one. Asks
         the kernel nothing, so that the main thread can call this."""
-        if any(map(is_protected, protected_candidates(code))):
+        if any(map(is_protected, protected_candidates(code))) or unreadable_command_part(code):
             return ()
         # Offer the general rule first, unless it is set already or cannot be enforced.
         has_read_only_rule = any(rule.name == READ_ONLY for rule in self._info.rules)

@@ -146,6 +146,10 @@ class SessionKernelHost:
             case "rlm_stop":
                 return searches.stop_tree(tree)
             case "terminal":
+                if self._cells.runs_unapproved_code:
+                    raise RuntimeError(
+                        "Only code that the user has approved by hand can use the terminal."
+                    )
                 # Another machine must not start programs on this one.
                 if host := self._runtime.kernel.info().host:
                     raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")

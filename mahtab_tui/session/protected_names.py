@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import deque
 from collections.abc import Iterator
 
 from mahtab_tui.settings.approval_rules import mode_letter
+from mahtab_tui.worker.guard.command_words import join_words
 from mahtab_tui.worker.guard.protected import (
     MAX_PATH_CHARS,
     command_only_reads,
     paths_changed_by_command,
+    unreadable_part_of_command,
 )
 from mahtab_tui.worker.magic.syntax import parse_python
 
@@ -38,6 +41,13 @@ _SHELL_FUNCTIONS = frozenset(
     ).split()
 )
 """Functions whose texts are commands of a shell."""
+_SHELL_ONLY_FUNCTIONS = frozenset(
+    "system popen getoutput getstatusoutput create_subprocess_shell spawn".split()
+)
+"""Those of them that always start a shell."""
+_SHELL_CELL = re.compile(r"%%(bash|sh|script\s+(ba|da|z)?sh)\b")
+_BEFORE_COMMAND = re.compile(r"\s*(\w[\w, ]*=)?\s*")
+"""What may stand before the `!` of a shell command."""
 
 
 def protected_candidates(code: str) -> list[str]:
@@ -52,6 +62,58 @@ def protected_candidates(code: str) -> list[str]:
     return list(dict.fromkeys(_candidate_texts(tree)))
 
 
+def unreadable_command_part(code: str) -> str:
+    """Return the first part of a shell command in code because of which it is not known which files
+    that changes; empty if there is none."""
+    parts = map(unreadable_part_of_command, _shell_commands(code))
+    return next(filter(None, parts), "")
+
+
+def _shell_commands(code: str) -> Iterator[str]:
+    """Yield the shell commands in code, as far as its text shows them: texts of calls, of `!` lines and
+    of cells for a shell."""
+    tree = parse_python(code) if len(code) <= MAX_CODE_CHARS else None
+    if tree is not None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and _function_name(node) in _SHELL_FUNCTIONS:
+                yield from _started_command(node)
+        return
+
+    first_line, _, rest = code.lstrip().partition("\n")
+    if _SHELL_CELL.match(first_line):
+        yield rest
+        return
+    for line in code.split("\n"):
+        _, mark, command = line.partition("!")
+        if mark and _BEFORE_COMMAND.fullmatch(line[: -len(command) - 1]):
+            yield command.lstrip("!")
+
+
+def _started_command(call: ast.Call) -> Iterator[str]:
+    """Yield the command of a call that starts a program. What is not plain text in it is seen when it
+    runs."""
+    arguments = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "args")]
+    for argument in arguments:
+        if isinstance(argument, (ast.List, ast.Tuple)):
+            yield join_words([_shown_text(word) for word in argument.elts])
+        elif _function_name(call) in _SHELL_ONLY_FUNCTIONS or any(
+            keyword.arg == "shell" for keyword in call.keywords
+        ):
+            yield _shown_text(argument)
+
+
+def _shown_text(expression: ast.expr) -> str:
+    """Return the text of an expression, with an `x` for each part that is not plain text."""
+    match expression:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_shown_text, parts))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _shown_text(left) + _shown_text(right)
+    return "x"
+
+
 def _candidate_texts(tree: ast.AST) -> Iterator[str]:
     for text, call in _texts_with_calls(tree):
         if call is not None and (_only_reads(call) or _starts_reading_command(call, text)):
@@ -60,6 +122,10 @@ def _candidate_texts(tree: ast.AST) -> Iterator[str]:
             yield text
         if call is not None and _function_name(call) in _SHELL_FUNCTIONS:
             yield from paths_changed_by_command(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _function_name(node) in _SHELL_FUNCTIONS:
+            for command in _started_command(node):
+                yield from paths_changed_by_command(command)
 
 
 def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:

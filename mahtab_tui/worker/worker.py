@@ -107,7 +107,7 @@ class Worker:
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
         self._protected_files = protected.ProtectedFiles(self._executor.attribution)
-        self._protected_files.on_program_start = self._protect_files
+        self._protected_files.protect_from_programs = self._protect_files
         self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
         self._interrupter = CellInterrupter(
@@ -121,6 +121,7 @@ class Worker:
                 "variables": self._list_variables,
                 "interrupt_cell": self._interrupter.on_request,
                 "cannot_lock": self._lock_unavailable_reason,
+                "protects_files": self._has_witness,
                 "undo_steps": self._list_undo_steps,
                 "saved_namespace": self._save_jobs.index,
             },
@@ -261,11 +262,13 @@ class Worker:
             if outer_cell is not None and not self._protected_files.is_guarded(outer_cell):
                 self._release_files()
 
-    def _protect_files(self) -> None:
+    def _protect_files(self) -> bool:
         """Let the witness refuse changes of protected files, for the cell that begins or for what one
-        has left."""
-        if self._file_watch is not None:
-            self._file_watch.protect(self._save_jobs.folder)
+        has left. Returns whether there is a witness."""
+        if self._file_watch is None:
+            return False
+        self._file_watch.protect(self._save_jobs.folder)
+        return self._file_watch.is_on
 
     def _release_files(self) -> None:
         """Let the innermost cell change protected files: the user has typed or approved it."""
@@ -384,6 +387,9 @@ class Worker:
         if self._executor.undo is None:
             return []
         return self._executor.undo.steps()
+
+    def _has_witness(self, frame: Frame) -> object:
+        return self._file_watch is not None and self._file_watch.is_on
 
     def _lock_unavailable_reason(self, frame: Frame) -> object:
         return own_module("guard.read_only").missing()

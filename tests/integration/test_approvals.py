@@ -238,6 +238,31 @@ def test_code_that_names_a_protected_file_waits_for_the_user_in_any_mode(
     assert Path("AGENTS.md").read_text() == "mine"
 
 
+def test_a_command_that_does_not_show_what_it_changes_waits_for_the_user(
+    open_session: OpenSession,
+) -> None:
+    block = "import os\nos.system('n=AGENTS; echo x > $n.md')"
+    Path("AGENTS.md").write_text("mine")
+    hidden = "import os\nos.system('echo x > ' + chr(36) + 'n.md')"
+    it = open_session(code(block), "Done.", code(hidden), "Done.", approval="auto")
+    it.session.submit("ask", "change it")
+    assert it.wait_approval().why == (
+        "its command may change protected files: what $n.md stands for shows only when it runs"
+    )
+    it.decide("run")
+    it.store.wait(tags.AGENT, state="done")
+    assert Path("AGENTS.md").read_text() == "x\n"
+    it.ask_and_wait("change it again")
+    assert "what $n.md stands for shows only when it runs" in output(it, 2).text
+
+
+def test_code_without_approval_does_not_use_the_terminal(open_session: OpenSession) -> None:
+    block = "import os\nos.environ['VISUAL'] = 'true'\nopen_in_editor('x')"
+    it = open_session(code(block), "Done.", approval="auto")
+    it.ask_and_wait("use it")
+    assert "Only code that the user has approved by hand can use the terminal" in output(it, 1).text
+
+
 def test_code_that_the_user_approves_changes_a_protected_file(open_session: OpenSession) -> None:
     it = open_session(code("create('AGENTS.md', 'x')"), "Done.", approval="auto")
     it.session.submit("ask", "change it")

@@ -53,7 +53,7 @@ event for a path."""
 
 ATTEMPTS = {
     # Names that the text does not show
-    "quotes in a command": """os.system('''sh -c 'echo x > AGEN""TS.md' ''')""",
+    "pattern of the shell": "os.system('echo x | tee AGEN*')",
     "variable of the shell": "os.system('n=AGENTS; echo x > $n.md')",
     "other interpreter": 'subprocess.run([sys.executable, \'-c\', \'open("AGEN" + "TS.md", "w")\'])',
     "native function": "c.creat(FILE, 0o600)",
@@ -73,7 +73,7 @@ ATTEMPTS = {
     "root folder": "child(in_a_root_folder)",
     "new hard link": "c.link(FILE, b'second'); c.creat(b'second', 0o600)",
     "old hard link": "c.creat(b'twin', 0o600)",
-    "mount": "os.system(\"mkdir -p m; mount --bind .gi''t/hooks m && echo x > m/new; umount m\")",
+    "mount": 'os.system("mkdir -p m; mount --bind .gi?/hooks m && echo x > m/new; umount m")',
     "mount of its own": "os.system(\"mkdir -p m; unshare -rm sh -c 'mount --bind .gi?/hooks m && echo x > m/new'\")",
     # Renaming, linking and removing
     "rename over": "c.creat(b'n', 0o600); c.rename(b'n', FILE)",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.session.protected_names import protected_candidates
+from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.worker.cells.attribution import CellAttribution
 from mahtab_tui.worker.guard.protected import ProtectedFiles, is_protected, leads_to_protected
 
@@ -45,6 +45,16 @@ ORDINARY = [
 ]
 
 MAY_CHANGE = [
+    """os.system('sh -c \'echo x > AGEN""TS.md\'')""",
+    """subprocess.run(['sh', '-c', 'echo x > AGEN""TS.md'])""",
+    """subprocess.run(['env', 'sh', '-c', 'bash -lc "rm AGEN\\'\\'TS.md"'])""",
+    "os.system('echo x > AG\\\\ENTS.m\\\\d')",
+    "subprocess.run(args='dd of=AGEN\"\"TS.md', shell=True)",
+    "os.system('echo x > AGENTS' + '.md')",
+    "%%bash\nls\nrm AGEN''TS.md",
+    "subprocess.run(['git', 'clone', url])",
+    "os.system('git -c a=b init')",
+    "!git config core.hooksPath x",
     "open('AGENTS.md', 'w')",
     "open('AGENTS.md', mode)",
     "open('AGENTS.md', 'r+')",
@@ -87,6 +97,32 @@ ONLY_READS = [
     "create('notes.md', 'as AGENTS.md says')",
 ]
 
+UNREADABLE = {
+    "os.system('n=AGENTS; echo x > $n.md')": "$n.md",
+    "subprocess.run(f'rm {folder}/$x', shell=True)": "x/$x",
+    "subprocess.run(['bash', '-lc', 'rm \"$x\"'])": "$x",
+    "os.popen('ls | xargs rm')": "xargs",
+    "os.system('echo cm0K | base64 -d | sh')": "sh",
+    "os.system('sh < commands')": "sh",
+    "os.system('find . -name \"A*\" -delete')": "find",
+    "!rm `ls`": "`",
+    '!echo "$(date)" > "$f"': "$f",
+    "out = !eval rm x": "eval",
+    "%%sh\ncp a {AGENTS,b}.md": "{AGENTS,b}.md",
+    "%%script bash\n$COMMAND": "$COMMAND",
+    "!! rm $x": "$x",
+    "os.system('x' * 30_000)": "",
+    f"os.system('{'x' * 30_000}')": "more than 20,000 characters",
+    "!ls $HOME; echo $x | wc -l": "",
+    "subprocess.run(['git', 'commit', '-m', 'costs $5'])": "",
+    "os.system(\"awk '{print $1}' a > b; grep x$ b\")": "",
+    "%%bash\nfor f in a b; do echo $f; done": "",
+    "print('rm $x')": "",
+    "text = 'a! rm $x'": "",
+    "os.system('rm *.csv')": "",
+}
+"""Code with shell commands, and what of them does not show which files they change."""
+
 FOLDERS = [
     "elsewhere/.git/hooks",
     ".git",
@@ -110,6 +146,13 @@ STARTED = {
     ("subprocess.Popen", "rm", ("cat", "AGENTS.md")): False,
     ("subprocess.Popen", "/tmp/cat", ("cat", "AGENTS.md")): False,
     ("os.exec", b"/bin/rm", (b"cat", b"AGENTS.md")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "ls $HOME; echo $x")): True,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm AGEN''TS.md")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm A*.md")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm B*.md")): True,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm $x")): False,
+    ("subprocess.Popen", "rm", ("rm", "$x")): True,
+    ("subprocess.Popen", "bash", ("bash", "-lc", "sh -c 'rm $x'")): False,
 }
 """Programs with their arguments, and whether they only read."""
 
@@ -142,16 +185,22 @@ def test_code_that_only_reads_a_protected_file_is_not_asked_about(code: str) -> 
     assert not any(map(is_protected, protected_candidates(code)))
 
 
+@pytest.mark.parametrize(("code", "part"), UNREADABLE.items())
+def test_a_command_that_does_not_show_what_it_changes_is_found(code: str, part: str) -> None:
+    assert unreadable_command_part(code) == part
+
+
 @pytest.mark.parametrize(("event", "only_reads"), STARTED.items())
-def test_programs_that_only_read_a_protected_file_may_start(
-    event: tuple[str, str | bytes, tuple[str | bytes, ...]], *, only_reads: bool
+def test_programs_that_may_change_a_protected_file_do_not_start(
+    project: Path, event: tuple[str, str | bytes, tuple[str | bytes, ...]], *, only_reads: bool
 ) -> None:
     attribution = CellAttribution()
     files = ProtectedFiles(attribution)
     files.guard(1)
     attribution.begin(1)
+    (project / "AGENTS.md").touch()
     name, program, arguments = event
-    with nullcontext() if only_reads else pytest.raises(PermissionError, match="is protected"):
+    with nullcontext() if only_reads else pytest.raises(PermissionError, match="protected"):
         files.check(name, (program, list(arguments), None, None))
     attribution.end()
 

@@ -4,12 +4,15 @@ the user has approved that code by hand."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple
 
 from ..cells.attribution import CellAttribution
+from ..stdlib import late_import
+from .command_words import join_words, nested_command, read_words, unreadable_part
 from .side_effects import to_text
 
 MAX_PATH_CHARS = 4096
@@ -56,7 +59,8 @@ _READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail
 _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 """Reading commands with options that write a file or start a program."""
 _COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
-_SHELLS = frozenset("sh bash dash zsh".split())
+MAX_MATCHES = 1000
+"""Files that are looked at of those that a pattern in a command stands for."""
 
 _FOLDER_REFUSING_FLAGS = os.O_WRONLY | os.O_RDWR
 """The system opens no folder with these, unless it is opened as a path only."""
@@ -138,14 +142,40 @@ def leads_to_protected(text: str) -> bool:
 
 def paths_changed_by_command(command: str) -> Iterator[str]:
     """Yield the words of a shell command that may name a file that it changes."""
-    if not command_only_reads(command):
-        yield from filter(None, _WORD_SEPARATORS.split(command))
+    if command_only_reads(command):
+        return
+    yield from filter(None, _WORD_SEPARATORS.split(command))
+    for word in read_words(command):
+        yield word.text
+        if "=" in word.text:
+            yield word.text.partition("=")[2]
+
+
+def unreadable_part_of_command(command: str) -> str:
+    """Return why it is not known which files a shell command changes: a word in which the shell puts
+    something, for example. Empty if it is known, or if the command changes none."""
+    return "" if command_only_reads(command) else unreadable_part(command)
+
+
+def _matching_files(command: str) -> Iterator[str]:
+    """Yield files that the patterns in a shell command stand for."""
+    if command_only_reads(command):
+        return
+    glob = late_import("glob")
+    for word in read_words(command):
+        if word.is_pattern:
+            yield from itertools.islice(glob.iglob(os.path.expanduser(word.text)), MAX_MATCHES)
 
 
 def command_only_reads(command: str) -> bool:
     """Return whether a shell command is one that shows files, and nothing else."""
     words = [word for word in _WORD_SEPARATORS.split(command) if word]
-    if not words or _SHELL_OPERATORS.search(command):
+    if not words:
+        return False
+    nested = nested_command(command)
+    if nested is not None:
+        return command_only_reads(nested)
+    if _SHELL_OPERATORS.search(command):
         return False
     folder, name = os.path.split(words[0])
     has_options = any(word.startswith(("-", "+")) for word in words)
@@ -163,8 +193,9 @@ class ProtectedFiles:
     def __init__(self, attribution: CellAttribution) -> None:
         self._attribution = attribution
         self._guarded_cells: set[int] = set()
-        self.on_program_start: Callable[[], None] = lambda: None
-        """Called when such code starts a program or a process, perhaps after its cell."""
+        self.protect_from_programs: Callable[[], bool] = lambda: False
+        """Called before such code starts a program or a process, perhaps after its cell; returns
+        whether what that changes is refused, too."""
 
     def guard(self, cell: int) -> None:
         """Refuse changes by a cell from now on."""
@@ -179,7 +210,9 @@ class ProtectedFiles:
         if not self._guarded_cells or self._attribution.caller_cell() not in self._guarded_cells:
             return
         if event in _COMMAND_EVENTS or event in _FORK_EVENTS:
-            self.on_program_start()
+            is_covered = self.protect_from_programs()
+            if event in _COMMAND_EVENTS and not is_covered:
+                _check_command(_started_command(args))
         if event == "open" and _opens_protected_folder(*args):
             raise PermissionError(
                 f"{to_text(args[0])} may be a folder with protected files: only code that the user has"
@@ -191,6 +224,23 @@ class ProtectedFiles:
                     f"{path} is protected: only code that the user has approved by hand may change"
                     " it. Write its path as plain text in the code, and the user will be asked"
                 )
+
+
+def _check_command(command: str) -> None:
+    """Refuse a command whose text does not show that it changes no protected file. Raises
+    `PermissionError`."""
+    part = unreadable_part_of_command(command)
+    if part:
+        raise PermissionError(
+            f"The command may change protected files: what {part} stands for shows only when it runs."
+            " Write the whole command as plain text in the code, and the user will be asked"
+        )
+    for path in _matching_files(command):
+        if leads_to_protected(path):
+            raise PermissionError(
+                f"{path} is protected: only code that the user has approved by hand may change it."
+                " Name the files in the command, and the user will be asked"
+            )
 
 
 def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
@@ -234,10 +284,7 @@ def _started_command(args: tuple[object, ...]) -> str:
         words = args[1]
     else:
         words = [args[1]]
-    arguments = list(map(to_text, words[1:]))
-    if os.path.basename(program) in _SHELLS and len(arguments) == 2 and arguments[0] == "-c":
-        return arguments[1]
-    return " ".join([program, *arguments])
+    return join_words([program, *map(to_text, words[1:])])
 
 
 def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
