@@ -48,6 +48,15 @@ class UndoArguments(Arguments):
     )
 
 
+class RewindArguments(Arguments):
+    point: str = Field(
+        description='The point before which to go back, as rewind_points names it: "cell 4" or "question 2"'
+    )
+    dry_run: bool = Field(
+        True, description="Only describe what would go back and what cannot; false does it"
+    )
+
+
 class ActivateArguments(Arguments):
     path: str = Field(
         description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory"

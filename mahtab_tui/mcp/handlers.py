@@ -21,6 +21,7 @@ from mahtab_tui.mcp.arguments import (
     ModeArguments,
     NoArguments,
     PackageArguments,
+    RewindArguments,
     UndoArguments,
 )
 from mahtab_tui.mcp.command_output import CommandOutput
@@ -71,6 +72,14 @@ class ToolHandlers:
             McpTool("eval", "Run Python", EvalArguments, self.eval, destructive=True),
             McpTool("reset", "Start over", NoArguments, self.reset, destructive=True),
             McpTool("undo", "Undo cells", UndoArguments, self.undo, destructive=True),
+            McpTool(
+                "rewind_points",
+                "List points to go back to",
+                NoArguments,
+                self.rewind_points,
+                read_only=True,
+            ),
+            McpTool("rewind", "Go back to a point", RewindArguments, self.rewind, destructive=True),
             McpTool("info", "Look at the session", NoArguments, self.info, read_only=True),
             McpTool("pkg", "Manage packages", PackageArguments, self.pkg, destructive=True),
             McpTool(
@@ -109,7 +118,7 @@ class ToolHandlers:
     async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
         """Run code in your own session (private, the default) or in the user's live session
         (shared): the same variables, visible to them, and only after their approval if they want
-        that. There undo, reset, pkg and activate always wait for the user. A time limit counts from
+        that. There undo, rewind, reset, pkg and activate always wait for the user. A time limit counts from
         the start of the execution, not from the queue."""
         if arguments.mode == "private":
             self.mode = "private"
@@ -178,6 +187,21 @@ class ToolHandlers:
         restored."""
         session = await self.session()
         return _sentence(await session.call("undo", str, report, cell=arguments.cell))
+
+    async def rewind_points(self, arguments: NoArguments, report: Report) -> ToolAnswer:
+        """List the cells and questions before which the session can go back, the newest first, with
+        what each changed: variables, files, entries of the session's conversation."""
+        session = await self.session()
+        return _sentence(await session.call("rewind_points", str))
+
+    async def rewind(self, arguments: RewindArguments, report: Report) -> ToolAnswer:
+        """Take the session back to before a cell or question, in one step: its variables, its files
+        if they are watched, and its own conversation (not yours). By default it only describes what
+        would go back and what cannot; in a shared session the user decides."""
+        session = await self.session()
+        point = arguments.point
+        dry_run = arguments.dry_run
+        return _sentence(await session.call("rewind", str, report, point=point, dry_run=dry_run))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules,

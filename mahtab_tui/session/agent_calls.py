@@ -19,6 +19,12 @@ from mahtab_tui.kernel.bounded_cell import BoundedCell
 from mahtab_tui.kernel.cell_results import first_pictures
 from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import CellResult, Detail, KernelInfo, Lock, OutputKind
+from mahtab_tui.session.agent_rewinds import (
+    count_entries,
+    describe_points,
+    describe_preview,
+    name_parts,
+)
 from mahtab_tui.session.joined_agents import (
     AgentCall,
     AgentCallDeclined,
@@ -88,6 +94,8 @@ class AgentCalls:
             "evaluate": self._evaluate,
             "reset": self._reset,
             "undo": self._undo,
+            "rewind_points": self._rewind_points,
+            "rewind": self._rewind,
             "activate": self._activate,
             "permit": self._permit,
             "invalidate_caches": lambda call: session.kernel.execute(
@@ -208,6 +216,27 @@ class AgentCalls:
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
         return describe_restoration(undo.undo(first_cell), f"before cell {first_cell} ran")
+
+    def _rewind_points(self, call: AgentCall) -> str:
+        """Describe the points to which the session can be rewound, a line each."""
+        points = self._session.rewinding.points()
+        hidden = {point.entry for point in points if point.entry in self._session.agent.hidden}
+        return describe_points(points, hidden, self._first_line)
+
+    def _rewind(self, call: AgentCall, point: str, dry_run: bool) -> str:
+        """Go back to before a point, or describe what that would do. Returns sentences."""
+        session = self._session
+        rewinding = session.rewinding
+        preview = rewinding.preview(rewinding.find(point))
+        if dry_run or preview.does_nothing:
+            return describe_preview(preview)
+        name = preview.point.name
+        self._approve_action(call, f"# rewind to before {name}: {name_parts(preview)}")
+        session.notice(f"{call.agent.name} rewinds the session to before {name}.")
+        restoration = rewinding.rewind(preview)
+        if preview.target.cell is None:
+            return f"Gone from the conversation: {count_entries(len(preview.entries))}."
+        return describe_restoration(restoration, f"before cell {preview.target.cell} ran")
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         """Switch to another interpreter, to another working directory, or to both."""

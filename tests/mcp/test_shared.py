@@ -11,7 +11,7 @@ import anyio
 import pytest
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.bus.records import Decision, Queue, Record, get_record
+from mahtab_tui.bus.records import Decision, Queue, Record, UserChat, emit, get_record
 from mahtab_tui.kernel.cell_results import MAX_PICTURES
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session import agent_calls
@@ -270,6 +270,7 @@ async def test_environment_tools_always_ask(share: Share) -> None:
     it = share("auto")
     tools: dict[str, dict[str, Any]] = {
         "undo": {},
+        "rewind": {"point": "cell 1", "dry_run": False},
         "reset": {},
         "activate": {"path": "."},
         "pkg": {"action": "status"},
@@ -302,6 +303,44 @@ async def test_undo_of_many_names_asks_with_the_first(share: Share) -> None:
 
         group.start_soon(refuse)
         assert "declined" in await a.text("undo")
+
+
+async def test_an_agent_rewinds_after_a_dry_run_if_the_user_allows_it(share: Share) -> None:
+    it = share("auto")
+    async with agent("--attach") as a, anyio.create_task_group() as group:
+        await a.eval("items = [1]")
+        await a.eval("items.append(2); other = 1")
+        points = (await a.text("rewind_points")).splitlines()
+        assert len(points) == 2
+        assert points[0].startswith("cell 2 (")
+        assert points[0].endswith("): items.append(2); other = 1 [~items, +other; 1 entry]")
+        would_go = await a.text("rewind", point="cell 2")
+        assert would_go.startswith(
+            "Back to before cell 2 would go: 1 entry of the conversation; cell 2; variables items, other."
+        )
+        assert await a.eval("items") == "[1, 2]"
+
+        async def allow() -> None:
+            waiting = await decide(it, Decision("run"), request="guest-4")
+            assert waiting.text.startswith("# rewind to before cell 2: ")
+
+        group.start_soon(allow)
+        answer = await a.text("rewind", point="cell 2", dry_run=False)
+        assert answer == "The namespace is as it was before cell 2 ran."
+        assert await a.eval("items, 'other' in globals()") == "([1], False)"
+        assert "no point" in await a.text("rewind", point="cell 77")
+
+
+async def test_an_agent_does_not_see_the_users_questions_and_private_cells(share: Share) -> None:
+    it = share("auto")
+    async with agent("--attach") as a:
+        it.run("key = 'opensesame'", "private('key')", "print(key)")
+        it.session.agent.new_turn()
+        emit(it.session.log, UserChat("what do I think of codex?", turn=1))
+        points = await a.text("rewind_points")
+        assert "question 1 (you)" in points
+        assert "think" not in points
+        assert "opensesame" not in points
 
 
 async def test_undo_and_reset_allowed_by_the_user_work(share: Share) -> None:

@@ -1,0 +1,94 @@
+"""What an agent is told of the points to which a session can be rewound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from mahtab_tui.bus.values import describe_files
+from mahtab_tui.session.rewind_points import RewindPoint
+from mahtab_tui.session.rewinding import RewindPreview
+
+MAX_POINTS = 50
+"""Points that an agent is told of, the newest."""
+MAX_NAMES = 20
+"""Names of variables and files in a line; more are counted."""
+_NOTHING = "Nothing would go back."
+_NO_POINTS = "There is no point to go back to."
+
+
+def describe_points(
+    points: Sequence[RewindPoint],
+    hidden: Collection[str],
+    first_line: Callable[[int, str], str],
+) -> str:
+    """Return a line for each point. The words of questions belong to the user and the model.
+
+    Args:
+        points: The newest first.
+        hidden: Entries that the user has hidden.
+        first_line: Returns how a cell's code begins, or why it is withheld.
+    """
+    lines: list[str] = []
+    for point in points[:MAX_POINTS]:
+        text = ""
+        if point.entry in hidden:
+            text = ": hidden by the user"
+        elif point.mode == "python":
+            text = f": {first_line(point.cells[0], point.text)}"
+        names = [f"{sign}{name}" for name, sign in point.variables.items()]
+        facts = (
+            join_names(names),
+            describe_files(list(point.files.values())),
+            count_entries(len(point.entries)),
+        )
+        changed = "; ".join(filter(None, facts))
+        lines.append(f"{point.name} ({point.author}){text} [{changed}]")
+    omitted_count = len(points) - MAX_POINTS
+    if omitted_count > 0:
+        lines.append(f"… {omitted_count:,} earlier")
+    return "\n".join(lines) or _NO_POINTS
+
+
+def describe_preview(preview: RewindPreview) -> str:
+    """Say what a rewind would take back, and what not."""
+    if preview.does_nothing:
+        parts = [_NOTHING]
+    else:
+        parts = [f"Back to before {preview.point.name} would go: {name_parts(preview)}."]
+    kept = [f"{item.name}: {item.reason}".removeprefix(": ") for item in preview.kept]
+    if kept:
+        parts.append(f"What cannot go back: {'; '.join(kept)}")
+    if preview.restoration.files_unwatched:
+        parts.append(f"Files are not watched: {preview.restoration.files_unwatched}.")
+    return "\n".join(parts)
+
+
+def name_parts(preview: RewindPreview) -> str:
+    """Name what a rewind takes back, in a line."""
+    restoration = preview.restoration
+    parts: list[str] = []
+    if preview.entries:
+        parts.append(f"{count_entries(len(preview.entries))} of the conversation")
+    if preview.cells:
+        noun = "cell" if len(preview.cells) == 1 else "cells"
+        parts.append(f"{noun} {join_names([str(cell) for cell in preview.cells])}")
+    if restoration.changes:
+        names = [change.name for change in restoration.changes]
+        parts.append(f"variables {join_names(names)}")
+    if restoration.files:
+        files = [f"{file.action} {file.path}" for file in restoration.files]
+        parts.append(f"files {join_names(files)}")
+    return "; ".join(parts)
+
+
+def count_entries(count: int) -> str:
+    """Return a number of entries in words."""
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    text = ", ".join(names[:MAX_NAMES])
+    if len(names) > MAX_NAMES:
+        text += f" and {len(names) - MAX_NAMES:,} more"
+    return text
