@@ -375,7 +375,8 @@ class Program:
         self._log_tree(after)
         for path in _differences(expected, after):
             is_named = any(path == name or path.startswith(f"{name}/") for name in named)
-            is_named = is_named or _is_twin_of(named, expected.get(path), after.get(path))
+            names = named | self._foreign_paths
+            is_named = is_named or _is_twin_of(names, expected.get(path), after.get(path))
             possible_states = [tree.get(path) for tree in (before, *trees)]
             is_foreign = path in self._foreign_paths or any(
                 state is not None and _FOREIGN in state.content for state in possible_states

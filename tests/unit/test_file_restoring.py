@@ -352,3 +352,42 @@ def test_two_files_that_became_one_are_two_again(project: Project) -> None:
 
     assert reasons(project.stack.undo(project.cell(become_one, removed="a", written="b"))) == {}
     assert project.files() == before
+
+
+def test_permissions_and_a_later_write_are_undone_together(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+
+    def change_mode() -> None:
+        project.journal.touch(project.journal.steps[-1], project.path("a"), writes=False)
+        (project.folder / "a").chmod(0o600)
+
+    cell = project.cell(change_mode)
+    project.write("a", b"ORIGINAL")
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.files() == {"a": b"original"}
+
+
+def test_a_write_through_one_of_several_names_is_undone_for_all(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    os.link(project.folder / "a", project.folder / "twin")
+    before = project.files()
+    cell = project.write("a", b"written through a")
+    project.cell(lambda: os.unlink(project.path("a")), removed="a")
+    project.write("a", b"another file")
+    after = project.files()
+    preview = project.preview(cell)
+    restorer = project.stack.undo(cell)
+    assert list(restorer.files.values()) == list(preview.files.values())
+    assert project.files() == before
+    assert (project.folder / "a").samefile(project.folder / "twin")
+    project.stack.redo()
+    assert project.files() == after
+
+
+def test_an_open_file_that_somebody_else_changes_is_not_overwritten(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    project.journal.open_paths.add(project.path("a"))
+    cell = project.write("a", b"by the cell")
+    (project.folder / "a").write_bytes(b"by somebody else")
+    assert "open for writing" in reasons(project.stack.undo(cell))["a"]
+    assert project.files() == {"a": b"by somebody else"}

@@ -58,6 +58,11 @@ class Snapshot:
         return self.is_mapped or self.taken_ns - self.state.mtime_ns < _FRESH_NS
 
     @property
+    def is_for_marks(self) -> bool:
+        """Whether only the permissions or times of a file were to change."""
+        return self.state.kind == FILE and not self.file and not self.reason
+
+    @property
     def is_spoiled(self) -> bool:
         """Whether the copy is the file itself, and something outside the cells has written it."""
         if not self.is_linked or not self.file:

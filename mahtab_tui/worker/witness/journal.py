@@ -53,9 +53,10 @@ class Touch:
 
     def merges_with(self, newer: Touch) -> bool:
         """Return whether both can be taken back in one step: the content of a file with several names
-        must come back before one of them leads elsewhere."""
+        must come back before one of them leads elsewhere, and only the newer change knows its own content."""
         has_other_names = self.snapshot.has_other_names or newer.snapshot.has_other_names
-        return not has_other_names and self.leads_to(newer)
+        only_newer_writes = self.snapshot.is_for_marks and not newer.snapshot.is_for_marks
+        return not (has_other_names or only_newer_writes) and self.leads_to(newer)
 
 
 class Epoch:

@@ -402,7 +402,8 @@ class Restorer:
         path = item.path
         before = item.before
         snapshot = item.touch.snapshot
-        name = names.of(snapshot)
+        # Without a copy, the content that is there is the right one.
+        name = "" if snapshot.is_for_marks else names.of(snapshot)
         if self._files.state(path).inode != before.inode and name:
             self._files.add_name(name, path)
         now = self._files.state(path)
@@ -507,8 +508,8 @@ def _is_same_file(before: FileState, now: FileState) -> bool:
 def _needs_content(snapshot: Snapshot, content: str, now: FileState) -> bool:
     """Return whether the content of a file has to be written, not only permissions."""
     before = snapshot.state
-    if not snapshot.file and not snapshot.reason:  # only permissions and times were to change
-        return (now.inode, now.size) != (before.inode, before.size)
+    if snapshot.is_for_marks:
+        return now.kind != FILE or now.size != before.size
     has_old_marks = now._replace(mode=snapshot.state.mode)
     return not snapshot.is_same(content, has_old_marks)
 
