@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
-from mahtab_tui.bus.records import Namespace, Record
+from mahtab_tui.bus.records import AssistantReading, Namespace, Record
 from mahtab_tui.bus.values import Change
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import Row
@@ -235,6 +235,20 @@ async def test_one_spinner_turns_while_the_model_works_and_stops_with_its_answer
         app.pane.fold([record(tags.ASSISTANT_CHAT, "Yes", turn=1, step=0, party="claude")])
         await pilot.pause()
         assert not [row for row in shown(app.pane) if "Claude is" in row]
+
+
+async def test_a_bar_shows_how_much_of_a_prompt_the_model_has_read() -> None:
+    app = PaneApp(cells(1))
+    turn: dict[str, Any] = {"turn": 1, "step": 2, "party": "claude"}
+    async with shown_app(app) as pilot:
+        app.pane.fold([record(tags.AGENT, state="thinking", **turn)])
+        app.pane.fold([AssistantReading(**turn, share=0.45)])
+        await pilot.pause()
+        bar = "█" * 9 + "░" * 11
+        assert [row for row in shown(app.pane) if f"Claude is reading {bar} 45% · 0 s" in row]
+        app.pane.fold([AssistantReading(**turn, share=1.0)])
+        await pilot.pause()
+        assert [row for row in shown(app.pane) if "Claude is thinking · step 3 · 0 s" in row]
 
 
 async def test_clearing_empties_the_transcript() -> None:

@@ -35,6 +35,16 @@ class Activity:
     """As in ``thinking``."""
     since: float
     """Seconds since the epoch."""
+    read_share: float | None = None
+    """The share of the prompt that the model has read, from 0 to 1; None if it reads nothing, or its
+    server does not say."""
+
+    @property
+    def header_text(self) -> str:
+        """What the header says."""
+        if self.read_share is None:
+            return self.brief
+        return f"reading {self.read_share:.0%}"
 
     @property
     def waits_for_person(self) -> bool:
@@ -64,14 +74,12 @@ class Activities:
                 self.turn_running = bool(doing) and record.time >= self._since
                 self._change(record, doing, brief, bool(doing))
             case records.AssistantReading(share=share) if self.current is not None:
-                is_reading = share < 1
-                self.current = replace(
-                    self.current,
-                    doing=f"is reading, {share:.0%} done" if is_reading else "is thinking",
-                    brief=f"reading {share:.0%}" if is_reading else "thinking",
-                )
+                read_share = share if share < 1 else None
+                self.current = replace(self.current, read_share=read_share)
             case records.AssistantChatStream() if self.current is not None:
-                self.current = replace(self.current, doing="is writing", brief="writing")
+                self.current = replace(
+                    self.current, doing="is writing", brief="writing", read_share=None
+                )
             case records.AssistantTool(state=state):
                 doing = f"waits for {record.name}"
                 self._change(record, doing, "using a tool", state == "running")

@@ -47,6 +47,8 @@ _STATE_MARKS: Mapping[PlanState, str] = {
 }
 _DIM = Style(dim=True)
 _REMOVED_LABELS = {"hidden": "hidden from the model", "replaced": "rewound", "undone": "undone"}
+_READING_BAR_CELLS = 20
+"""Width of the bar that shows how much of a prompt has been read."""
 COLLAPSED_ROWS = 3
 
 
@@ -150,14 +152,23 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw `⠹ Model is thinking · 4 s`."""
+    """Draw `⠹ Model is thinking · 4 s`, or `⠹ Model is reading ████░░░░ 50% · 4 s`."""
     elapsed_s = max(0.0, time.time() - activity.since)
     frame = "◈" if activity.waits_for_person else _spinner(elapsed_s)
-    spans = [
+    spans: list[Span] = [
         (f"{frame} ", palette.model),
         (f"{plain(activity.author).capitalize()} ", palette.model + BOLD),
-        (f"{activity.doing} · {int(elapsed_s)} s", palette.muted),
     ]
+    if activity.read_share is None:
+        spans.append((f"{activity.doing} · {int(elapsed_s)} s", palette.muted))
+    else:
+        filled_cells = int(activity.read_share * _READING_BAR_CELLS)
+        spans += [
+            ("is reading ", palette.muted),
+            ("█" * filled_cells, palette.model),
+            ("░" * (_READING_BAR_CELLS - filled_cells), palette.muted),
+            (f" {activity.read_share:.0%} · {int(elapsed_s)} s", palette.muted),
+        ]
     return [Row(), Row(spans, palette.model)]
 
 

@@ -183,7 +183,7 @@ class HeaderBar(Widget):
             return HeaderActivity(state, self._busy_since)
         activity = activities.current
         if activity is not None:
-            return HeaderActivity(activity.brief, activity.since)
+            return HeaderActivity(activity.header_text, activity.since)
         if activities.turn_running:
             return HeaderActivity("thinking", None)
         return HeaderActivity(state, None)
