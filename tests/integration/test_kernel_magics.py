@@ -73,6 +73,7 @@ def test_dollar_names_are_pythons_before_they_are_the_shells(
         ("!for word in a; do echo {{$word}}; done", "{a}"),
         ("!echo a a | sed -E 's/a{1}/b/g'", "b b"),
         ('!bash -c "echo a{1,2}"', "a1 a2"),
+        ("!echo {old!r} {old[:2]!s} {old[2]!a}", "python py t"),
         ("!echo 3 4 | awk '{print}'", "3 4"),
         ("f('local')", "local python"),
         ("%ls -d $old {old}", ""),
@@ -326,6 +327,8 @@ def test_names_are_reset_after_a_question(cells: Cells) -> None:
     assert "Delete all 2 names?" in cells.text("%reset")
     cells.expect("%whos", "There are no variables.\n")
     cells.run("x = 1")
+    cells.host.answer = lambda name, args: "n"
+    assert "Delete the only name?" in cells.text("%reset")
     cells.expect("%reset -f\n'x' in globals()", "False\n")
 
 

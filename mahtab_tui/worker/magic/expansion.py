@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, Callable
 
 _TOKEN = re.compile(
     r"""
@@ -39,6 +39,9 @@ _SHELL_NAMES = frozenset(
     " OLDPWD OPTARG OPTIND OSTYPE PATH PIPESTATUS PPID PS4 PWD RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM UID _".split()
 )
 """Variables that the shell itself sets."""
+
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
+"""As in `{name!r}`."""
 
 _MISSING = object()
 
@@ -153,10 +156,14 @@ class _Expansion:
 
     def _evaluate(self, expression: str) -> str | None:
         """Return the value of what stands between braces; None if it is not Python's."""
+        convert: Callable[[object], str] = str
+        if expression[-2:-1] == "!" and expression[-1] in _CONVERSIONS:
+            convert = _CONVERSIONS[expression[-1]]
+            expression = expression[:-2]
         if not self._looks_like_python(expression):
             return None
         try:
-            return str(self._names.evaluate(expression))
+            return convert(self._names.evaluate(expression))
         except Exception:  # raised by the user's expression, which may be another language's
             return None
 
