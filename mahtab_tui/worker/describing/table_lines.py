@@ -20,8 +20,8 @@ _MAX_SHORTEST_ROW_CHARS = 60
 """For tables with many columns, whose facts say more than their first rows."""
 _DIGIT_SIZE = 3
 """Many models read each digit as a token of its own, and three other characters as one."""
-_PREFERRED_TABLE_SIZE = 740
-"""Size of a description with details of the values, at most 270 tokens (see `_size`)."""
+_PREFERRED_TABLE_SIZE = 700
+"""Size of a description with details of the values, about 250 tokens (see `_size`)."""
 _MAX_TABLE_SIZE = 1_350
 """Size of a description with the least details."""
 _SEPARATOR = " | "
