@@ -3,8 +3,9 @@ fork it is lost, and the model is told."""
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -37,6 +38,8 @@ class StateRecorder:
         self._threads: SideState | None = None
         self._libraries: list[LibrarySnapshot] = []
         self._plot_settings: dict[Any, Any] | None = None
+        self._loaded_modules: frozenset[str] = frozenset()
+        """Those before the code, except `builtins`, which is repaired after each cell."""
         self._new_setters: list[str] = []
         """Keys of `_SETTERS_OF_NEW_LIBRARIES` whose library is not loaded before the code."""
 
@@ -46,6 +49,7 @@ class StateRecorder:
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> None:
         """Note the state before the code runs. mentioned: the names in it."""
         self._mentioned = mentioned
+        self._loaded_modules = frozenset(sys.modules) - {"builtins"}
         self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState(mentioned)
         self._threads = SideState(())
@@ -67,6 +71,7 @@ class StateRecorder:
             labels = [label for label in labels if not label.endswith("random")]
         labels += [call.name for call in self._process.find_lasting_calls(self._mentioned)]
         labels += [_SETTERS_OF_NEW_LIBRARIES[name][1] for name in self._new_setters]
+        labels += _find_patches(source, self._loaded_modules)
         for library in self._libraries:
             replaced_attributes = library.iter_changes(self._mentioned)
             labels += [f"{library.label}.{name}" for name, _, _ in replaced_attributes]
@@ -83,6 +88,49 @@ class StateRecorder:
         if self._threads.find_started_threads():
             labels.append("threads")
         return list(dict.fromkeys(labels))[:MAX_LABELS]
+
+
+def _find_patches(source: str, loaded_modules: frozenset[str]) -> Iterator[str]:
+    """Yield the attributes of modules that code sets or deletes, if it has loaded these modules itself,
+    so that there is no state before.
+
+    Args:
+        source: The code, translated to Python.
+        loaded_modules: The modules that were loaded before.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    modules = dict(imported for node in nodes for imported in _imported_modules(node))
+    for node in nodes:
+        holder, attribute = _set_attribute(node)
+        module = modules.get(holder, "")
+        if module and module not in loaded_modules:
+            yield f"{module}.{attribute}"
+
+
+def _imported_modules(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names under which an import makes modules known, as in the code, and the modules."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.asname or alias.name, alias.name
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _set_attribute(node: ast.AST) -> tuple[str, str]:
+    """Return what has an attribute that a piece of code sets or deletes, as in the code, and the name of
+    the attribute; empty texts if it sets none."""
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return ast.unparse(node.value), node.attr
+    if isinstance(node, ast.Call) and len(node.args) >= 2:
+        name = node.args[1]
+        is_setter = isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr")
+        if is_setter and isinstance(name, ast.Constant):
+            return ast.unparse(node.args[0]), str(name.value)
+    return "", ""
 
 
 def _read_plot_settings(name: str = "rcParams") -> dict[Any, Any] | None:
