@@ -31,7 +31,8 @@ _MARKS = {
     "failed": ("✗ ", "$bad"),
     "not comparable": ("– ", "$muted"),
 }
-_RUNNING = "The cells run again in a copy of this folder. Your files stay as they are."
+_RUNNING = "The cells run again in a copy of this folder."
+_SAFE = "Your files stay as they are."
 
 
 class CheckScreen(ListScreen[None, "Comparison"]):
@@ -129,7 +130,9 @@ class CheckScreen(ListScreen[None, "Comparison"]):
 
     def describe(self, row: Comparison | None) -> Content:
         if self._report is None:
-            return Content("" if self._ended.is_set() else _RUNNING)
+            if self._ended.is_set():
+                return Content("")
+            return Content(_RUNNING if self._session.check_risk else f"{_RUNNING} {_SAFE}")
         if row is None:
             return super().describe(row)
         lines = [Content.styled(plain(row.reason), "$muted")] if row.reason else []
