@@ -157,6 +157,8 @@ class Program:
         self._has_background_process = False
         self._foreign_paths: set[str] = set()
         """What somebody else has changed."""
+        self._withdrawn_texts: set[bytes] = set()
+        """Texts that somebody else has written, and later removed."""
         self._named_paths: set[str] = set()
         """What an undo has said that it does not restore."""
         self._verbose = verbose
@@ -249,7 +251,13 @@ class Program:
                 draft.replace(path)
             else:
                 path.unlink()
-        self._foreign_paths.update(_differences(before, read_tree(self._folder)))
+        after = read_tree(self._folder)
+        changed_paths = set(_differences(before, after))
+        self._foreign_paths |= changed_paths
+        # Cells may have copied what somebody else takes back, and these copies may go.
+        self._withdrawn_texts |= _foreign_texts(
+            {name: before[name] for name in changed_paths & before.keys()}
+        ) - _foreign_texts({name: after[name] for name in changed_paths & after.keys()})
 
     # Undo
 
@@ -385,7 +393,7 @@ class Program:
                 self.problems.append(
                     f"{action}: {path} is {_show(after.get(path))}, was {_show(before.get(path))}, expected {_show(expected.get(path))}"
                 )
-        for text in protected_texts - _foreign_texts(after):
+        for text in protected_texts - _foreign_texts(after) - self._withdrawn_texts:
             self.problems.append(f"{action}: lost {text!r} of somebody else")
         return after
 

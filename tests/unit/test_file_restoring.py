@@ -21,6 +21,7 @@ from mahtab_tui.worker.witness.journal import Journal
 from mahtab_tui.worker.witness.redo import RedoStack
 from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.server import read_memory, shares_files
+from mahtab_tui.worker.witness.states import read_state
 
 LARGE_BYTES = 3 * 2**20
 
@@ -391,3 +392,28 @@ def test_an_open_file_that_somebody_else_changes_is_not_overwritten(project: Pro
     (project.folder / "a").write_bytes(b"by somebody else")
     assert "open for writing" in reasons(project.stack.undo(cell))["a"]
     assert project.files() == {"a": b"by somebody else"}
+
+
+def test_a_preview_follows_a_folder_to_a_name_that_was_used_again(project: Project) -> None:
+    journal = project.journal
+    os.makedirs(project.path("old"))
+    (project.folder / "old/a").write_bytes(b"original")
+
+    def rename_and_use_again() -> None:
+        step = journal.steps[-1]
+        old, new = project.path("old"), project.path("new")
+        journal.touch(step, new, writes=True, keeps_content=True)
+        journal.move_folder(step, old, new, read_state(old), thread=1)
+        os.rename(old, new)
+        for path in (old, f"{old}/a"):
+            journal.touch(step, path, writes=True)
+        os.mkdir(old)
+        (project.folder / "old/a").write_bytes(b"another")
+
+    cell = project.write("old/a", b"changed")
+    project.cell(rename_and_use_again)
+    preview = project.preview(cell)
+    restorer = project.stack.undo(cell)
+    assert restorer.files == preview.files
+    assert restorer.unrestored == preview.unrestored == []
+    assert (project.folder / "old/a").read_bytes() == b"original"

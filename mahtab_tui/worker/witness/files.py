@@ -177,9 +177,11 @@ class PlannedFiles(Files):
             self._put(source, _Planned(MISSING, ""))
             return
         move = Move(source, target, planned.state.inode)
-        inside = {
-            path: self._planned.pop(path) for path in list(self._planned) if lies_in(path, source)
-        }
+        inside = {path: new for path, new in self._planned.items() if lies_in(path, source)}
+        # What was at the new path, and in it, is gone.
+        for path in list(self._planned):
+            if lies_in(path, source) or lies_in(path, target):
+                del self._planned[path]
         self._renames.append(move)
         self._put(target, planned)
         for path, planned_path in inside.items():
