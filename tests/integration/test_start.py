@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.mcp import server_command
+from mahtab_tui.cli.mcp_clients import server_command
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.knowledge.code import CodeSearcher

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.mcp import ClientName, configuration_file, install, server_command
+from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName, install, server_command, uninstall
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.version import __version__
+from tests.e2e.terminal import Terminal
 from tests.warm import run_program
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
@@ -53,24 +54,95 @@ def test_configuration_is_merged_into_the_existing_one(project: Path, home: Path
         ("claude-code", '{"mcpServers": 3}'),
         ("claude-code", b"\xff"),
         ("claude-code", "{ // a comment\n}"),
+        ("zed", '{"context_servers": {},}'),
+        ("gemini", '{"mcpServers": []}'),
+        ("cursor", "[]"),
         ("codex", 'mcp_servers = { other = { command = "x" } }\n'),
         ("codex", f"a = {'[' * 100_000}"),
         ("codex", f"a = {'9' * 5_000}"),
         ("codex", "mcp_servers = 3"),
         ("codex", 'mcp_servers = "mahtab"'),
     ],
-    ids=range(9),
+    ids=range(12),
 )
 def test_configuration_of_another_kind_is_left_unchanged(
     project: Path, home: Path, client: ClientName, text: str | bytes
 ) -> None:
-    path = configuration_file(client, project)
-    path.parent.mkdir(exist_ok=True)
+    path = CLIENTS[client].path(project)
+    path.parent.mkdir(parents=True, exist_ok=True)
     content = text.encode() if isinstance(text, str) else text
     path.write_bytes(content)
-    with pytest.raises(SettingsError, match="left as it is"):
-        install(client, project)
-    assert path.read_bytes() == content
+    for change in (install, uninstall):
+        with pytest.raises(SettingsError, match="left as it is"):
+            change(client, project)
+        assert path.read_bytes() == content
+
+
+JSON_BEFORE = """{
+  "other": 1,
+  "%s": {
+    "github": {
+      "command": "x"
+    }
+  }
+}
+"""
+TOML_BEFORE = """# mine
+model = "x"
+
+[mcp_servers.github]  # theirs
+command = "x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "key", "fields"),
+    [
+        ("claude-code", "{project}/.mcp.json", "mcpServers", {"alwaysLoad": True}),
+        ("gemini", "{home}/.gemini/settings.json", "mcpServers", {"timeout": 86_400_000}),
+        ("cursor", "{project}/.cursor/mcp.json", "mcpServers", {}),
+        ("zed", "{home}/.config/zed/settings.json", "context_servers", {"source": "custom"}),
+        (
+            "codex",
+            "{home}/.codex/config.toml",
+            "mcp_servers",
+            {"required": True, "startup_timeout_sec": 120, "tool_timeout_sec": 86_400},
+        ),
+    ],
+)
+def test_each_client_gets_its_format_and_uninstalling_undoes_it(
+    project: Path, home: Path, client: ClientName, file: str, key: str, fields: dict[str, object]
+) -> None:
+    path = Path(file.format(project=project, home=home))
+    is_toml = path.suffix == ".toml"
+    text = TOML_BEFORE if is_toml else JSON_BEFORE % key
+    for text_before in (None, text):
+        if text_before is not None:
+            path.write_text(text_before)
+        assert f"Written to {path}." in run("install", client).stdout
+        servers = (tomllib.loads if is_toml else json.loads)(path.read_text())[key]
+        program, *arguments = server_command()
+        assert servers["mahtab"] == {"command": program, "args": arguments, **fields}
+        assert ("github" in servers) == (text_before is not None)
+
+        assert run("uninstall", "--client", client).stdout == f"Removed from {path}.\n"
+        assert path.read_text() == (text_before or ("" if is_toml else "{}\n"))
+        again = run("uninstall", client)
+        assert again.returncode == 2
+        assert "has no server named mahtab. It was left as it is." in again.stderr
+    assert set(CLIENTS) == {"claude-code", "codex", "gemini", "cursor", "zed"}
+
+
+@pytest.mark.parametrize(("key", "is_written"), [("y", True), ("n", False)])
+def test_entry_is_shown_and_confirmed_at_a_terminal(
+    project: Path, key: str, is_written: bool
+) -> None:
+    with Terminal(["mcp", "install", "cursor"], cwd=project, warm=True) as terminal:
+        terminal.wait(r"(?s)mcp\.json gets this entry:.*\"mahtab\".*Write it\?")
+        assert not (project / ".cursor").exists()
+        terminal.type(f"{key}\r")
+        assert terminal.wait_end() == (0 if is_written else 1)
+    assert (project / ".cursor" / "mcp.json").exists() == is_written
 
 
 def test_linked_configuration_stays_a_link_with_its_permissions(project: Path) -> None:
@@ -125,14 +197,22 @@ def test_plug_in_is_complete(home: Path) -> None:
     manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
     newest_version = re.search(r"^## (\S+)", CHANGELOG.read_text(), re.MULTILINE)
     assert newest_version is not None
+    for_codex = json.loads((folder / ".codex-plugin" / "plugin.json").read_text())
+    assert {**manifest, **for_codex} == {**for_codex, **manifest}, "both say the same"
+    assert (folder / for_codex["skills"] / "mahtab" / "SKILL.md").is_file()
+    marketplace = json.loads((folder / ".agents" / "plugins" / "marketplace.json").read_text())
+    assert [plugin["name"] for plugin in marketplace["plugins"]] == ["mahtab"]
     assert (manifest["version"], newest_version[1]) == (__version__, __version__)
     servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
     assert servers["mahtab"]["args"][-1] == "mcp"
     assert " ".join(sorted(path.stem for path in (folder / "commands").glob("*.md"))) == (
         "activate info pkg reset undo"
     )
-    head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
-    assert "name: persistent-python" in head
+    assert servers["mahtab"]["alwaysLoad"] is True
+    assert servers["mahtab"]["tool_timeout_sec"] >= 3600
+    skill = (folder / "skills" / "mahtab" / "SKILL.md").read_text()
+    assert "name: mahtab" in skill.split("---")[1]
+    assert skill.count("\n") <= 60
 
 
 async def test_a_script_can_start_the_server() -> None:
