@@ -128,6 +128,14 @@ def test_code_of_the_session_itself_does_not_move_the_state_before_a_cell(cells:
     assert cells.text("items") == "[1]\n"
 
 
+def test_cells_after_a_compressed_file_was_closed_are_undone(cells: Cells, tmp_path: Path) -> None:
+    cells.text(f"import gzip; file = gzip.open({str(tmp_path / 'z')!r}, 'wt'); numbers = [1]")
+    cells.text("file.close()")
+    cells.text("numbers.append(2)")
+    cells.kernel.undo(cells.number)
+    assert cells.text("numbers") == "[1]\n"
+
+
 def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")

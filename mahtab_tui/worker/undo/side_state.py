@@ -188,7 +188,8 @@ class SideState:
         descriptors: set[int] = set()
         for reference, kind, _ in self._entries:
             if kind is _FILE and (value := reference()) is not None:
-                with suppress(OSError, ValueError):  # closed, or in memory
+                # Closed, or in memory; a closed compressed file has no attribute to ask.
+                with suppress(OSError, ValueError, AttributeError):
                     descriptors.add(file_class(type(value)).fileno(value))
         return descriptors
 
