@@ -90,8 +90,8 @@ def test_check_on_the_screen_asks_runs_and_lists(start: Start, project: Path) ->
     (project / "n.txt").write_text("4")
     screen.enter("/check", "Run this session's cells again")
     screen.press("y", pattern=r"different\s+42 → 56")
-    assert "1 not comparable" in screen.text
-    assert "int 3 → int 4" in screen.text
+    screen.wait("1 not comparable")
+    screen.wait("int 3 → int 4")
     screen.press("escape", gone_pattern="type to filter")
     screen.leave()
 
