@@ -95,6 +95,25 @@ def test_rescue_replaces_what_was_saved_earlier(saved: SavedSession) -> None:
     assert cells.text("kept, 'unread' in globals()") == "('new', False)\n"
 
 
+def test_rescue_does_not_write_again_what_is_saved(saved: SavedSession) -> None:
+    cells = saved.started("kept = bytes(1_000_000)")
+    saved.keep(cells)
+    kept_files = saved.files()
+    cells.text("new = bytes(2_000_000)")
+    die(cells, DEATHS["exits"])
+    assert restored(cells) == {}
+    assert cells.text("len(kept), len(new)") == "(1000000, 2000000)\n"
+    files = saved.files()
+    assert len(files) == 2
+    assert kept_files.items() < files.items()
+
+    # A file that a rescue has written is replaced by the next save.
+    saved.keep(cells)
+    saved_files = saved.files()
+    assert len(saved_files) == 2
+    assert kept_files.items() < saved_files.items()
+
+
 def test_checkpoint_of_a_finished_cell_is_not_used(saved: SavedSession) -> None:
     cells = saved.started("rows = [1, 2]", "rows.append(3)", "rows.append(4)")
     checkpoints = descendants(cells.kernel.info().pid)

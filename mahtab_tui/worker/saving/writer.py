@@ -23,6 +23,8 @@ from .variable_groups import VariableGroup, group_variables
 
 RESCUE_TIMEOUT_S = 60.0
 """Seconds for writing what a kernel had when it died. Meanwhile the next kernel waits."""
+_NAME_BYTES = 20
+"""Random bytes in the name of a file whose digest is not known."""
 SMALL_GROUP_BYTES = 16_384
 """Groups of up to this size are written to one file."""
 _GROUP_TIMEOUT_S = 5.0
@@ -99,7 +101,9 @@ class Writer:
         previous_index: dict[str, Any] = {"files": [], "missing": []}
         with contextlib.suppress(FolderError):  # of another version, which is now replaced
             previous_index = self._folder.index() or previous_index
-        self._earlier_files = {file["digest"]: file for file in previous_index["files"]}
+        self._earlier_files = {
+            file["digest"]: file for file in previous_index["files"] if file["digest"]
+        }
         carried_files = self._carried_files(previous_index)
         kernel = self._settings["kernel"]
         self._cloudpickle = load_cloudpickle(self._settings["cloudpickle"], kernel)
@@ -243,7 +247,7 @@ class Writer:
         Returns:
             Its entry in the index.
         """
-        digest = compute_digest(self._pulse.track(parts))
+        digest = self._digest_if_useful(parts, size)
         start = 0
         for group in groups:
             group["start"] = start
@@ -251,7 +255,7 @@ class Writer:
         if digest in self._earlier_files:
             name = self._earlier_files[digest]["name"]
         else:
-            name = f"{digest}.variables"
+            name = f"{digest or os.urandom(_NAME_BYTES).hex()}.variables"
             self._folder.write(name, self._pulse.track(parts))
         return {
             "name": name,
@@ -260,6 +264,14 @@ class Writer:
             "python": python_version(),
             "groups": groups,
         }
+
+    def _digest_if_useful(self, parts: list[Any], size: int) -> str:
+        """Return the digest of a file, by which a later save finds it; empty in a rescue, unless an
+        earlier file may have the same content: the next kernel waits, and writing is quicker."""
+        may_exist = any(file["size"] == size for file in self._earlier_files.values())
+        if self._is_rescue and not may_exist:
+            return ""
+        return compute_digest(self._pulse.track(parts))
 
 
 def _encode_reply(reply: dict[str, object]) -> bytes:
