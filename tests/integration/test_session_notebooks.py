@@ -26,7 +26,8 @@ from mahtab_tui.export.rendering import ENDINGS
 from mahtab_tui.export.selection import select
 from mahtab_tui.export.writing import write
 from mahtab_tui.session.exports import ExportError, export_session, parse_export
-from mahtab_tui.session.notebooks import CellNotFound, Notebook
+from mahtab_tui.session.notebook_file import CellNotFound
+from mahtab_tui.session.notebooks import Notebook
 from mahtab_tui.store.resume import find_session, new_store
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags

@@ -41,7 +41,7 @@ class Bench:
         cells: Any = None
         self.notebook = Notebook(runtime, Inbox(self.log), cells, file, lambda: everything)
         self.log.addHandler(self.notebook)
-        if not self.notebook._is_logged:
+        if not self.notebook._file.is_logged:
             self.notebook._log_cells()
         self.received: list[Record] = []
 

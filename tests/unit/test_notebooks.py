@@ -44,7 +44,7 @@ def test_viewed_notebook_stays_unchanged(
         it = open_bench(path)
         assert not it.notebook.save()
         assert path.stat().st_ino == inode
-        text = render_text(it.notebook._file, it.notebook._build_content())
+        text = render_text(it.notebook._file.loaded, it.notebook._file._build_content())
         assert json.loads(text) == json.loads(bytes_before)
         if layout == 0:
             assert text.encode() == bytes_before

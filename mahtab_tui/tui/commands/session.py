@@ -433,7 +433,7 @@ def run_notebook(context: CommandContext, start: Callable[[Notebook], None]) -> 
         return
 
     def run_cells() -> None:
-        from mahtab_tui.session.notebooks import CellNotFound
+        from mahtab_tui.session.notebook_file import CellNotFound
 
         notebook.confirmed = True
         try:
