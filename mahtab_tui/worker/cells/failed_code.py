@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import NamedTuple
@@ -15,8 +15,6 @@ from .tracebacks import OUR_FOLDER, library_name
 
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 """Bypasses attributes of the exception's own class."""
-_MAX_FRAMES = 200
-"""Frames that are looked at, the innermost ones."""
 _MAX_PARSED_LINES = 10_000
 """Of a longer file, only the failed line is parsed."""
 
@@ -51,8 +49,8 @@ class _Span(NamedTuple):
         return self.start <= (node.lineno, node.col_offset) and node_end <= self.end
 
 
-def frame_locals(frame: FrameType) -> dict[str, object]:
-    """Return a copy of a frame's variables; empty if reading them would run code."""
+def copy_locals(frame: FrameType) -> dict[str, object] | None:
+    """Return a copy of a frame's variables; None if reading them would run code."""
     local_variables = frame.f_locals
     if isinstance(local_variables, dict):
         return dict(dict.items(local_variables))
@@ -60,17 +58,15 @@ def frame_locals(frame: FrameType) -> dict[str, object]:
     kind = type(local_variables)
     if kind.__name__ == "FrameLocalsProxy" and kind.__module__ == "builtins":
         return dict(local_variables)
-    return {}
+    return None
 
 
-def innermost_frames(error: BaseException) -> list[FailedFrame]:
-    """Return the last frames of an error's traceback, the innermost at the end."""
-    frames: deque[FailedFrame] = deque(maxlen=_MAX_FRAMES)
+def iter_frames(error: BaseException) -> Iterator[FailedFrame]:
+    """Yield the frames of an error's traceback, the innermost at the end."""
     traceback: TracebackType | None = _TRACEBACK.__get__(error)
     while traceback is not None:
-        frames.append(FailedFrame(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti))
+        yield FailedFrame(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti)
         traceback = traceback.tb_next
-    return list(frames)
 
 
 def find_failed_expressions(frame: FailedFrame) -> list[ast.expr]:

@@ -4,6 +4,7 @@ finds the code, and `hints.py` writes what helps."""
 from __future__ import annotations
 
 import ast
+from collections import deque
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +12,13 @@ from ..completion.instances import Instance
 from ..completion.resolve import resolve
 from ..values.objects import MISSING, as_library_type, is_one_of, is_subclass, name_of, own_dict
 from ..values.summaries import one_line, summary, type_name
-from .failed_code import FailedFrame, find_failed_expressions, frame_locals, innermost_frames
+from .failed_code import FailedFrame, copy_locals, find_failed_expressions, iter_frames
 from .suggestions import nearest
 
 _ARGS = BaseException.__dict__["args"]
 """Bypasses attributes of the exception's own class."""
+_MAX_FRAMES = 200
+"""Frames that are looked at, the innermost ones."""
 _MAX_MESSAGE_CHARS = 2_000
 """Characters of an error's message that are read."""
 _MAX_SUGGESTED_TABLES = 5
@@ -48,7 +51,7 @@ class Failure:
         """The innermost frame of the user's own code; None if there is none."""
         self.library_frames: list[FailedFrame] = []
         """The frames of libraries to which it led."""
-        for frame in innermost_frames(error):
+        for frame in deque(iter_frames(error), maxlen=_MAX_FRAMES):
             if frame.is_users_own:
                 self.user_frame = frame
                 self.library_frames = []
@@ -59,7 +62,7 @@ class Failure:
         """What names mean in the user's failed code."""
         if self.user_frame is not None:
             self.names.update(dict.items(self.user_frame.frame.f_globals))
-            self.names.update(frame_locals(self.user_frame.frame))
+            self.names.update(copy_locals(self.user_frame.frame) or {})
 
     def is_a(self, kind: type[BaseException]) -> bool:
         return is_subclass(type(self.error), kind)
@@ -87,7 +90,7 @@ class Failure:
         """Return the objects that the error may be about, the likeliest first."""
         candidates: list[Any] = []
         for library_frame in reversed(self.library_frames):
-            variables = frame_locals(library_frame.frame)
+            variables = copy_locals(library_frame.frame) or {}
             for namespace in (variables, own_dict(variables.get("self"))):
                 candidates += [namespace[name] for name in _SUBJECT_NAMES if name in namespace]
         for node in self.expressions:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from types import FrameType, TracebackType
+from typing import NamedTuple
 
+from ..cells.failed_code import FailedFrame, copy_locals, iter_frames
 from ..cells.tracebacks import CELL, cell_filename
 from .columns import InspectionError
 
@@ -17,65 +17,62 @@ _MAX_ERRORS = 100
 _CAUSE = BaseException.__dict__["__cause__"]
 _CONTEXT = BaseException.__dict__["__context__"]
 _SUPPRESSED = BaseException.__dict__["__suppress_context__"]
-_TRACEBACK = BaseException.__dict__["__traceback__"]
 
 
-def frame_locals(
-    cell: int, file: str, line: int, function: str, frame_index: int, frame_count: int
-) -> dict[str, object]:
-    """Return the variables of a frame of the last error.
+class FramePlace(NamedTuple):
+    """Which frame of a cell's error is meant."""
 
-    Args:
-        cell: The number of the cell that failed.
-        file: The file of the frame, as the traceback names it.
-        line: Its line in the file, from 1.
-        function: Its function.
-        frame_index: Its position among the frames at this line of this function, from 0.
-        frame_count: How many these are.
+    cell: int
+    """The number of the cell that failed."""
+    file: str
+    """The file of the frame, as the traceback names it."""
+    line: int
+    """Its line in the file, from 1."""
+    function: str
+    """Its function."""
+    position: int
+    """Which it is among the frames at this line of this function, from 0."""
+    frame_count: int
+    """How many these are."""
 
-    Raises:
-        InspectionError: The error is gone, or the frame is not certain; the message is a sentence.
-    """
+    def matches(self, frame: FailedFrame) -> bool:
+        """Return whether a frame is at this line of this function."""
+        code = frame.frame.f_code
+        if frame.line != self.line or code.co_name != self.function:
+            return False
+        return self.file in (code.co_filename, os.path.abspath(code.co_filename))
+
+
+def frame_variables(place: FramePlace) -> dict[str, object]:
+    """Return the variables of a frame of the last error. Raises `InspectionError` if the error is gone,
+    or the frame is not certain; the message is a sentence."""
     errors: list[BaseException] = []
     last_error = getattr(sys, "last_value", None)
     if isinstance(last_error, BaseException):
         errors = _exception_chain(last_error)
-    if not errors or _failed_file(errors[-1]) != cell_filename(cell):
+    if not errors or _failed_file(errors[-1]) != cell_filename(place.cell):
         raise InspectionError(
             "The variables are gone: other code has failed since, or the kernel was restarted."
         )
-    if function == "<module>":
+    if place.function == "<module>":
         raise InspectionError("The variables of this frame are those of the namespace.")
-    frames = [
-        frame
-        for error in errors
-        for frame, frame_line in _frames(error)
-        if frame_line == line
-        and frame.f_code.co_name == function
-        and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
-    ]
-    if len(frames) != frame_count:
+    frames = [frame for error in errors for frame in iter_frames(error) if place.matches(frame)]
+    if len(frames) != place.frame_count:
         raise InspectionError(
             "The variables are unknown: the same line occurs in the error more often than shown."
         )
-    return _copy_locals(frames[frame_index])
-
-
-def _copy_locals(frame: FrameType) -> dict[str, object]:
-    variables = frame.f_locals
-    if isinstance(variables, dict):
-        return dict(dict.items(variables))
-    # From Python 3.13 on.
-    if type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins":
-        return dict(variables)
-    raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
+    variables = copy_locals(frames[place.position].frame)
+    if variables is None:
+        raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
+    return variables
 
 
 def _failed_file(error: BaseException) -> str:
     """Return the name of the cell in which an error was raised; empty if it was in none."""
-    for frame, _ in _frames(error):
-        if frame.f_code.co_filename.startswith(CELL):
-            return frame.f_code.co_filename
+    for frame in iter_frames(error):
+        file = frame.frame.f_code.co_filename
+        if file.startswith(CELL):
+            return file
     return ""
 
 
@@ -95,11 +92,3 @@ def _exception_chain(error: BaseException) -> list[BaseException]:
             next_error = _CONTEXT.__get__(next_error)
     chain.reverse()
     return chain
-
-
-def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """Yield each frame of an error's traceback, and its line."""
-    traceback: TracebackType | None = _TRACEBACK.__get__(error)
-    while traceback is not None:
-        yield traceback.tb_frame, traceback.tb_lineno
-        traceback = traceback.tb_next

@@ -26,7 +26,7 @@ from ..values.short_values import stored_attribute
 from .arrays import slice_array
 from .children import SLICEABLE, container_class, list_children
 from .columns import InspectionError
-from .frame_variables import frame_locals
+from .frame_variables import FramePlace, frame_variables
 from .tables import as_table
 
 _MAX_KEY_CHARS = 1000
@@ -99,7 +99,7 @@ def _resolve_start(
     """Return the object of a first step, and code for it, which is empty if there is none."""
     kind, name, *arguments = step
     if kind == "frame":
-        return frame_locals(name, *arguments), ""
+        return frame_variables(FramePlace(name, *arguments)), ""
     if kind == "computed":
         if name not in computed:
             raise InspectionError("This value is no longer kept; open it again.")
