@@ -70,7 +70,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
     from mahtab_tui.export.merging import render_text
     from mahtab_tui.export.reading import HEADER, read_notebook
     from mahtab_tui.kernel.terminal_output import TerminalOutput
-    from mahtab_tui.sandbox.base import SearchedText, without_surrogates
+    from mahtab_tui.sandbox.searched_text import SearchedText, without_surrogates
     from mahtab_tui.search.answer_code import extract_code, last_answer
     from mahtab_tui.search.prompts import plain_message
     from mahtab_tui.search.query_lines import find_query_lines

@@ -15,7 +15,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY
-from mahtab_tui.sandbox.base import Sandbox, SandboxHost, SearchedText, TurnResult
+from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.search import Asking, Search
 from mahtab_tui.search.search_answers import SearchAnswer

@@ -12,8 +12,8 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.agent.message_fitting import estimate_size, fit
 from mahtab_tui.agent.message_pictures import attached_picture_ids, pictures_to_send, with_pictures
-from mahtab_tui.agent.message_sizes import estimate_size, fit
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_calls import binding_arguments, calls_as_text

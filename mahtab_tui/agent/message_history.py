@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
-from mahtab_tui.agent.message_sizes import estimate_size, fit
+from mahtab_tui.agent.message_fitting import estimate_size, fit
 from mahtab_tui.agent.model_calls import call_model
 from mahtab_tui.agent.prompt_messages import PromptMessages
 from mahtab_tui.bus.records import Agent, Notice, Summary, emit

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.agent.host import StoredMessage, ToolCall
-from mahtab_tui.agent.message_sizes import with_short_outputs
+from mahtab_tui.agent.message_fitting import with_short_outputs
 from mahtab_tui.agent.tool_calls import call_message
 from mahtab_tui.agent.visible_messages import visible_text
 from mahtab_tui.bus.entry_names import answer_entry, question_entry

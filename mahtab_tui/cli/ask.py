@@ -45,8 +45,8 @@ from mahtab_tui.cli.stop_signals import StopSignals
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
+from mahtab_tui.session.data_files import DataFile
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system import Lazy
 

@@ -17,8 +17,9 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.llm.local_servers import ModelServer, find_servers
-from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SearchedText
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.session.checking.project_copy import remove_abandoned_copies
 from mahtab_tui.settings.model import (
     Settings,

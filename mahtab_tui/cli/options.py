@@ -18,7 +18,7 @@ from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.data_files import DataFile
 
 LATEST_SESSION = "latest"
 """Stands for the ID of the session that was written last."""
@@ -100,7 +100,7 @@ def open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     impossible."""
     if not paths:
         return []
-    from mahtab_tui.session.loading import CannotLoad, inspect_files
+    from mahtab_tui.session.data_files import CannotLoad, inspect_files
 
     folders = [path for path in paths if path.is_dir()]
     file_paths = [path for path in paths if path not in folders]

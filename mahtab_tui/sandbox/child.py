@@ -16,10 +16,10 @@ from mahtab_tui.sandbox.base import (
     SandboxHost,
     TurnResult,
     TurnStatus,
-    without_surrogates,
 )
 from mahtab_tui.sandbox.fork_server import ForkedProcess
 from mahtab_tui.sandbox.running_turn import RunningTurn, read_usage
+from mahtab_tui.sandbox.searched_text import without_surrogates
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.sandbox import system_calls
 from mahtab_tui.worker.sandbox.confinement import MAX_THREADS

@@ -13,10 +13,10 @@ from mahtab_tui.sandbox.base import (
     CallRefusedError,
     SandboxError,
     SandboxHost,
-    SearchedText,
     TurnResult,
     TurnStatus,
 )
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.worker.rlm.contexts import NamedContext
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 from mahtab_tui.worker.sandbox.engine import Final

@@ -11,14 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TypeVar
 
-from mahtab_tui.sandbox.base import (
-    SandboxError,
-    Sandboxes,
-    SandboxHost,
-    SearchedText,
-    TextRun,
-    TurnResult,
-)
+from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, TurnResult
 from mahtab_tui.sandbox.child import ChildProcess
 from mahtab_tui.sandbox.fork_server import (
     ForkServer,
@@ -28,6 +21,7 @@ from mahtab_tui.sandbox.fork_server import (
     discard,
     send_text,
 )
+from mahtab_tui.sandbox.searched_text import SearchedText, TextRun
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.sandbox import confinement, system_calls
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool

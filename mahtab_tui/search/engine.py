@@ -13,14 +13,8 @@ from typing import Any
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
 from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.ledger import Ledger, OverBudget
-from mahtab_tui.sandbox.base import (
-    CallRefusedError,
-    Sandbox,
-    SandboxError,
-    Sandboxes,
-    SearchedText,
-    TextSpan,
-)
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan
 from mahtab_tui.search import prompts
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model, PromptMessage

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from mahtab_tui.sandbox.base import TextRun
+from mahtab_tui.sandbox.searched_text import TextRun
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, NodeSource
 
 _DIGEST_CHUNK_CHARS = 1_000_000

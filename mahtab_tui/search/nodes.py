@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from mahtab_tui.llm.ledger import BudgetLeft
-from mahtab_tui.sandbox.base import Sandboxes, SearchedText, TextRun, TextSpan
+from mahtab_tui.sandbox.base import Sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText, TextRun, TextSpan
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.events import Events

@@ -9,7 +9,8 @@ from functools import cache
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.search_prompt_words import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
-from mahtab_tui.sandbox.base import SearchedText, TurnResult, TurnStatus
+from mahtab_tui.sandbox.base import TurnResult, TurnStatus
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.query_examples import start_query
 from mahtab_tui.search.query_lines import find_query_lines

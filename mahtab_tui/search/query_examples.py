@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.llm.search_prompt_words import TEXT
-from mahtab_tui.sandbox.base import SearchedText, TextKind
+from mahtab_tui.sandbox.searched_text import SearchedText, TextKind
 from mahtab_tui.search.query_lines import (
     COMMON_WORDS,
     MAX_SEARCHED_CHARS,

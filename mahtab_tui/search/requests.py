@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import make_encodable
-from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun, TextSpan
+from mahtab_tui.sandbox.base import CallRefusedError
+from mahtab_tui.sandbox.searched_text import SearchedText, TextRun, TextSpan
 from mahtab_tui.search.search_tools import check_plain_data
 from mahtab_tui.search.sub_answers import is_quoted
 from mahtab_tui.worker.sandbox.evidence import named_lines

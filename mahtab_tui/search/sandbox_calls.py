@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextSpan
+from mahtab_tui.sandbox.base import CallRefusedError
+from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
 from mahtab_tui.search.requests import ToolRequest, read_call, read_final, read_tool_call
 from mahtab_tui.search.sub_answers import SubAnswers

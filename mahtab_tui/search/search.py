@@ -18,8 +18,9 @@ from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.llm.ledger import Ledger
 from mahtab_tui.llm.sampling import Sampling
-from mahtab_tui.sandbox.base import Sandboxes, SearchedText
+from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.chosen_models import ChosenModels, GetOptions, ModelSpec
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.engine import Engine

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.usage import UsageStats
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.nodes import EndState
 from mahtab_tui.worker.rlm.answers import Result, SearchUsage

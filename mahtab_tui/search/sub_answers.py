@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
-from mahtab_tui.sandbox.base import SearchedText, TextSpan
+from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan
 from mahtab_tui.worker.sandbox.evidence import answer_values, find_once, stands_in
 
 _MIN_QUOTE_CHARS = 16

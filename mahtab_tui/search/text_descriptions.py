@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.llm.search_prompt_words import TEXT
-from mahtab_tui.sandbox.base import Document, SearchedText
+from mahtab_tui.sandbox.searched_text import Document, SearchedText
 from mahtab_tui.search.estimates import estimate_tokens
 from mahtab_tui.search.tagged_text import tagged
 from mahtab_tui.search.text_rows import RowFormat

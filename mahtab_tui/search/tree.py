@@ -21,7 +21,7 @@ from mahtab_tui.bus.records import (
     Usage,
 )
 from mahtab_tui.bus.usage import UsageStats
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.tree_nodes import FINISHED, FanOut, SearchNode, State, Turn, shortened
 
 _TurnRecord = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mahtab_tui.bus.usage import UsageStats
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.worker.cells.capture import shorten
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]

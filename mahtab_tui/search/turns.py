@@ -13,7 +13,8 @@ from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.ledger import Amount, BudgetLeft, OverBudget
-from mahtab_tui.sandbox.base import Sandbox, SandboxError, SearchedText, TurnResult
+from mahtab_tui.sandbox.base import Sandbox, SandboxError, TurnResult
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search import prompts
 from mahtab_tui.search.answer_code import (
     AnswerCode,

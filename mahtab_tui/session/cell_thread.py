@@ -20,8 +20,8 @@ from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.data_files import DataFile
     from mahtab_tui.session.kernel_host import SessionKernelHost
-    from mahtab_tui.session.loading import DataFile
 
 JOIN_TIMEOUT_S = 2.0
 """Seconds that closing a session waits for its cell thread."""

@@ -165,7 +165,7 @@ class Searches:
         session_model: str | BaseChatModel,
     ) -> SearchAnswer:
         """Run a new search over the text that the cell has handed on."""
-        from mahtab_tui.sandbox.base import SearchedText
+        from mahtab_tui.sandbox.searched_text import SearchedText
         from mahtab_tui.search.limits import merge_limits
 
         settings = self._runtime.settings

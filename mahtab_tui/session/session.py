@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from mahtab_tui.session.checking.check import Check
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
+    from mahtab_tui.session.data_files import DataFile
     from mahtab_tui.session.inbox import Entries, Inbox
     from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
     from mahtab_tui.session.joined_agents import JoinedAgents
     from mahtab_tui.session.kernel_control import KernelControl
     from mahtab_tui.session.kernel_host import SessionKernelHost
     from mahtab_tui.session.knowledge import Knowledge
-    from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.models import Models
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook

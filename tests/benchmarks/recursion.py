@@ -12,8 +12,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.sandbox.base import SearchedText
 from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.search import Search

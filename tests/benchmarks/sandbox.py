@@ -8,8 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from mahtab_tui.sandbox.base import SearchedText
 from mahtab_tui.sandbox.process import ProcessSandbox, ProcessSandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from tests.benchmarks.table import Row, since, timed_async
 
 _LINE = "x" * 79 + "\n"

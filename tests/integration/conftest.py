@@ -15,8 +15,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.export.reading import LoadedNotebook
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import FileWatching, SaveTarget
-from mahtab_tui.sandbox.base import Sandbox, Sandboxes, SearchedText
+from mahtab_tui.sandbox.base import Sandbox, Sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk
 from tests.integration.kernels import Cells, running

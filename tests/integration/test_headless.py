@@ -16,7 +16,7 @@ from mahtab_tui.cli.ask import AnswerForm, ask_questions
 from mahtab_tui.cli.ask_output import AskedQuestion, OutputForm, print_answer
 from mahtab_tui.cli.ask_records import AnswerCollector, EventPrinter
 from mahtab_tui.cli.headless import ANSWERED_CODE, FAILED_CODE, REFUSED_CODE
-from mahtab_tui.session.loading import inspect_files
+from mahtab_tui.session.data_files import inspect_files
 from mahtab_tui.settings.model import load_settings
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
 from mahtab_tui.sandbox.monty import MODULES, UNSUPPORTED_FEATURES, MontySandboxes
 from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.worker.rlm.contexts import read_contexts
 from mahtab_tui.worker.sandbox import confinement
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool

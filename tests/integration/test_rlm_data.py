@@ -24,7 +24,8 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_prompt_words import PLAIN
 from mahtab_tui.llm.search_prompt_words import TEXT as TEXT_TAG
-from mahtab_tui.sandbox.base import CallRefusedError, SearchedText, TextRun
+from mahtab_tui.sandbox.base import CallRefusedError
+from mahtab_tui.sandbox.searched_text import SearchedText, TextRun
 from mahtab_tui.search import api, logs, search_tools
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.logs import SearchLog

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from mahtab_tui import worker
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
 from mahtab_tui.sandbox.fork_server import ForkServer, TextServer, send_text
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.worker.sandbox import confinement, system_calls
 from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
 from tests.waiting import alive, run_python

@@ -18,8 +18,9 @@ import pytest_asyncio
 from mahtab_tui import worker
 from mahtab_tui.cli import doctor
 from mahtab_tui.sandbox import process
-from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, SearchedText
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.worker.sandbox import confinement
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ATTACKS, ESCAPES, Escape, some_quick

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import Sandboxes, SearchedText
+from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.sandbox.searched_text import SearchedText
 from tests.integration.sandboxes import RecordingNode, run
 
 _USERS = ("ada", "bob", "eve")

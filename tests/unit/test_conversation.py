@@ -15,13 +15,13 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mahtab_tui.agent.host import StoredMessage
-from mahtab_tui.agent.message_sizes import (
+from mahtab_tui.agent.message_fitting import (
     MAX_SHORT_OUTPUT_CHARS,
     estimate_size,
     fit,
-    section_sizes,
     with_short_outputs,
 )
+from mahtab_tui.agent.message_sizes import section_sizes
 from mahtab_tui.agent.prompt_messages import PromptMessages
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.hidden_entries import HiddenEntries

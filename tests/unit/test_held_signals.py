@@ -13,8 +13,8 @@ from typing import NoReturn
 import pytest
 
 from mahtab_tui.worker.guard import trial
-from mahtab_tui.worker.link import interrupts
-from mahtab_tui.worker.link.interrupts import HeldSignals
+from mahtab_tui.worker.link import held_signals
+from mahtab_tui.worker.link.held_signals import HeldSignals
 from mahtab_tui.worker.undo import checkpoint_process
 
 STRESS_ROUNDS = 150
@@ -116,7 +116,7 @@ def test_an_exception_of_a_signal_at_any_time_leaves_no_process(make: Callable[[
 def test_a_signal_is_handled_although_the_function_of_another_ends_the_start_of_a_block(
     handled: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    getsignal = interrupts._getsignal
+    getsignal = held_signals._getsignal
 
     def signal_both(number: int) -> object:
         # The function of the first has been replaced by now, that of the second has not.
@@ -126,7 +126,7 @@ def test_a_signal_is_handled_although_the_function_of_another_ends_the_start_of_
             signal.raise_signal(signal.SIGALRM)
         return getsignal(number)
 
-    monkeypatch.setattr(interrupts, "_getsignal", signal_both)
+    monkeypatch.setattr(held_signals, "_getsignal", signal_both)
     with pytest.raises(KeyboardInterrupt), HeldSignals():
         pass
     assert handled == [signal.SIGINT]

@@ -26,7 +26,7 @@ from mahtab_tui.kernel.requests import (
     Outbox,
     OutgoingFullError,
 )
-from mahtab_tui.sandbox.base import without_surrogates
+from mahtab_tui.sandbox.searched_text import without_surrogates
 from mahtab_tui.worker.link.frames import MAX_FRAME_BYTES, Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.link.station_link import FRAMES as FRAMES_KIND
 from mahtab_tui.worker.link.station_link import Link, LinkError

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.cells.tracker import NamespaceTracker
-from mahtab_tui.worker.describing.description import describe_detail as describe
+from mahtab_tui.worker.describing.detail import describe_detail as describe
 from mahtab_tui.worker.inspection.children import list_children
 from mahtab_tui.worker.values.summaries import SUMMARY_CHARS, summary
 
@@ -303,7 +303,7 @@ def test_recursive_and_huge_lists_are_truncated() -> None:
 
 
 def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.worker.describing.description.DETAIL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("mahtab_tui.worker.describing.detail.DETAIL_TIMEOUT_S", 0.05)
 
     class Slow:
         def __repr__(self) -> str:

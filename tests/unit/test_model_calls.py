@@ -10,8 +10,8 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.agent.host import StoredMessage, ToolCall
+from mahtab_tui.agent.message_fitting import fit
 from mahtab_tui.agent.message_pictures import picture_ids, pictures_to_send, with_pictures
-from mahtab_tui.agent.message_sizes import fit
 from mahtab_tui.agent.model_calls import ModelAnswer
 from mahtab_tui.agent.prompt_messages import PromptMessages
 from mahtab_tui.agent.tool_calls import join_chunks, run_call

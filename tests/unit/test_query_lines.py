@@ -5,7 +5,7 @@ import re
 import pytest
 
 from mahtab_tui.llm.ledger import BudgetLeft
-from mahtab_tui.sandbox.base import SearchedText
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.prompts import first_message
 from mahtab_tui.search.query_lines import (
     MAX_SEARCHED_CHARS,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.sandbox.base import SearchedText
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.engine import MAX_RECORDED_QUERY_CHARS
 from mahtab_tui.search.logs import LogFile
 from mahtab_tui.search.memo import _digest

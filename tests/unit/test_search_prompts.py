@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.llm.search_prompt_words import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
-from mahtab_tui.sandbox.base import SearchedText, TurnResult
+from mahtab_tui.sandbox.base import TurnResult
+from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.answer_code import AnswerCode, extract_code, last_answer
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.prompts import (

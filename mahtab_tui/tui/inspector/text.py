@@ -21,7 +21,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, SourceCode, TextPart
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.tui.commands.declarations import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span

@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.hidden_characters import hidden_characters
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.tui.rows.row import Span, hard_cuts, mark_selection, selection_origin, style_range
 from mahtab_tui.tui.theme import REVERSE, get_palette
 from mahtab_tui.tui.workers import Fetcher

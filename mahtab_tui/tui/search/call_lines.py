@@ -11,7 +11,7 @@ from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.usage import UsageStats
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.tree_nodes import STATES, FanOut, SearchNode, State
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text

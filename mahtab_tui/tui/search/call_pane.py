@@ -9,7 +9,7 @@ from textual.binding import BindingType
 from textual.events import Click
 from textual.message import Message
 
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.tree_nodes import SearchNode
 from mahtab_tui.tui.rows.row import RowsView
 from mahtab_tui.tui.search.call_rows import CallRows

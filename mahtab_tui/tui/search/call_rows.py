@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.tree_nodes import SearchNode, Turn
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
-from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import LocalText, LongTextView, StyledPart, TextRow, TextSource

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..inspection.columns import Column, cell_text
+from ..inspection.cell_texts import cell_text
+from ..inspection.columns import Column
 from ..values.objects import SCALARS, is_one_of
 from ..values.secret_names import HIDDEN_VALUE, looks_secret
 from ..values.short_values import SEQUENCES, describe_type, literal, short_key, short_value

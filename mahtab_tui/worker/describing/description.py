@@ -10,11 +10,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, Callable
 
-from ..completion.docstrings import doc_line, get_docstring
+from ..completion.docstrings import doc_line
 from ..completion.signatures import format_signature
-from ..completion.source_code import find_source
 from ..inspection.children import container_class, field_names
-from ..inspection.columns import InspectionError, run_limited
 from ..inspection.texts import text_class
 from ..values.objects import (
     BOUND,
@@ -26,42 +24,27 @@ from ..values.objects import (
     class_module,
     is_class,
     is_module,
-    limited_repr,
     name_of,
     own_dict,
     run_with_timeout,
     unwrap,
 )
-from ..values.secret_names import HIDDEN_VALUE, is_hidden, looks_secret
+from ..values.secret_names import looks_secret
 from ..values.short_values import (
     SEQUENCES,
-    describe_type,
     describe_types,
     literal,
     short_key,
     short_value,
     stored_fields,
 )
-from ..values.summaries import (
-    PLAIN,
-    format_count,
-    one_line,
-    safe_length,
-    summary,
-    type_name,
-    variable_kind,
-)
-from ..values.variables import masked_summary
+from ..values.summaries import format_count, one_line, summary, type_name, variable_kind
 from .table_description import describe_table
 
 DESCRIPTION_TIMEOUT_S = 1.0
 """Seconds for one variable."""
 ALL_DESCRIPTIONS_TIMEOUT_S = 2.0
 """Seconds for all variables of a request."""
-MAX_DETAIL_CHARS = 200_000
-"""Characters of a value that the user looks at."""
-DETAIL_TIMEOUT_S = 2.0
-
 _MAX_LINE_CHARS = 240
 _MAX_TABLE_LINE_CHARS = 600
 _MAX_ITEMS = 12
@@ -84,6 +67,7 @@ _UNNAMED_MODULES = ("__main__", "builtins", "")
 _DRAWING_PACKAGES = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
 """Packages for figures. The attributes of their objects say nothing about what is drawn."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+"""Functions whose docstrings are read."""
 
 
 def describe(namespace: dict[str, object], names: Sequence[str], limit: int) -> dict[str, str]:
@@ -214,9 +198,6 @@ def _module_line(name: str, module: object) -> str:
     return f"{name}: module {module_name} {summary(module)}".rstrip()
 
 
-# Texts and containers
-
-
 def _text_lines(name: str, value: Any) -> list[str]:
     # The class of the text may have its own methods.
     size = str.__len__(value)
@@ -301,9 +282,6 @@ def _describe_item_types(value: Any, base: Any) -> str:
     return describe_types(item_by_type.values())
 
 
-# Functions, classes and instances
-
-
 def _function_lines(name: str, value: object) -> list[str]:
     function = unwrap(value)
     if function is None:
@@ -381,67 +359,3 @@ def _instance_lines(name: str, value: object) -> list[str]:
         *_names_line("more attributes", [label for label, _ in fields[_MAX_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),
     ]
-
-
-# In detail, for the user
-
-
-def describe_detail(
-    namespace: dict[str, object], name: str, *, run_code: bool = True
-) -> dict[str, Any]:
-    """Describe a variable for the user.
-
-    Args:
-        namespace: The user's.
-        name: Of the variable.
-        run_code: Whether code of the user's classes may run for some seconds, such as `__repr__`.
-
-    Returns:
-        The fields of the host's `Detail`.
-
-    Raises:
-        KeyError: There is no such variable.
-    """
-    value = namespace[name]
-    source = find_source(value)
-    result: dict[str, Any] = {
-        "name": name,
-        "type": type_name(value),
-        "summary": masked_summary(name, value),
-        "text": "",
-        "cut": 0,
-        "doc": get_docstring(value),
-        "source": source.text,
-        "where": source.location,
-        "error": "",
-    }
-    if is_hidden(name, value):
-        error = f"The value of {name} is hidden, because its name looks like a secret's."
-        return {**result, "text": HIDDEN_VALUE, "error": error}
-    is_plain = type(value) in PLAIN
-
-    def write() -> tuple[str, bool]:
-        if run_code:
-            return limited_repr(value, MAX_DETAIL_CHARS)
-        if not is_plain:
-            return describe_value(name, value, MAX_DETAIL_CHARS), False
-        return limited_repr(value, MAX_DETAIL_CHARS, _write_item)
-
-    try:
-        result["text"], was_cut = run_limited(write, "Its __repr__", DETAIL_TIMEOUT_S)
-    except InspectionError as error:
-        return {**result, "error": str(error)}
-    if not run_code and not is_plain:
-        advice = f"a cell with `{name}` shows more"
-        result["error"] = f"Described without running code of its class; {advice}."
-    if was_cut:
-        size = safe_length(value) if type(value) in SCALARS else None
-        result["cut"] = 1 if size is None else max(1, size - MAX_DETAIL_CHARS)
-    return result
-
-
-def _write_item(value: object) -> str:
-    """Write an item of a container without running code of its class."""
-    if type(value) in PLAIN:
-        return repr(value)
-    return describe_type(value)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from ..inspection.columns import is_safe_zone
+from ..inspection.cell_texts import is_safe_zone
 from ..values.objects import address_of, get_if_loaded
 from ..values.summaries import type_name
 from .column_facts import ColumnFacts, moment_text, number_text, with_counts

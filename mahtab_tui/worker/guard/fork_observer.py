@@ -18,8 +18,8 @@ from typing import Any
 from ..cells.capture import shorten
 from ..cells.executor import MAX_SENT_CHARS, ForkReport, Outcome
 from ..link.descriptors import is_readable
+from ..link.held_signals import HeldSignals
 from ..link.host import Host
-from ..link.interrupts import HeldSignals
 from ..stdlib import late_import
 from ..values.objects import is_module, own_dict
 from ..values.variables import HIDDEN_NAMES

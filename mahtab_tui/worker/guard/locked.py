@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from ..cells.executor import Executor, ForkReport
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from . import read_only
 from .fork_messages import stopped
 from .fork_observer import ForkObserver

@@ -9,7 +9,7 @@ import signal
 from contextlib import ExitStack, suppress
 from typing import Callable
 
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from . import read_only
 
 TIMEOUT_S = 15.0

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..values.objects import get_if_loaded, is_one_of
-from .columns import Deadline, InspectionError
+from .limits import Deadline, InspectionError
 from .number_column import NumberColumn
 
 HISTOGRAM_BINS = 40

@@ -28,7 +28,7 @@ from ..values.secret_names import HIDDEN_VALUE
 from ..values.short_values import LABEL_CHARS, stored_attribute, summary_or_type
 from ..values.summaries import one_line, safe_length, type_name, variable_kind
 from ..values.variables import masked_summary
-from .columns import InspectionError
+from .limits import InspectionError
 
 SLICEABLE = Classes(list, tuple, range)
 """Containers of which a part is read by a slice."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..cells.failed_code import FailedFrame, copy_locals, iter_frames
 from ..cells.tracebacks import CELL, cell_filename
-from .columns import InspectionError
+from .limits import InspectionError
 
 _MAX_ERRORS = 100
 """Errors of a chain that are read."""

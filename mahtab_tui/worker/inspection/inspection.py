@@ -24,7 +24,8 @@ from ..values.objects import (
 from ..values.summaries import summary, type_name, variable_kind
 from . import arrays, pictures, texts
 from .children import Child, count_children, describe_child, list_children
-from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
+from .columns import Column
+from .limits import AbandonedError, Deadline, InspectionError, error_text, run_limited
 from .object_paths import ComputedValue, ResolvedObject, resolve_path
 from .table_pages import arrange, headings, page
 from .tables import RecordTable, Table, as_table

@@ -8,19 +8,12 @@ from typing import Any
 
 from ..values.objects import is_index, is_one_of, is_own_type
 from ..values.summaries import type_name
-from .columns import (
-    MAX_DISTINCT_VALUES,
-    Column,
-    Condition,
-    Deadline,
-    InspectionError,
-    Rows,
-    Statistics,
-    cell_text,
-    format_top_values,
-    is_safe_zone,
-)
+from .cell_texts import cell_text, is_safe_zone
+from .columns import Column, Rows
+from .conditions import Condition
+from .limits import Deadline, InspectionError
 from .number_column import NumberColumn
+from .statistics import MAX_DISTINCT_VALUES, Statistics, format_top_values
 from .typed_columns import ArrowColumn
 
 

@@ -5,22 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .columns import (
-    BOOLEANS,
-    SAMPLED_ROWS,
-    Column,
-    Condition,
-    Deadline,
-    Rows,
-    Statistics,
-    cell_text,
-    choose_decimals,
-    float_text,
-    histogram,
-    not_comparable,
-    number_statistics,
-    sampled,
-)
+from .cell_texts import cell_text, choose_decimals, float_text
+from .columns import Column, Rows
+from .conditions import BOOLEANS, Condition, not_comparable
+from .limits import Deadline
+from .statistics import SAMPLED_ROWS, Statistics, histogram, number_statistics, sampled
 
 _MAX_STABLY_SORTED_FLOATS = 1_000_000
 _TIME_UNITS = ("D", "m", "s", "ms", "us")

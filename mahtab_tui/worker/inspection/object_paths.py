@@ -25,8 +25,8 @@ from ..values.objects import MISSING, Classes, as_library_type
 from ..values.short_values import stored_attribute
 from .arrays import slice_array
 from .children import SLICEABLE, container_class, list_children
-from .columns import InspectionError
 from .frame_variables import FramePlace, frame_variables
+from .limits import InspectionError
 from .tables import as_table
 
 _MAX_KEY_CHARS = 1000

@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple
 
 from ..values.figures import draw_png
 from ..values.objects import MISSING, find_in_class, get_if_loaded, is_from, is_one_of, is_subclass
-from .columns import InspectionError
+from .limits import InspectionError
 
 MAX_PICTURE_BYTES = 8_000_000
 MAX_SIDE_PIXELS = 2_000

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from ..values.objects import as_library_type, is_one_of
-from .columns import Deadline, InspectionError, parse_condition
+from .conditions import parse_condition
+from .limits import Deadline, InspectionError
 from .tables import Table, as_table
 
 Sort = Optional[Sequence[Any]]

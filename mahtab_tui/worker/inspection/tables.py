@@ -8,8 +8,10 @@ from numbers import Integral
 from typing import Any, Callable, NamedTuple
 
 from ..values.objects import MISSING, has_own_indexes, is_index, is_one_of, is_own_type
-from .columns import Column, InspectionError, cell_text
+from .cell_texts import cell_text
+from .columns import Column
 from .library_columns import column_of, has_foreign_zone
+from .limits import InspectionError
 from .number_column import NumberColumn
 from .typed_columns import ArrowColumn, PolarsColumn
 

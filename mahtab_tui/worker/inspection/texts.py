@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..values.objects import Classes, mro_of
-from .columns import Deadline
+from .limits import Deadline
 
 BLOCK_CHARS = 1_000_000
 """Characters that are searched between two looks at the deadline."""

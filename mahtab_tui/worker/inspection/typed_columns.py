@@ -7,21 +7,12 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from .columns import (
-    MAX_DISTINCT_VALUES,
-    SAMPLED_ROWS,
-    Column,
-    Condition,
-    Deadline,
-    InspectionError,
-    Rows,
-    Statistics,
-    cell_text,
-    choose_decimals,
-    float_text,
-    format_top_values,
-)
+from .cell_texts import cell_text, choose_decimals, float_text
+from .columns import Column, Rows
+from .conditions import Condition
+from .limits import Deadline, InspectionError
 from .number_column import NumberColumn
+from .statistics import MAX_DISTINCT_VALUES, SAMPLED_ROWS, Statistics, format_top_values
 
 _ARROW_KINDS = {
     "is_floating": "float",

@@ -96,7 +96,7 @@ class Responder:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return own_module("describing.description").describe_detail(
+        return own_module("describing.detail").describe_detail(
             self._namespace, name, run_code=frame["run_code"]
         )
 

@@ -13,7 +13,7 @@ import time
 from _socket import socketpair
 from typing import Any, Callable, NamedTuple, NoReturn
 
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from .forks import (
     Reply,
     die_with_parent,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from .forks import Reply, die_with_parent, receive_reply, send_reply, wait_for_fd
 
 Write = Callable[[Any], bytes]

@@ -15,7 +15,7 @@ from ..guard.side_effects import (
     changed_path,
     read_side_effect,
 )
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from ..values.objects import MISSING, TimeLimitError, address_of, class_dict, is_class, mro_of
 from .actions import Unrestored
 from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork

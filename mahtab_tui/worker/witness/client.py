@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Callable
 
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from ..sandbox import system_calls
 from ..sandbox.call_filter import machine
 from .calls import watching_filter

@@ -15,7 +15,7 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, Callable
 
-from ..link.interrupts import HeldSignals
+from ..link.held_signals import HeldSignals
 from ..values.objects import address_of, mro_of
 
 ForkedWork = Callable[[], object]

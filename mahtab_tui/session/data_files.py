@@ -1,0 +1,195 @@
+"""Files that a session loads: what is known of their formats, and the names of their variables."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import keyword
+import stat
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from lzma import LZMAError
+from pathlib import Path
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.knowledge.confined_folder import decode
+from mahtab_tui.session.file_formats import (
+    COMPRESSIONS,
+    HEAD_BYTES,
+    Packing,
+    TextEncoding,
+    damage,
+    guess_separator,
+    inspect_encoding,
+    inspect_packing,
+    is_json_lines,
+    looks_like_table,
+    open_packed,
+    read_decimal_comma,
+    sheet_names,
+)
+from mahtab_tui.worker.tools import toolbox
+
+MAX_LOADED_BYTES = 500_000_000
+"""A larger file is not loaded: its variable is its path."""
+TAB_SEPARATED = frozenset({".tsv", ".tab"})
+SEPARATED = TAB_SEPARATED | {".csv"}
+PANDAS_READERS = {
+    ".parquet": "read_parquet",
+    ".feather": "read_feather",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "read_excel"),
+}
+JSON = frozenset({".json", ".ipynb", ".geojson"})
+JSON_LINES = frozenset({".jsonl", ".ndjson"})
+TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
+LONG_TEXT_BYTES = 20_000
+"""A larger text is too long for a person to read."""
+_READABLE = SEPARATED | TEXTS | JSON | JSON_LINES
+"""Suffixes that are left out of the name of a compressed file's variable."""
+MAX_NAME_CHARS = 60
+_RESERVED = frozenset("csv json gzip bz2 lzma zipfile io pd Path In Out".split())
+"""Names that a file's variable would hide: loading cells import them, or the session defines them."""
+
+
+class CannotLoad(Exception):
+    """A file cannot be loaded into a variable. The message is a sentence."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file to load, and what is known of its format."""
+
+    path: Path
+    name: str
+    """The name of its variable."""
+    size: int
+    """In bytes, as stored."""
+    suffix: str
+    """The suffix of its content: of `data.csv.gz`, it is `.csv`."""
+    packing: Packing
+    encoding: TextEncoding
+    separator: str = ","
+    decimal_comma: str = ""
+    """A number of a table that has a decimal comma; empty if there is none."""
+    is_json_lines: bool = False
+    looks_like_table: bool = False
+    """Whether a text is a table, though its suffix does not say so."""
+    sheets: Sequence[str] = ()
+    damage: str = ""
+    """Why it cannot be read as its suffix says, such as "is empty"; empty if it can."""
+
+    @property
+    def is_table(self) -> bool:
+        return self.suffix in SEPARATED or self.suffix in PANDAS_READERS
+
+    @property
+    def is_long_text(self) -> bool:
+        """Whether its variable will be a text that is too long to read."""
+        return bool(self.encoding.name) and self.suffix in TEXTS and self.size > LONG_TEXT_BYTES
+
+
+def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
+    """Recognise the formats of files, and choose a unique name for each variable. Raises
+    `CannotLoad`."""
+    files: list[DataFile] = []
+    used_names: set[str] = set()
+    for path in paths:
+        name = _unused_name(variable_name(path), used_names)
+        used_names.add(name)
+        files.append(_inspect(path, name))
+    return files
+
+
+def _unused_name(name: str, used_names: Collection[str]) -> str:
+    """Return a name, with a number after it if it is used."""
+    if name not in used_names:
+        return name
+    numbered_names = (f"{name}_{number}" for number in itertools.count(2))
+    return next(candidate for candidate in numbered_names if candidate not in used_names)
+
+
+def _inspect(path: Path, name: str) -> DataFile:
+    """Recognise the format of a file. Raises `CannotLoad`."""
+    displayed_path = one_line(str(path))
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise CannotLoad(f"The folder {displayed_path} cannot be loaded as a variable.")
+        if not stat.S_ISREG(status.st_mode):
+            raise CannotLoad(
+                f"{displayed_path} is not a regular file: it cannot be loaded as a variable."
+            )
+        return _inspect_content(path, name, status.st_size)
+    except FileNotFoundError:
+        raise CannotLoad(f"There is no file {displayed_path}.") from None
+    except (OSError, EOFError, ValueError, LZMAError, RuntimeError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise CannotLoad(f"{displayed_path} cannot be read: {reason}.") from None
+
+
+def _inspect_content(path: Path, name: str, size: int) -> DataFile:
+    packing = inspect_packing(path)
+    suffix = _content_suffix(path, packing)
+    file = DataFile(path.absolute(), name, size, suffix, packing, TextEncoding(""))
+    if len(packing.members) > 1:
+        return file
+
+    with open_packed(path, packing) as content:
+        beginning = content.read(HEAD_BYTES)
+        # A file that will not be loaded is not worth reading to its end.
+        max_bytes = MAX_LOADED_BYTES if size <= MAX_LOADED_BYTES else 0
+        encoding = inspect_encoding(content, beginning, max_bytes)
+    if suffix in PANDAS_READERS:
+        return replace(file, sheets=sheet_names(path), damage=damage(path))
+    if not encoding.name:
+        return file
+    if not beginning and (suffix in SEPARATED or suffix in JSON):
+        return replace(file, damage="is empty")
+
+    text = decode(beginning, encoding.name)
+    is_cut = len(beginning) == HEAD_BYTES
+    preferred = "\t" if suffix in TAB_SEPARATED else ","
+    separator = guess_separator(
+        text, is_cut=is_cut, preferred=preferred, tries_rare=suffix in SEPARATED
+    )
+    may_be_table = suffix in ("", ".txt")
+    return replace(
+        file,
+        encoding=encoding,
+        separator=separator,
+        decimal_comma=read_decimal_comma(text, separator) if suffix in SEPARATED else "",
+        is_json_lines=is_json_lines(text),
+        looks_like_table=may_be_table and looks_like_table(text, separator, is_cut=is_cut),
+    )
+
+
+def _content_suffix(path: Path, packing: Packing) -> str:
+    """Return the suffix of what is in a file: that of its name, or that of the packed file."""
+    if not packing.module:
+        return path.suffix.lower()
+    packed_name = packing.members[0] if len(packing.members) == 1 else path.stem
+    suffix = Path(packed_name).suffix.lower()
+    # pandas reads a compressed CSV file, but not a compressed workbook.
+    return "" if suffix in PANDAS_READERS else suffix
+
+
+def variable_name(path: Path) -> str:
+    """Return a name for a file's variable that hides no other name: ``my-data 2.csv`` becomes
+    my_data_2, ``list.txt`` becomes list_."""
+    stem = path.stem
+    if path.suffix.lower() in COMPRESSIONS and Path(stem).suffix.lower() in _READABLE:
+        stem = Path(stem).stem
+
+    # Python normalises names in this way, too.
+    stem = unicodedata.normalize("NFKC", stem)
+    words = "".join(
+        character if f"a{character}".isidentifier() else " " for character in stem
+    ).split()
+    name = "_".join(words).strip("_")[:MAX_NAME_CHARS] or "data"
+    if not name.isidentifier():
+        return f"_{name}"
+
+    is_pythons = keyword.iskeyword(name) or hasattr(builtins, name)
+    is_used = is_pythons or name in toolbox.NAMES or name in _RESERVED
+    return f"{name}_" if is_used else name
