@@ -22,7 +22,7 @@ from textual import events
 from textual.geometry import Size
 
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History

@@ -21,7 +21,7 @@ from typing import Any
 
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History
 from mahtab_tui.store.memory_store import MemoryStore

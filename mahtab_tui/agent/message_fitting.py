@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from mahtab_tui.agent.message_sizes import _drop_oldest, _question_index
 from mahtab_tui.agent.tool_calls import calls_as_text
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import ATTRIBUTES
+from mahtab_tui.llm import prompts
 from mahtab_tui.llm.token_estimates import estimate_message_tokens
 
 MAX_SHORT_OUTPUT_CHARS = 600
@@ -37,7 +37,7 @@ def with_short_outputs(text: str, max_chars: int = MAX_SHORT_OUTPUT_CHARS) -> st
     """Shorten each output in a message to `max_chars`."""
 
     def short_element(match: re.Match[str]) -> str:
-        start_tag, _, content, end_tag = match.groups()
+        start_tag, _name, content, end_tag = match.groups()
         return f"{start_tag}{shorten(content, max_chars)}{end_tag}"
 
     return OUTPUT.sub(short_element, text)
@@ -76,3 +76,49 @@ def fit(
         text = shorten(text, max(MAX_SHORT_OUTPUT_CHARS, 2 * max_tokens))
     fitted[0] = HumanMessage(text)
     return fitted
+
+
+def _question_index(messages: Sequence[AnyMessage], turn: int | None) -> int:
+    """Return the index of the question that is being answered: before the first answer of its
+    turn."""
+    for index, message in enumerate(messages):
+        if index > 0 and (message.id or "").startswith(f"{turn}."):
+            return index - 1
+    return len(messages) - 1
+
+
+def _drop_oldest(
+    messages: Sequence[AnyMessage], question_index: int, max_tokens: int
+) -> list[AnyMessage]:
+    """Drop earlier questions, and then the oldest steps of the answer to the last one, until the
+    messages fit. Notes say what is left out.
+
+    Args:
+        messages: The conversation, as text.
+        question_index: The index of the question that is being answered.
+        max_tokens: Tokens that all messages may have.
+    """
+    earlier = list(messages[:question_index])
+    last_question = messages[question_index]
+    question = str(last_question.text)
+    steps = list(messages[question_index + 1 :])
+    notes = [prompts.BEGINNING_OMITTED, prompts.STEPS_OMITTED]
+    available_tokens = max_tokens - estimate_message_tokens([question, *notes])
+
+    # Whole questions with their answers are dropped, so that the first message is the user's.
+    while earlier and estimate_size([*earlier, *steps]) > available_tokens:
+        del earlier[0]
+        while earlier and earlier[0].type != "human":
+            del earlier[0]
+    if not earlier and question_index > 0:
+        question = f"{prompts.BEGINNING_OMITTED}\n\n{question}"
+    elif len(earlier) < question_index:
+        earlier[0] = HumanMessage(f"{prompts.BEGINNING_OMITTED}\n\n{earlier[0].text}")
+
+    # A step is an answer and its results; the newest one is kept.
+    step_messages = len(steps)
+    while len(steps) > 2 and estimate_size(steps) > available_tokens:
+        del steps[:2]
+    if len(steps) < step_messages:
+        question = f"{question}\n\n{prompts.STEPS_OMITTED}"
+    return [*earlier, last_question.model_copy(update={"content": question}), *steps]

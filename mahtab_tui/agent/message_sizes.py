@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage
 
-from mahtab_tui.agent.message_fitting import OUTPUT, estimate_size
+from mahtab_tui.agent.message_fitting import OUTPUT
 from mahtab_tui.agent.message_pictures import pictures_to_send
-from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.token_estimates import estimate_message_tokens, estimated_tokens
+from mahtab_tui.llm.token_estimates import estimated_tokens
 
 _SECTIONS = (
     "instructions",
@@ -22,52 +21,6 @@ _SECTIONS = (
     "attachments",
 )
 _SECTION_TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
-
-
-def _question_index(messages: Sequence[AnyMessage], turn: int | None) -> int:
-    """Return the index of the question that is being answered: before the first answer of its
-    turn."""
-    for index, message in enumerate(messages):
-        if index > 0 and (message.id or "").startswith(f"{turn}."):
-            return index - 1
-    return len(messages) - 1
-
-
-def _drop_oldest(
-    messages: Sequence[AnyMessage], question_index: int, max_tokens: int
-) -> list[AnyMessage]:
-    """Drop earlier questions, and then the oldest steps of the answer to the last one, until the
-    messages fit. Notes say what is left out.
-
-    Args:
-        messages: The conversation, as text.
-        question_index: The index of the question that is being answered.
-        max_tokens: Tokens that all messages may have.
-    """
-    earlier = list(messages[:question_index])
-    last_question = messages[question_index]
-    question = str(last_question.text)
-    steps = list(messages[question_index + 1 :])
-    notes = [prompts.BEGINNING_OMITTED, prompts.STEPS_OMITTED]
-    available_tokens = max_tokens - estimate_message_tokens([question, *notes])
-
-    # Whole questions with their answers are dropped, so that the first message is the user's.
-    while earlier and estimate_size([*earlier, *steps]) > available_tokens:
-        del earlier[0]
-        while earlier and earlier[0].type != "human":
-            del earlier[0]
-    if not earlier and question_index > 0:
-        question = f"{prompts.BEGINNING_OMITTED}\n\n{question}"
-    elif len(earlier) < question_index:
-        earlier[0] = HumanMessage(f"{prompts.BEGINNING_OMITTED}\n\n{earlier[0].text}")
-
-    # A step is an answer and its results; the newest one is kept.
-    step_messages = len(steps)
-    while len(steps) > 2 and estimate_size(steps) > available_tokens:
-        del steps[:2]
-    if len(steps) < step_messages:
-        question = f"{question}\n\n{prompts.STEPS_OMITTED}"
-    return [*earlier, last_question.model_copy(update={"content": question}), *steps]
 
 
 def section_sizes(

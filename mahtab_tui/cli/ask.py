@@ -46,7 +46,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.data_files import DataFile
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system import Lazy
 

@@ -13,7 +13,7 @@ from mahtab_tui.cli.session_setup import new_backend, resume_backend
 from mahtab_tui.export.reading import LoadedNotebook
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import SessionBackend
+from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import database

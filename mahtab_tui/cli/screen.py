@@ -23,8 +23,8 @@ from mahtab_tui.system import Lazy
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import LoadedNotebook
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.data_files import DataFile
-    from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.settings.model import Settings
     from mahtab_tui.tui.terminal_app import Collector
 

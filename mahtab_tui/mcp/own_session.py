@@ -13,7 +13,7 @@ from mahtab_tui.mcp.connection import SessionConnection
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import new_store

@@ -40,7 +40,7 @@ from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.llm.names import model_label
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.last_session import LastSession, load_last_session, save_last_session
 from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import load_settings

@@ -20,8 +20,9 @@ from mahtab_tui.llm.pictures import (
     is_picture,
     size_from_head,
 )
-from mahtab_tui.session.file_formats import HEAD_BYTES, guess_encoding
+from mahtab_tui.session.file_formats import HEAD_BYTES
 from mahtab_tui.session.mentions import Mention
+from mahtab_tui.session.text_encodings import guess_encoding
 
 MAX_ATTACHMENT_CHARS = 60_000
 """Maximum characters of an attachment."""

@@ -3,36 +3,20 @@ code can call functions by other names."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Lock
-from mahtab_tui.session.info import Permission, SessionInfo
+from mahtab_tui.session.code_calls import exact_rule, find_calls, parse_single_call
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
-from mahtab_tui.settings.approval_rules import (
-    READ_ONLY,
-    UNKNOWN,
-    Call,
-    Paths,
-    Rule,
-    open_call,
-    parse_rule,
-    texts_to_resolve,
-)
+from mahtab_tui.session.user_requests import Permission
+from mahtab_tui.settings.approval_rules import READ_ONLY, Paths, Rule, parse_rule, texts_to_resolve
 from mahtab_tui.worker.guard.protected import is_protected
-from mahtab_tui.worker.magic.syntax import parse_python
 
-MAX_CODE_CHARS = 100_000
-"""Longer code is not searched for calls."""
-MAX_NAME_PARTS = 100
-"""Only the last parts of a longer dotted name are read, so that long chains take linear time."""
-_BUILTINS = frozenset(("builtins", "__builtins__"))
 _PLAN_NOTE = "This is a plan: nothing changes until the user accepts it."
-_OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
-"""Names of the function whose rules are about files and modes."""
 
 
 class Verdict(NamedTuple):
@@ -309,140 +293,3 @@ def apply_rules(
         if rule.name == READ_ONLY:
             return Verdict("lock", rule.text)
     return Verdict("")
-
-
-def _parse(code: str) -> ast.AST | None:
-    """Parse code; None if it is too long or not plain Python."""
-    if len(code) > MAX_CODE_CHARS:
-        return None
-    return parse_python(code)
-
-
-def find_calls(code: str) -> list[Call]:
-    """Return the calls in code, and the names that it mentions, by full names without aliases. Code
-    may call what it mentions by another name, so such a name becomes a call with any arguments."""
-    tree = _parse(code)
-    if tree is None:
-        return []
-    names = _imported_names(tree)
-    nodes = list(ast.walk(tree))
-    call_nodes = [node for node in nodes if isinstance(node, ast.Call)]
-    function_ids = {id(node.func) for node in call_nodes}
-    mentioned_names = (
-        _dotted_name(node, names)
-        for node in nodes
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in function_ids
-    )
-    return [
-        *(_read_call(node, names) for node in call_nodes),
-        *(Call(name, starred=True) for name in mentioned_names if name and name != "?"),
-    ]
-
-
-def parse_single_call(code: str) -> Call | None:
-    """Return the call that the code consists of, if all its arguments are plain constants and its
-    function has a name; else None."""
-    match _parse(code):
-        case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
-            if not _BUILTINS.isdisjoint(ast.unparse(node.func).split(".")[:1]):
-                return None  # code may give this name to another module
-            call = _read_call(node, {})
-            if call.starred or call.name.startswith("?"):
-                return None
-            values = (*call.arguments, *call.keywords.values())
-            if not all(isinstance(value, str | int | float | None) for value in values):
-                return None
-            return call
-    return None
-
-
-def exact_rule(call: Call) -> str:
-    """Return the rule that allows exactly this call."""
-    arguments = [_literal(value) for value in call.arguments]
-    arguments += [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
-    return f"allow: {call.name}({', '.join(arguments)})"
-
-
-def _literal(value: object) -> str:
-    """Write a value as in a rule. A string becomes a quoted glob that matches only this string."""
-    if not isinstance(value, str):
-        return repr(value)
-    return '"' + "".join(map(_quote_character, value)) + '"'
-
-
-def _quote_character(character: str) -> str:
-    if character in "*?[":
-        return f"[{character}]"
-    if character in '\\"':
-        return f"\\{character}"
-    if not character.isprintable():
-        return character.encode("unicode_escape").decode("ascii")
-    return character
-
-
-def _read_call(node: ast.Call, names: dict[str, str]) -> Call:
-    """Return a call in code. names: full names by alias."""
-    name = _dotted_name(node.func, names) or "?"
-    is_starred = any(isinstance(argument, ast.Starred) for argument in node.args)
-    is_starred |= any(keyword.arg is None for keyword in node.keywords)
-    arguments = tuple(map(_read_value, node.args))
-    keywords = {
-        keyword.arg: _read_value(keyword.value)
-        for keyword in node.keywords
-        if keyword.arg is not None
-    }
-
-    # Rules about `open` know its path and its mode, wherever a call gives them.
-    if name in _OPEN_NAMES and not is_starred and (arguments or "file" in keywords):
-        path = arguments[0] if arguments else keywords.pop("file")
-        mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
-        return open_call(path, mode, keywords)
-    return Call(name, arguments, keywords, is_starred)
-
-
-def _read_value(node: ast.expr) -> object:
-    """Return the value of an argument if the code shows it; else `UNKNOWN`."""
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_read_value(element) for element in elements]
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-    return UNKNOWN
-
-
-def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """Return the full name of each alias that code imports."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=aliases):
-                names.update({alias.asname: alias.name for alias in aliases if alias.asname})
-            case ast.ImportFrom(module=str(module), names=aliases):
-                for alias in aliases:
-                    names[alias.asname or alias.name] = f"{module}.{alias.name}"
-    return names
-
-
-def _dotted_name(node: ast.AST, names: dict[str, str]) -> str:
-    """Return the full name of a name or an attribute.
-
-    Args:
-        node: Any expression.
-        names: Full names by alias.
-
-    Returns:
-        For an attribute of something without a name, or of a very long name, ``?.read``; empty for
-        an expression that is neither a name nor an attribute.
-    """
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute) and len(attributes) < MAX_NAME_PARTS:
-        attributes.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        attributes.append(names.get(node.id, node.id))
-    elif attributes:
-        attributes.append("?")
-    dotted_name = ".".join(reversed(attributes))
-    return dotted_name.removeprefix("builtins.").removeprefix("__builtins__.")

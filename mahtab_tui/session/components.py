@@ -20,7 +20,7 @@ from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Entries, Inbox
-from mahtab_tui.session.info import SessionInfo, UserRequests
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
@@ -33,14 +33,16 @@ from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.undo_control import UndoControl
+from mahtab_tui.session.user_requests import UserRequests
 from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.system import Lazy
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import LoadedNotebook
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.data_files import DataFile
-    from mahtab_tui.session.info import Frontend, SessionBackend
+    from mahtab_tui.session.frontend import Frontend
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.settings.model import Settings
 

@@ -18,16 +18,17 @@ from mahtab_tui.session.file_formats import (
     COMPRESSIONS,
     HEAD_BYTES,
     Packing,
-    TextEncoding,
     damage,
-    guess_separator,
-    inspect_encoding,
     inspect_packing,
+    open_packed,
+    sheet_names,
+)
+from mahtab_tui.session.text_encodings import TextEncoding, inspect_encoding
+from mahtab_tui.session.text_tables import (
+    guess_separator,
     is_json_lines,
     looks_like_table,
-    open_packed,
     read_decimal_comma,
-    sheet_names,
 )
 from mahtab_tui.worker.tools import toolbox
 

@@ -9,8 +9,8 @@ from functools import partial
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.masked import MaskedKernel
+from mahtab_tui.session.backend import MakeKernel
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import MakeKernel
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo_control import UndoControl
 from mahtab_tui.system import start_thread

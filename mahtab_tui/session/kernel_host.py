@@ -15,9 +15,9 @@ from mahtab_tui.kernel.values import KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import UserRequests
 from mahtab_tui.session.private_names import PrivateNames, explain_refusal
 from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.session.user_requests import UserRequests
 
 if TYPE_CHECKING:
     from mahtab_tui.session.agent import SessionAgent

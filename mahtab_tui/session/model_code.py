@@ -21,11 +21,11 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import edited_note, undone_note
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions
-from mahtab_tui.session.info import Permission, ask_approval
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.step_pictures import StepPictures
 from mahtab_tui.session.undo_control import UndoControl, name_cells
+from mahtab_tui.session.user_requests import Permission, ask_approval
 
 if TYPE_CHECKING:
     from mahtab_tui.session.code_rules import CodeRules

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.session.info import Frontend, SessionInfo, UserRequests
+from mahtab_tui.session.frontend import Frontend
+from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.user_requests import UserRequests
 from mahtab_tui.settings.model import Settings
 
 

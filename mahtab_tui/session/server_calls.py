@@ -11,9 +11,9 @@ from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.host import HostServer
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.runtime import Runtime
+from mahtab_tui.session.user_requests import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call, Rule, texts_to_resolve
 
 if TYPE_CHECKING:

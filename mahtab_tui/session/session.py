@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.session_ledger import SessionLedger
     from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.attachments import Attachments
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cell_thread import CellThread
     from mahtab_tui.session.cells import Cells
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.data_files import DataFile
+    from mahtab_tui.session.frontend import Frontend
     from mahtab_tui.session.inbox import Entries, Inbox
-    from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
+    from mahtab_tui.session.info import SessionInfo
     from mahtab_tui.session.joined_agents import JoinedAgents
     from mahtab_tui.session.kernel_control import KernelControl
     from mahtab_tui.session.kernel_host import SessionKernelHost
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.rewinding import Rewinding
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.undo_control import UndoControl
+    from mahtab_tui.session.user_requests import UserRequests
     from mahtab_tui.session.variable_history import VariableHistory
 
 
@@ -112,7 +115,7 @@ class Session:
         self.no_trace = no_trace
 
         if not isinstance(kernel, Lazy):
-            from mahtab_tui.session.info import SessionBackend
+            from mahtab_tui.session.backend import SessionBackend
 
             kernel = Lazy.of(SessionBackend(kernel, store))
         self.backend: Lazy[SessionBackend] = kernel

@@ -234,14 +234,14 @@ class Navigation:
     def choose_kernel(self, recent: tuple[str, ...], then: Callable[[KernelChoice], None]) -> None:
         """List kernels to switch to. recent: addresses that were used before."""
         from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.pickers import KernelPicker
+        from mahtab_tui.tui.screens.kernel_picker import KernelPicker
 
         ask(self._app, KernelPicker(self._session.kernel.info(), recent), then)
 
     def choose_model(self, live: LiveSettings) -> None:
         """List models to switch to."""
         from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.pickers import ModelPicker
+        from mahtab_tui.tui.screens.model_picker import ModelPicker
 
         ask(self._app, ModelPicker(live, self._session.model), live.use_model)
 
@@ -294,8 +294,8 @@ class Navigation:
 
     def open_palette(self) -> None:
         """List all commands, and run the chosen one."""
+        from mahtab_tui.tui.screens.command_palette import CommandPalette
         from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.pickers import CommandPalette
 
         app = self._app
         palette = CommandPalette(self._commands)
@@ -303,7 +303,7 @@ class Navigation:
 
     def choose_theme(self) -> None:
         """List the themes; the screen previews each."""
-        from mahtab_tui.tui.screens.pickers import ChooseTheme
+        from mahtab_tui.tui.screens.choice import ChooseTheme
 
         themes = sorted(self._app.available_themes)
         self._app.push_screen(ChooseTheme(themes, self._app.theme))
@@ -316,6 +316,6 @@ class Navigation:
 
     def search_history(self, history: History, then: Callable[[HistoryEntry | None], None]) -> None:
         """Search the inputs of all sessions. then: gets the chosen one, or None."""
-        from mahtab_tui.tui.screens.pickers import HistorySearch
+        from mahtab_tui.tui.screens.history_search import HistorySearch
 
         self._app.push_screen(HistorySearch(history), then)

@@ -29,8 +29,8 @@ from mahtab_tui.tui.ui_state import UiState
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import LoadedNotebook
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.data_files import DataFile
-    from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.running_sessions import RunningSession
     from mahtab_tui.session.sharing import ShareServer
 

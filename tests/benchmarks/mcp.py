@@ -20,7 +20,7 @@ from mcp import Client, StdioServerParameters
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.sharing import ShareServer
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.screen import BARE, echo_row, key_echo, our_terminal

@@ -10,7 +10,7 @@ import time
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import home_folder, load_settings
 from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.app import MahtabApp

@@ -10,7 +10,7 @@ from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.info import Frontend, HeadlessFrontend
+from mahtab_tui.session.frontend import Frontend, HeadlessFrontend
 from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.memory_store import MemoryStore

@@ -12,7 +12,8 @@ from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session.info import HeadlessFrontend, Permission
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags

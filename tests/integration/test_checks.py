@@ -23,7 +23,7 @@ from mahtab_tui.session.checking.check import (
 from mahtab_tui.session.checking.comparison import Comparison
 from mahtab_tui.session.checking.fresh_run import CheckStopped
 from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy, checks_folder
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import find_session, new_store
 from mahtab_tui.store.saved_namespace import save_target

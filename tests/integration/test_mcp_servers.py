@@ -21,7 +21,8 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.servers.state import ServerState
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend, SessionInfo
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import parse_rules
 from mahtab_tui.settings.model import load_settings
 from tests import tags

@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import Record
-from mahtab_tui.session.info import Frontend, HeadlessFrontend
+from mahtab_tui.session.frontend import Frontend, HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import start_thread
 from tests import tags

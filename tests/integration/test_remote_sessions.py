@@ -11,7 +11,8 @@ from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.session import Session, received_texts
-from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
+from mahtab_tui.session.backend import SessionBackend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
 from tests.integration.remote import Road

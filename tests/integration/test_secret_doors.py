@@ -24,7 +24,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History
 from mahtab_tui.store.sqlite import SqliteStore

@@ -28,7 +28,7 @@ from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store import resume

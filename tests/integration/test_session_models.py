@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests import tags
 from tests.agents import without_surroundings

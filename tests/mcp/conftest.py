@@ -12,7 +12,7 @@ import pytest
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.sharing import ShareServer
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched

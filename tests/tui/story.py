@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.transcript.pane import TranscriptPane

@@ -23,9 +23,9 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.screens.command_palette import CommandPalette
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
-from mahtab_tui.tui.screens.pickers import CommandPalette
 from mahtab_tui.tui.transcript.activities import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.bars import KeyLine

@@ -26,9 +26,11 @@ from mahtab_tui.store.input_history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
+from mahtab_tui.tui.screens.choice import ChooseOne, ChooseTheme
+from mahtab_tui.tui.screens.command_palette import CommandPalette
 from mahtab_tui.tui.screens.dialog import Confirm, JumpScreen, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.pickers import ChooseOne, ChooseTheme, CommandPalette, HistorySearch
+from mahtab_tui.tui.screens.history_search import HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette

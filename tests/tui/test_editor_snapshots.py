@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.screens.pickers import HistorySearch
+from mahtab_tui.tui.screens.history_search import HistorySearch
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests import tags
 from tests.tui.editor_app import (

@@ -17,8 +17,8 @@ from mahtab_tui.bus.values import Change, NotRestored, Variable
 from mahtab_tui.kernel.values import Completion
 from mahtab_tui.tui.editor.completion import CompletionList
 from mahtab_tui.tui.editor.prompt_area import PromptArea
+from mahtab_tui.tui.screens.choice import ChooseOne
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
-from mahtab_tui.tui.screens.pickers import ChooseOne
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
 from mahtab_tui.tui.terminal_driver import TextOnly

@@ -15,8 +15,9 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.kernel_choices import KernelChoice
-from mahtab_tui.tui.screens import pickers
-from mahtab_tui.tui.screens.pickers import KernelPicker, ModelPicker
+from mahtab_tui.tui.screens import kernel_picker
+from mahtab_tui.tui.screens.kernel_picker import KernelPicker
+from mahtab_tui.tui.screens.model_picker import ModelPicker
 from tests.fake_claude import InstallClaude
 from tests.services import serving
 from tests.tui.editor_app import (
@@ -41,7 +42,7 @@ OTHERS = (
 @pytest.fixture(autouse=True)
 def other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has the kernels of the list."""
-    monkeypatch.setattr(pickers, "other_kernels", lambda info, recent: OTHERS)
+    monkeypatch.setattr(kernel_picker, "other_kernels", lambda info, recent: OTHERS)
 
 
 async def open_kernels(pilot: Pilot[int], chosen: list[KernelChoice | None]) -> None:

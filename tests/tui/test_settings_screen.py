@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.screens.pickers import ChooseOne
+from mahtab_tui.tui.screens.choice import ChooseOne
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
 from tests.tui.editor_app import (
     screen_text,

@@ -9,13 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.session.code_rules import (
-    MAX_NAME_PARTS,
-    apply_rules,
-    exact_rule,
-    find_calls,
-    parse_single_call,
-)
+from mahtab_tui.session.code_calls import MAX_NAME_PARTS, exact_rule, find_calls, parse_single_call
+from mahtab_tui.session.code_rules import apply_rules
 from mahtab_tui.settings.approval_rules import (
     Paths,
     matches_glob,

@@ -16,8 +16,8 @@ import pytest
 
 from mahtab_tui.session import file_formats
 from mahtab_tui.session.data_files import MAX_LOADED_BYTES, CannotLoad, inspect_files, variable_name
-from mahtab_tui.session.file_formats import guess_separator
 from mahtab_tui.session.loading import LoadingCell, make_loading_cell
+from mahtab_tui.session.text_tables import guess_separator
 
 CITIES = {
     "cp1251": "имя;город\nИван;Москва\nМария;Новосибирск\n",

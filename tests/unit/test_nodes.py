@@ -18,7 +18,7 @@ from mahtab_tui.agent.reflection import parse_reflection
 from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.step_results import max_output_chars, render_results
 from mahtab_tui.bus.records import Agent, Decision, Notice, Record
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, last_text, words
 

@@ -21,9 +21,11 @@ from mahtab_tui.bus.records import Decision, Input, Namespace, Record, ReplIn, R
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session, broadcast
 from mahtab_tui.session.broadcast import Broadcast, Feed, past_for_watchers
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import HeadlessFrontend, SessionInfo, UserRequests
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.joined_agents import AgentCall, JoinedAgents
+from mahtab_tui.session.user_requests import UserRequests
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript

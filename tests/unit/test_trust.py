@@ -17,7 +17,7 @@ from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.skills_loader import ProjectFolder, skill_folders
 from mahtab_tui.session import Session
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
 from mahtab_tui.store.memory_store import MemoryStore

@@ -30,9 +30,10 @@ from mahtab_tui.settings.values import (
 )
 from mahtab_tui.tui.dialog import Dialog, dialog_box
 from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.screens.choice import ChooseOne
 from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import ListScreen, matches_words, short_path
-from mahtab_tui.tui.screens.pickers import ChooseOne, ModelPicker
+from mahtab_tui.tui.screens.model_picker import ModelPicker
 from mahtab_tui.tui.setting_check import is_model, theme_names
 from mahtab_tui.tui.textual_fixes import is_being_removed
 

@@ -14,7 +14,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.session.data_files import inspect_files
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import LoopMode, load_settings
 from tests.benchmarks.answers.outcome import Outcome

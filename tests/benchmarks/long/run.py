@@ -19,7 +19,7 @@ from mahtab_tui.bus.records import AssistantChat, Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.data_files import inspect_files
-from mahtab_tui.session.info import HeadlessFrontend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.answers.scoring import Number
