@@ -17,7 +17,8 @@ from mahtab_tui.mcp.arguments import EvalArguments, Mode
 from mahtab_tui.mcp.output_form import OutputForm
 from mahtab_tui.mcp.packages import find_project
 from mahtab_tui.mcp.tools import ToolAnswer, fenced, shorten_line, strip_colours
-from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation, SessionContents
+from mahtab_tui.session.agent_calls import SessionContents
+from mahtab_tui.session.agent_cell import MAX_CHANGES, Evaluation
 from mahtab_tui.worker.cells.capture import shorten
 
 MAX_VARIABLES = 200

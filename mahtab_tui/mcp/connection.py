@@ -15,7 +15,7 @@ from mahtab_tui.kernel.requests import checked
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.session_links import OwnLink, SessionLink, SocketLink
 from mahtab_tui.mcp.tools import McpToolError, Report
-from mahtab_tui.session.agent_calls import Evaluation
+from mahtab_tui.session.agent_cell import Evaluation
 from mahtab_tui.session.running_sessions import SharingError, find_session
 from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.worker.link.frames import Frame, FrameError

@@ -1,11 +1,10 @@
-"""Serves the calls of the agents that joined a session."""
+"""Serves the calls of the agents that joined a session: code (`agent_cell.py`), and what concerns the
+kernel and the session."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,12 +12,11 @@ from pydantic_core import to_jsonable_python
 
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_characters import refusal
-from mahtab_tui.bus.values import Status, Variable
-from mahtab_tui.kernel.base import RESET, KernelError
-from mahtab_tui.kernel.bounded_cell import BoundedCell
-from mahtab_tui.kernel.cell_results import first_pictures
+from mahtab_tui.bus.values import Variable
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restorations import describe_restoration
-from mahtab_tui.kernel.values import CellResult, Detail, KernelInfo, Lock, OutputKind
+from mahtab_tui.kernel.values import Detail, KernelInfo, Lock
+from mahtab_tui.session.agent_cell import MAX_CHANGES, AgentCell, Evaluation
 from mahtab_tui.session.agent_rewinds import (
     count_entries,
     describe_points,
@@ -38,32 +36,6 @@ MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
 MAX_STALE_CELLS = 10
 """Stale cells that an agent is told of, the newest."""
-MAX_OUTPUT_CHARS = 1_000_000
-"""Maximum characters of output to keep for the answer about an unresponsive cell."""
-MAX_CHANGES = 20
-"""Changes of variables by a cell, or by an undo, of which an agent is told; more are counted."""
-NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
-"""The result of code that did not run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The answer to an agent's code: a cell that has ended, or still runs after its timeout."""
-
-    result: CellResult = NOT_RUN
-    timed_out: bool = False
-    running: bool = False
-    """Whether it ignored its interrupt; the result has its output so far."""
-    late: str = ""
-    """Output between cells since the last one."""
-    edited: str = ""
-    """The code that ran, if the user edited it."""
-    declined: str = ""
-    """Why the code did not run."""
-    restores: bool = False
-    """Whether saved variables return if the kernel has ended."""
-    omitted_changes: int = 0
-    """Changes of variables that the result leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +122,7 @@ class AgentCalls:
         fork_answers: list[Evaluation] = []
 
         def run_in_fork(lock: Lock) -> str:
-            cell = _AgentCell(
+            cell = AgentCell(
                 session, call, agents.new_call_id(), received_code, timeout, used_names, lock
             )
             answer = cell.answer()
@@ -181,7 +153,7 @@ class AgentCalls:
             except AgentCallDeclined as error:
                 return Evaluation(declined=str(error))
             lock = None
-        answer = _AgentCell(session, call, request, code, timeout, used_names, lock).answer()
+        answer = AgentCell(session, call, request, code, timeout, used_names, lock).answer()
         return replace(answer, edited=code if code != received_code else "")
 
     def _ask_user(self, call: AgentCall, request: str, code: str, reason: str) -> str:
@@ -340,125 +312,3 @@ class AgentCalls:
             self._session.notice(f"Code from {agent.name} was not run. {reason}", "warning")
             raise AgentCallRefused(f"The code was not run. {reason}")
         return code
-
-
-@dataclass(eq=False)
-class _AgentCell:
-    """An agent's code on its way through the queue and the kernel."""
-
-    session: Session
-    call: AgentCall
-    request: str
-    code: str
-    timeout: float | None
-    allowed: tuple[str, ...]
-    """Private variables that the user was asked about."""
-    lock: Lock | None
-    needs: str = ""
-    """The action that the locked fork refused; empty if none."""
-    _evaluation: Future[Evaluation] = field(default_factory=Future)
-    """Set when the cell has ended, is withdrawn, or does not respond."""
-    _output_pieces: list[str] = field(default_factory=list)
-    _free_output_chars: int = MAX_OUTPUT_CHARS
-
-    def __post_init__(self) -> None:
-        # Partial output cannot be checked for private texts.
-        self._sends_output = not self.session.private.names
-        """Whether the agent gets its start and output while it runs."""
-        self._bounded = BoundedCell(
-            self.session.kernel,
-            self.timeout,
-            may_kill=self.call.agent.owns_session,
-            on_unresponsive=self._on_unresponsive,
-        )
-
-    def answer(self) -> Evaluation:
-        """Queue the code, and wait for its result. Raises `AgentCallRefused`."""
-        item_id, cells_before = self.session.inbox.put_agent_cell(
-            self.call.agent.name, self.code, self._work, self._withdraw
-        )
-        if cells_before:
-            self.call.report(f"waits in the session's queue, {cells_before:,} before it")
-
-        def stop() -> None:
-            # It is interrupted if it is no longer in the queue.
-            if self.session.inbox.cancel(item_id) is None:
-                self._bounded.stop()
-
-        try:
-            with self.call.stoppable(stop):
-                self._evaluation.exception()  # waits; `concurrent.futures.wait` costs more
-        except AgentCallRefused:
-            stop()
-            raise
-        return self._evaluation.result()
-
-    def _work(self) -> None:
-        """Run the code. Called by the thread that runs cells."""
-        session = self.session
-        agent = self.call.agent
-        self.call.running = True
-        try:
-            result = session.cells.run(
-                self.code,
-                origin="assistant",
-                party=agent.name,
-                bounded=self._bounded,
-                on_begin=self._on_begin,
-                listener=self._on_output,
-                allowed=self.allowed,
-                lock=self.lock,
-                guest=agent.colour,
-                call=self.request,
-            )
-            self.needs = result.needs
-            agent.cell_count += 1
-            agent.busy_seconds += result.duration
-            can_restore = session.namespace_store.can_restore and result.detail != RESET
-            changes = result.changes[:MAX_CHANGES]
-            sent_result = replace(result, changes=changes, displays=first_pictures(result))
-            evaluation = Evaluation(
-                session.private.redact_result(sent_result),
-                self._bounded.timed_out,
-                restores=can_restore,
-                omitted_changes=len(result.changes) - len(changes),
-            )
-            self._settle(evaluation)
-        except Exception as error:
-            # The agent needs an answer, whatever went wrong.
-            sentence = f"The cell could not be run: {type(error).__name__}: {error}"
-            self.call.running = False
-            with suppress(InvalidStateError):
-                self._evaluation.set_exception(AgentCallRefused(sentence))
-            raise
-
-    def _withdraw(self) -> None:
-        self._settle(Evaluation(declined="declined: the user removed the code from the queue"))
-
-    def _on_unresponsive(self) -> None:
-        """Answer with the output so far, because the cell ignores its interrupt."""
-        output = "".join(self._output_pieces)
-        kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
-        result = CellResult(self.session.cells.last, Status.OK, output, kinds, 0.0, ())
-        self._settle(Evaluation(result, self._bounded.timed_out, running=True))
-
-    def _settle(self, evaluation: Evaluation) -> None:
-        self.call.running = False
-        # The future already has a result if an unresponsive cell has ended after all.
-        with suppress(InvalidStateError):
-            self._evaluation.set_result(evaluation)
-
-    def _on_begin(self, cell: int) -> None:
-        if self.call.is_logged and self._sends_output:
-            code = self.session.secrets.mask(self.code)
-            self.call.send({"op": "begun", "cell": cell, "code": code})
-        elif self.call.has_reported:
-            self.call.report("runs")
-
-    def _on_output(self, kind: OutputKind, text: str) -> None:
-        # A value or a traceback is the end of the output, so the answer with it follows at once.
-        if self._sends_output and kind not in ("value", "traceback"):
-            self.call.send({"op": "output", "kind": kind, "text": text})
-        if self._free_output_chars > 0:
-            self._output_pieces.append(text[: self._free_output_chars])
-            self._free_output_chars -= len(text)

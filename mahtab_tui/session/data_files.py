@@ -34,6 +34,7 @@ from mahtab_tui.worker.tools import toolbox
 
 MAX_LOADED_BYTES = 500_000_000
 """A larger file is not loaded: its variable is its path."""
+# The suffixes of formats.
 TAB_SEPARATED = frozenset({".tsv", ".tab"})
 SEPARATED = TAB_SEPARATED | {".csv"}
 PANDAS_READERS = {
@@ -41,6 +42,7 @@ PANDAS_READERS = {
     ".feather": "read_feather",
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "read_excel"),
 }
+"""The functions of pandas that read them."""
 JSON = frozenset({".json", ".ipynb", ".geojson"})
 JSON_LINES = frozenset({".jsonl", ".ndjson"})
 TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
@@ -62,6 +64,7 @@ class DataFile:
     """A file to load, and what is known of its format."""
 
     path: Path
+    """Absolute."""
     name: str
     """The name of its variable."""
     size: int
@@ -70,13 +73,16 @@ class DataFile:
     """The suffix of its content: of `data.csv.gz`, it is `.csv`."""
     packing: Packing
     encoding: TextEncoding
+    """Without a name if it is not a text."""
     separator: str = ","
+    """Between the fields of a table."""
     decimal_comma: str = ""
     """A number of a table that has a decimal comma; empty if there is none."""
     is_json_lines: bool = False
     looks_like_table: bool = False
     """Whether a text is a table, though its suffix does not say so."""
     sheets: Sequence[str] = ()
+    """The names of a workbook's sheets."""
     damage: str = ""
     """Why it cannot be read as its suffix says, such as "is empty"; empty if it can."""
 
@@ -130,6 +136,7 @@ def _inspect(path: Path, name: str) -> DataFile:
 
 
 def _inspect_content(path: Path, name: str, size: int) -> DataFile:
+    """Recognise the format of a regular file. May raise what its libraries raise."""
     packing = inspect_packing(path)
     suffix = _content_suffix(path, packing)
     file = DataFile(path.absolute(), name, size, suffix, packing, TextEncoding(""))

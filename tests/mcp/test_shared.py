@@ -15,7 +15,7 @@ from mahtab_tui.bus.records import Decision, Queue, Record, UserChat, emit, get_
 from mahtab_tui.kernel.cell_results import MAX_PICTURES
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session import agent_calls
-from mahtab_tui.session.agent_calls import MAX_CHANGES, Evaluation
+from mahtab_tui.session.agent_cell import MAX_CHANGES, Evaluation
 from tests import tags
 from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited

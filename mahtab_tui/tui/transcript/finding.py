@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -51,12 +52,17 @@ class TranscriptSearch:
     """Finds a text in all entries, also where it is not drawn."""
 
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
+        """Create a search that is closed. marker: marks the entry of a match."""
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}
+        """What can be found in entries, with the version of the entry at that time."""
         self.match: SearchMatch | None = None
+        """The match at which the search has arrived."""
         self.open = False
+        """Whether the line for the searched text is open."""
         self.pattern: re.Pattern[str] | None = None
+        """What is highlighted; None for nothing."""
 
     def find(self, pattern: str, step: int) -> FindResult:
         """Go to another match.
@@ -80,14 +86,7 @@ class TranscriptSearch:
         if not total:
             return FindResult("nothing found", None)
 
-        # Start with the newest match.
-        index = total - 1
-        match = self.match
-        if match is not None:
-            if match.number < counts[match.entry]:
-                index = ends[match.entry] - counts[match.entry] + match.number
-            index = (index + step) % total
-
+        index = self._next_index(counts, ends, step)
         position = bisect_right(ends, index)
         match = SearchMatch(position, index - ends[position] + counts[position])
         self.match = match
@@ -95,6 +94,23 @@ class TranscriptSearch:
             self._marker.entry = entries[position]
         row = window.row_number(match_position(match, window, self.pattern))
         return FindResult(f"{index + 1:,} of {total:,}", row)
+
+    def _next_index(self, counts: Sequence[int], ends: Sequence[int], step: int) -> int:
+        """Return which of all matches is next: the newest one if the search has just begun.
+
+        Args:
+            counts: The number of matches in each entry.
+            ends: The same, of each entry and all before it.
+            step: Matches to move on.
+        """
+        total = ends[-1]
+        index = total - 1
+        match = self.match
+        if match is None:
+            return index
+        if match.number < counts[match.entry]:
+            index = ends[match.entry] - counts[match.entry] + match.number
+        return (index + step) % total
 
     def _text(self, entry: Entry) -> str:
         """Return what can be found in an entry, in lower case; kept until the entry changes."""

@@ -1,4 +1,7 @@
-"""Magic commands that run other programs: scripts, pip, uv, and commands of the shell."""
+"""Magic commands that run other programs: scripts, pip, uv, and commands of the shell.
+
+The functions get the text after the command, and whoever calls it. What a program prints goes to the
+screen as it comes."""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def _parse_script_arguments(magic: str, line: str) -> _ScriptArguments:
 
 def run_program(program: str, text: str, caller: MagicContext) -> None:
     """`%%script PROGRAM` and the like: run a program whose input is the cell."""
-    first_line, _, code = text.partition("\n")
+    first_line, _newline, code = text.partition("\n")
     if sys.executable in program:
         name = "python"
     else:
@@ -82,11 +85,11 @@ def run_program(program: str, text: str, caller: MagicContext) -> None:
     _run_script(words, code, script, caller)
 
 
-def run_shell_script(name: str, rest: str, caller: MagicContext) -> None:
+def run_shell_script(name: str, text: str, caller: MagicContext) -> None:
     """`%%bash`, `%%sh`: run the cell as a script of the shell."""
-    first, _, code = rest.partition("\n")
+    first_line, _newline, code = text.partition("\n")
     shell = "bash" if late_import("shutil").which("bash") else "sh"
-    script = _parse_script_arguments(f"%%{name}", first)
+    script = _parse_script_arguments(f"%%{name}", first_line)
     options = script.words
     arguments: list[str] = []
     if "-s" in options:
@@ -99,7 +102,14 @@ def run_shell_script(name: str, rest: str, caller: MagicContext) -> None:
 def _run_script(
     words: list[str], stdin: str, script: _ScriptArguments, caller: MagicContext
 ) -> None:
-    """Run a program. Its output goes to variables if the magic names some, else to the screen."""
+    """Run a program. Its output goes to variables if the magic names some, else to the screen.
+
+    Args:
+        words: The program and its arguments.
+        stdin: What it reads.
+        script: The magic's options.
+        caller: Has the namespace.
+    """
     subprocess = late_import("subprocess")
     try:
         process = subprocess.run(
@@ -151,13 +161,14 @@ def run_pip(text: str, caller: MagicContext) -> None:
     report_exit(child.returncode)
 
 
-def run_uv(rest: str, caller: MagicContext) -> None:
+def run_uv(text: str, caller: MagicContext) -> None:
     """Run uv; its pip installs into the environment of this interpreter."""
-    words = rest.split(None, 2)
-    if words[:1] == ["pip"] and len(words) > 1 and "--python" not in rest:
+    words = text.split(None, 2)
+    arguments = text
+    if words[:1] == ["pip"] and len(words) > 1 and "--python" not in text:
         python = late_import("shlex").quote(sys.executable)
-        rest = f"pip {words[1]} --python {python} {' '.join(words[2:])}"
-    shell_commands.run_command(f"uv {rest}")
+        arguments = f"pip {words[1]} --python {python} {' '.join(words[2:])}"
+    shell_commands.run_command(f"uv {arguments}")
 
 
 def run_command(command: str, text: str, caller: MagicContext) -> None:
@@ -165,10 +176,10 @@ def run_command(command: str, text: str, caller: MagicContext) -> None:
     shell_commands.run_command(f"{command} {text}")
 
 
-def list_matching(pattern: str, rest: str, caller: MagicContext) -> None:
+def list_matching(pattern: str, text: str, caller: MagicContext) -> None:
     """List the files whose lines in a long list match a pattern of grep."""
     # grep reports that nothing matches as a failure.
-    shell_commands.run_command(f"ls -lF {rest} | grep '{pattern}' || true")
+    shell_commands.run_command(f"ls -lF {text} | grep '{pattern}' || true")
 
 
 def read_command(text: str, caller: MagicContext) -> list[str]:
