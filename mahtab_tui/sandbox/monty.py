@@ -118,6 +118,7 @@ class MontySandboxes:
             self._pool = None
 
     async def _start_session(self, text: SearchedText) -> AsyncMontySession:
+        """Start a process that has a text. Raises `SandboxError`."""
         from pydantic_monty import AsyncMonty, MontyError
 
         limits: ResourceLimits = {
@@ -153,6 +154,13 @@ class MontySandbox:
         node: _MontyHost,
         functions: dict[str, Any],
     ) -> None:
+        """Create a sandbox without a process.
+
+        Args:
+            start: Starts a process that has the text.
+            node: Passes calls on to the engine.
+            functions: What the code may call, by name.
+        """
         self._start = start
         self._node = node
         self._functions = {**functions, "help": self._help}
@@ -161,6 +169,7 @@ class MontySandbox:
         self._output = TurnOutput()
 
     async def open(self) -> AsyncMontySession:
+        """Return the process, which is started if there is none. Raises `SandboxError`."""
         if self._session is None:
             self._session = await self._start()
         return self._session
@@ -187,6 +196,7 @@ class MontySandbox:
         await self._kill()
 
     async def _run_turn(self, code: str, seconds: float) -> TurnStatus:
+        """Run the code of a turn, and return how it ended. seconds: as for `_run_to_end`."""
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         try:
@@ -267,6 +277,7 @@ class MontySandbox:
         self._output.write(text)
 
     async def _kill(self) -> None:
+        """End the process; the next turn starts another one."""
         session = self._session
         self._session = None
         if session is not None:
@@ -308,13 +319,15 @@ def _variables(text: SearchedText) -> dict[str, str | list[str] | dict[str, str]
         documents = [(name, text.text[start:end]) for name, start, end in context.parts]
         if context.kind == "dict":
             return dict(documents)
-        return [document for _, document in documents]
+        return [document for _name, document in documents]
 
     all_of_it = NamedContext("context", text.kind, 0, len(text.text), text.parts)
     return {context.name: value(context) for context in (all_of_it, *text.contexts)}
 
 
 def _plain(value: Any) -> Any:
+    """Return what a function has returned, without the positions of texts, which Monty does not
+    know."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, str):

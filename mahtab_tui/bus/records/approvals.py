@@ -15,6 +15,7 @@ class Decision(NamedTuple):
 
     action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
     code: str | None = None
+    """The code to run, which the user may have edited; None for the code that was asked about."""
     reason: str = ""
     """Why it was skipped, refused or undone, for the model."""
 

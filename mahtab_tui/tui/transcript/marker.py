@@ -15,8 +15,10 @@ class Marker:
     """Which entry is marked, and moves the mark."""
 
     def __init__(self, viewport: Viewport) -> None:
+        """Begin without a marked entry."""
         self._viewport = viewport
         self.entry: Entry | None = None
+        """The marked entry; None until one is asked for."""
 
     @property
     def marked(self) -> Entry | None:

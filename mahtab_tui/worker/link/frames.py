@@ -15,7 +15,7 @@ import struct
 from typing import Any
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""Bytes. A greater length means that something other than a frame was written."""
+"""A greater length means that something other than a frame was written."""
 
 TOKEN_BYTES = 16
 """Bytes of a token, which distinguishes the kernel's frames from what user code writes."""
@@ -23,9 +23,10 @@ TOKEN_BYTES = 16
 CONNECTION_LOST = 87
 """The exit code of a kernel whose host is gone."""
 
-_LENGTH = struct.Struct("!I")
-
 Frame = dict[str, Any]
+"""A message: a JSON object with an ``op``, which says what it is about."""
+
+_LENGTH = struct.Struct("!I")
 
 
 class FrameError(ValueError):
@@ -81,19 +82,19 @@ class FrameReader:
         self._buffer += data
         frames: list[Frame] = []
         start = 0
-        head = _LENGTH.size + len(self._token)
-        while len(self._buffer) - start >= head:
+        head_bytes = _LENGTH.size + len(self._token)
+        while len(self._buffer) - start >= head_bytes:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
             if length > self._limit:
                 raise FrameError(f"a frame of {length:,} bytes was announced")
             # Checked before the frame is complete: with a forged length, all later frames would be
             # taken for a part of this one.
-            if self._buffer[start + _LENGTH.size : start + head] != self._token:
+            if self._buffer[start + _LENGTH.size : start + head_bytes] != self._token:
                 raise FrameError("a frame without the token")
-            end = start + head + length
+            end = start + head_bytes + length
             if len(self._buffer) < end:
                 break
-            body = bytes(self._buffer[start + head : end])
+            body = bytes(self._buffer[start + head_bytes : end])
             if self._bare_limit is not None and length > self._bare_limit:
                 check_bare(body, self._bare_limit)
             frames.append(_parse(body))
@@ -107,10 +108,10 @@ def check_bare(body: bytes, limit: int) -> None:
     regular expression. Raises `FrameError`."""
     # Each remaining quote starts or ends a string.
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    bare = unescaped.count(b'"')
-    if bare <= limit:
-        bare += sum(map(len, unescaped.split(b'"')[::2]))
-    if bare > limit:
+    bare_bytes = unescaped.count(b'"')
+    if bare_bytes <= limit:
+        bare_bytes += sum(map(len, unescaped.split(b'"')[::2]))
+    if bare_bytes > limit:
         raise FrameError(f"a frame has more than {limit:,} bytes outside its strings")
 
 

@@ -1,4 +1,7 @@
-"""Magic commands that give shell commands and other magic commands new names."""
+"""Magic commands that give shell commands and other magic commands new names.
+
+The functions get the text after the command. `syntax.Aliases` keeps the names, and the code that
+replaces magics calls `fill_alias` for them."""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from ..tools import shell_commands
 from .syntax import Aliases, MagicContext
 
 
-def define_alias(rest: str, caller: MagicContext) -> None:
+def define_alias(text: str, caller: MagicContext) -> None:
     """Give a shell command a name: ``%alias NAME COMMAND``; without arguments, list the names."""
-    name, _, command = rest.strip().partition(" ")
+    name, _space, command = text.strip().partition(" ")
     if not name:
-        for alias, text in sorted(Aliases.commands.items()):
-            print(f"{alias}: {text}")
+        for alias, aliased_command in sorted(Aliases.commands.items()):
+            print(f"{alias}: {aliased_command}")
         return
     if not command.strip():
         if name not in Aliases.commands:
@@ -27,16 +30,16 @@ def define_alias(rest: str, caller: MagicContext) -> None:
     Aliases.commands[name] = command.strip()
 
 
-def remove_alias(rest: str, caller: MagicContext) -> None:
+def remove_alias(text: str, caller: MagicContext) -> None:
     """Remove a name: ``%unalias NAME``."""
-    name = rest.strip()
+    name = text.strip()
     if Aliases.commands.pop(name, None) is None and Aliases.magics.pop(name, None) is None:
         raise LookupError(f"there is no alias {name}")
 
 
-def alias_magic(rest: str, caller: MagicContext, magic_names: Collection[str]) -> None:
+def alias_magic(text: str, caller: MagicContext, magic_names: Collection[str]) -> None:
     """Give a magic command another name: ``%alias_magic NAME MAGIC``."""
-    words = [word.lstrip("%") for word in rest.split() if word not in ("-l", "-c")]
+    words = [word.lstrip("%") for word in text.split() if word not in ("-l", "-c")]
     if len(words) != 2:
         raise ValueError("%alias_magic needs two names, as in %alias_magic t timeit")
     name, target = words
@@ -47,27 +50,28 @@ def alias_magic(rest: str, caller: MagicContext, magic_names: Collection[str]) -
 
 
 def _check_name(name: str) -> None:
+    """Raise `ValueError` for what cannot be a name."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"{name} cannot be the name of an alias, because it is not a name")
 
 
-def fill_alias(name: str, rest: str) -> str:
+def fill_alias(name: str, text: str) -> str:
     """Return the shell command of an alias with these arguments."""
     command = Aliases.commands[name]
     if "%l" in command:
-        return command.replace("%l", rest)
-    expected = command.count("%s")
-    if not expected:
-        return f"{command} {rest}".rstrip()
-    words = rest.split(None, expected)
-    if len(words) < expected:
-        arguments = "argument" if expected == 1 else "arguments"
-        raise ValueError(f"{name} needs {expected} {arguments}: it is an alias of {command}")
-    for word in words[:expected]:
+        return command.replace("%l", text)
+    expected_count = command.count("%s")
+    if not expected_count:
+        return f"{command} {text}".rstrip()
+    words = text.split(None, expected_count)
+    if len(words) < expected_count:
+        arguments = "argument" if expected_count == 1 else "arguments"
+        raise ValueError(f"{name} needs {expected_count} {arguments}: it is an alias of {command}")
+    for word in words[:expected_count]:
         command = command.replace("%s", word, 1)
-    return " ".join([command, *words[expected:]])
+    return " ".join([command, *words[expected_count:]])
 
 
-def run_alias(rest: str, caller: MagicContext) -> None:
+def run_alias(text: str, caller: MagicContext) -> None:
     """Run the command that `fill_alias` returned."""
-    shell_commands.run_command(rest)
+    shell_commands.run_command(text)
