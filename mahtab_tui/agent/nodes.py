@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -10,12 +9,19 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.agent_model import AgentModel
 from mahtab_tui.agent.answer_figures import look_up_figures
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
+from mahtab_tui.agent.code_blocks import (
+    describe_obstacle,
+    find_last_run,
+    make_request,
+    normalize_code,
+    skip_result,
+)
+from mahtab_tui.agent.host import AgentHost, ExecutionResult, ToolCall
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.state import (
@@ -30,13 +36,18 @@ from mahtab_tui.agent.state import (
 )
 from mahtab_tui.agent.step_results import max_output_chars, render_results
 from mahtab_tui.agent.tool_calls import MAX_CALLS, ToolOutcome, call_message, run_call
+from mahtab_tui.agent.turn_messages import (
+    append_text,
+    last_exchange,
+    stored_text,
+    tool_message,
+    without_answer,
+)
 from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.figures import near_misses
 from mahtab_tui.bus.hidden_characters import refusal
-from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
@@ -48,15 +59,11 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.loop_choice import LoopChoice, choose_loop
-from mahtab_tui.llm.prompt_sections import escape_sections
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
-_MAX_UNFINISHED_CHARS = 20_000
-"""Characters of an answer without an end that go back to the model."""
 _RETRY_TEMPERATURE = 0.7
 """For a reply that repeated the one before."""
-
 _Activity = Literal["thinking", "reflecting", "max-turns", "stalled"]
 """What a model does, as in `bus.records.Agent`."""
 Update = dict[str, Any]
@@ -111,7 +118,7 @@ class Nodes:
         # The first step already has all that the user has said.
         if state["step"] >= 0:
             for words in self._session.take_added_words(state["turn"]):
-                messages = _append_text(messages, prompts.ADDED_WORDS.format(words=words))
+                messages = append_text(messages, prompts.ADDED_WORDS.format(words=words))
                 added_words.append(words)
 
         options = self.model.tool_options(forbidden=state["tool_count"] >= MAX_CALLS)
@@ -131,7 +138,7 @@ class Nodes:
                 call_count += 1
             record = self._tool_record(state, index, call)
             record = self._run_tool(record, call, writer, is_allowed=is_allowed)
-            messages.append(_tool_message(record, call))
+            messages.append(tool_message(record, call))
             if record.state == "stopped":
                 break
         stopped = self._session.cancelled.is_set()
@@ -182,7 +189,7 @@ class Nodes:
             self._report(writer, state, activity, state["step"])
             prompt = f"{reason} {prompt}"
 
-        messages = _append_text(state["messages"], prompt)
+        messages = append_text(state["messages"], prompt)
         options = self.model.tool_options(forbidden=True)
         update = self._get_answer(state, messages, writer, options)
         if parse_response(update["current_response"]).code_blocks:
@@ -224,14 +231,14 @@ class Nodes:
             return {}
 
         messages = state["messages"]
-        if _last_run(state["execution_results"]) is not None:
+        if find_last_run(state["execution_results"]) is not None:
             challenge = self._challenge(state)
             if not challenge:
                 return {}
             messages = [*messages, HumanMessage(challenge)]
         elif self.leads_small_model and state["about_data"] and _uncomputed(state["figures"]):
             # Without the answer, because a model that sees its figures repeats them.
-            messages = _append_text(_without_answer(messages), prompts.COMPUTE_FIRST)
+            messages = append_text(without_answer(messages), prompts.COMPUTE_FIRST)
         else:
             return {}
         return {"was_challenged": True, "messages": messages, "next": "generate"}
@@ -278,12 +285,12 @@ class Nodes:
             stopped = self._session.cancelled.is_set()
 
         # The later blocks rely on this one.
-        obstacle = "" if stopped else _obstacle(results[-1], decision)
+        obstacle = "" if stopped else describe_obstacle(results[-1], decision)
         block_count = len(state["code_blocks"])
         if obstacle:
             for block in range(next_block, block_count):
                 note = prompts.not_run_note(block, obstacle)
-                results.append(_skip_result(state, block, note))
+                results.append(skip_result(state, block, note))
             next_block = block_count
 
         update: Update = {
@@ -326,7 +333,7 @@ class Nodes:
 
         printed = any(result["output"].strip() for result in results)
         sentence = prompts.after_step(failed=failed, printed=printed)
-        return update | {"messages": _append_text(state["messages"], sentence)}
+        return update | {"messages": append_text(state["messages"], sentence)}
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as yes."""
@@ -351,7 +358,7 @@ class Nodes:
             hint = prompts.INCOMPLETE.format(
                 reasoning=result["reasoning"], next_action=result["next_action"]
             )
-            update["messages"] = _append_text(state["messages"], hint.strip())
+            update["messages"] = append_text(state["messages"], hint.strip())
         return update
 
     def _get_answer(
@@ -385,7 +392,7 @@ class Nodes:
             if calls:
                 message = call_message(text, calls)
         if message is None:
-            message = AIMessage(_stored_text(answer))
+            message = AIMessage(stored_text(answer))
 
         figures: tuple[AnswerFigure, ...] = ()
         if not calls and not answer.failure:
@@ -423,22 +430,22 @@ class Nodes:
         request = make_request(state)
         block = request.block
         if self._repeats_last_run(state, request.code):
-            return _skip_result(state, block, prompts.AFTER_REPETITION, status="repeated")
+            return skip_result(state, block, prompts.AFTER_REPETITION, status="repeated")
         if decision.action == "refuse":
-            return _skip_result(state, block, prompts.refused_note(block, decision.reason))
+            return skip_result(state, block, prompts.refused_note(block, decision.reason))
         if decision.action == "skip":
-            return _skip_result(state, block, prompts.skipped_note(block, decision.reason))
+            return skip_result(state, block, prompts.skipped_note(block, decision.reason))
         code = request.code if decision.code is None else make_encodable(decision.code)
         return self._session.execute(request, code)
 
     def _repeats_last_run(self, state: AgentState, code: str) -> bool:
         """Return whether code is what ran last, for this question and in the session, so that its
         result would be the same."""
-        last_run = _last_run(state["execution_results"])
+        last_run = find_last_run(state["execution_results"])
         if last_run is None or last_run["cell"] != self._session.last_cell:
             return False
         # Tools may have changed files that the code reads.
-        if any(message.type == "tool" for message in _last_exchange(state["messages"])):
+        if any(message.type == "tool" for message in last_exchange(state["messages"])):
             return False
         return normalize_code(code) == normalize_code(last_run["code"])
 
@@ -453,40 +460,19 @@ class Nodes:
         writer(Agent(state=activity, turn=state["turn"], step=step, party=self._session.party))
 
 
-def make_request(state: AgentState) -> ApprovalRequest:
-    """Return the request to run the next block of the newest answer."""
-    turn = state["turn"]
-    step = state["step"]
-    block = state["next_block"]
-    return ApprovalRequest(
-        f"{turn}.{step}.{block}",
-        turn,
-        step,
-        block,
-        len(state["code_blocks"]),
-        state["code_blocks"][block],
-    )
-
-
 def _updated(state: AgentState, update: Update) -> AgentState:
     """Return a state with the values that a node has changed."""
     return cast(AgentState, {**state, **update})
 
 
-def _tool_message(record: AssistantTool, call: ToolCall) -> ToolMessage:
-    """Return the message with the result of a tool call."""
-    element = escape_sections(to_xml(record, "call", "name", "arguments", "state"))
-    return ToolMessage(element, tool_call_id=call["id"], name=call["name"])
-
-
 def _ask_again(state: AgentState) -> list[AnyMessage]:
     """Return the messages that ask again after a reply that repeats the code that ran last. They do
     not have that reply, because a small model that sees it repeats it once more."""
-    repeated_messages = _last_exchange(state["messages"])
+    repeated_messages = last_exchange(state["messages"])
     messages = state["messages"][: -len(repeated_messages)]
-    last_run = _last_run(state["execution_results"])
+    last_run = find_last_run(state["execution_results"])
     failed = last_run is not None and last_run["is_error"]
-    return _append_text(messages, prompts.after_repetition(state["original_prompt"], failed=failed))
+    return append_text(messages, prompts.after_repetition(state["original_prompt"], failed=failed))
 
 
 def _failed_check_note(answer: ModelAnswer) -> str:
@@ -497,84 +483,9 @@ def _failed_check_note(answer: ModelAnswer) -> str:
     return f"The check of the result {problem}, so the result counts as complete."
 
 
-def _obstacle(result: ExecutionResult, decision: Decision) -> str:
-    """Return what happened to a block so that those after it do not run; empty if they do."""
-    if result.get("undone", False):
-        return "was undone"
-    if decision.action == "refuse":
-        return "was refused"
-    if result["is_error"]:
-        return "failed"
-    return ""
-
-
-def _skip_result(
-    state: AgentState, block: int, note: str, status: str = "skipped"
-) -> ExecutionResult:
-    """Return the result of a block that did not run. note: why, for the model."""
-    return ExecutionResult(
-        step=state["step"],
-        block=block,
-        cell=None,
-        code=state["code_blocks"][block],
-        output="",
-        is_error=False,
-        status=status,
-        note=note,
-    )
-
-
-def _last_run(results: Sequence[ExecutionResult]) -> ExecutionResult | None:
-    """Return the result of the block that ran last for a question; None if none ran."""
-    for result in reversed(results):
-        if result["cell"] is not None:
-            return result
-    return None
-
-
-def _last_exchange(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """Return the last answer of the model and what follows it."""
-    answer_indexes = [index for index, message in enumerate(messages) if message.type == "ai"]
-    if not answer_indexes:
-        return []
-    return messages[answer_indexes[-1] :]
-
-
-def normalize_code(code: str) -> str:
-    """Return code without comments, blank lines and spacing."""
-    try:
-        return ast.dump(ast.parse(code))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
-        return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
-
-
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
     """Return the figures of an answer that come from nowhere."""
     return [figure for figure in figures if not figure.found]
-
-
-def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
-    """Return messages without the answer at their end."""
-    return messages[:-1] if messages[-1].type == "ai" else messages
-
-
-def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
-    """Add a text to the last message, or as a message after an answer."""
-    if not isinstance(messages[-1], HumanMessage):
-        return [*messages, HumanMessage(addition)]
-    return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
-
-
-def _stored_text(answer: ModelAnswer) -> str:
-    """Return an answer for the conversation; never empty, which some providers reject."""
-    text = answer.text if answer.is_complete else shorten(answer.text, _MAX_UNFINISHED_CHARS)
-    mark = ""
-    if answer.is_stopped:
-        mark = prompts.STOPPED_ANSWER
-    elif answer.failure:
-        mark = prompts.FAILED_ANSWER
-    marked_text = "\n\n".join(filter(str.strip, (text, mark)))
-    return marked_text or prompts.EMPTY_ANSWER
 
 
 def _warn(writer: StreamWriter, text: str) -> None:
