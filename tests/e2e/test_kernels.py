@@ -17,6 +17,7 @@ from tests.manual import FOLDER
 STUBBORN = """import time
 while True:
     try:
+        print('lo' + 'oping')
         while True: time.sleep(0.05)
     except KeyboardInterrupt:
         print('not ' + 'me')
@@ -56,7 +57,7 @@ def test_stopping_twice_offers_to_kill_an_unresponsive_kernel(start: Start) -> N
     for key in ("escape", "ctrl+c"):
         screen = start(size=(80, 24)).idle()
         screen.paste(STUBBORN, "'me'")
-        screen.press("enter", pattern="busy")
+        screen.press("enter", pattern="looping")
         screen.press(key, pattern="not me")
         screen.press_until(key, r"Kill the kernel\?", interval_s=1.5)
         screen.type("y", "The kernel was killed")
