@@ -58,7 +58,8 @@ def acts(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     called: list[str] = []
     session = app.session
     for owner, names in (
-        (session, ("submit", "replace", "stop")),
+        (session, ("submit", "stop")),
+        (session.rewinding, ("rewind",)),
         (session.inbox, ("cancel",)),
         (session.approvals, ("answer",)),
         (session.entries, ("hide",)),
