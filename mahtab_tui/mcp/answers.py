@@ -14,7 +14,7 @@ from mahtab_tui.kernel.cell_results import pictures, pieces
 from mahtab_tui.kernel.environments import environment_prefix
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.mcp.arguments import EvalArguments, Mode
-from mahtab_tui.mcp.output_form import OutputForm
+from mahtab_tui.mcp.output_form import ResultForm
 from mahtab_tui.mcp.packages import find_project
 from mahtab_tui.mcp.tools import ToolAnswer, fenced, shorten_line, strip_colours
 from mahtab_tui.session.agent_calls import SessionContents
@@ -101,7 +101,7 @@ def _limit_rows(rows: list[str]) -> list[str]:
 
 
 def format_answer(
-    done: Evaluation, arguments: EvalArguments, form: OutputForm | None = None
+    done: Evaluation, arguments: EvalArguments, form: ResultForm | None = None
 ) -> ToolAnswer:
     """Write the result of a cell for the agent.
 
@@ -110,7 +110,7 @@ def format_answer(
         arguments: those of the call.
         form: how its value, output and traceback are written; by default as plain text.
     """
-    form = form or OutputForm()
+    form = form or ResultForm()
     result = done.result
     sections: list[str] = []
     if done.edited:
@@ -129,7 +129,7 @@ def format_answer(
     return ToolAnswer(text, pictures(result), failed=failed)
 
 
-def _format_texts(result: CellResult, form: OutputForm, max_chars: int) -> list[str]:
+def _format_texts(result: CellResult, form: ResultForm, max_chars: int) -> list[str]:
     """Return the value, the output and the traceback of a cell; empty texts for what it lacks."""
     texts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):

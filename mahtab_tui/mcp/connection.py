@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cell_results import pieces
 from mahtab_tui.kernel.requests import checked
-from mahtab_tui.mcp.journal import Journal
+from mahtab_tui.mcp.code_log import CodeLog
 from mahtab_tui.mcp.session_links import OwnLink, SessionLink, SocketLink
 from mahtab_tui.mcp.tools import McpToolError, Report
 from mahtab_tui.session.agent_cell import Evaluation
@@ -31,8 +31,8 @@ REJOIN_HINT = "Call mode with private to continue in a session of your own, or w
 class _PendingCall:
     """An open call."""
 
-    def __init__(self, journal: Journal, author: str) -> None:
-        self._journal = journal
+    def __init__(self, code_log: CodeLog, author: str) -> None:
+        self._code_log = code_log
         self._author = author
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._progress = "runs"
@@ -43,10 +43,10 @@ class _PendingCall:
             self._progress = str(frame["text"])
         elif frame["op"] == "begun":
             self._progress = "runs"
-            self._journal.write_code(frame["cell"], self._author, str(frame["code"]))
+            self._code_log.write_code(frame["cell"], self._author, str(frame["code"]))
         elif frame["op"] == "output":
             text = str(frame["text"])
-            self._journal.write_output(text)
+            self._code_log.write_output(text)
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             if lines:
                 self._last_line = lines[-1][:_MAX_LAST_LINE_CHARS]
@@ -64,9 +64,9 @@ class _PendingCall:
 class SessionConnection:
     """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
-    def __init__(self, link: SessionLink, journal: Journal) -> None:
+    def __init__(self, link: SessionLink, code_log: CodeLog) -> None:
         self._link = link
-        self._journal = journal
+        self._code_log = code_log
         self._numbers = itertools.count(1)
         self._open_calls: dict[int, _PendingCall] = {}
         self._end_reason = ""
@@ -81,18 +81,18 @@ class SessionConnection:
 
     @classmethod
     async def join(
-        cls, session: str | None, project: Path, agent: str, journal: Journal
+        cls, session: str | None, project: Path, agent: str, code_log: CodeLog
     ) -> SessionConnection:
         """Join a session by its name, or the session of a project's folder."""
         try:
             shared_session = await asyncio.to_thread(find_session, session, project)
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls.connect(shared_session.path, agent, journal)
+        return await cls.connect(shared_session.path, agent, code_log)
 
     @classmethod
     async def connect(
-        cls, target: Path | socket.socket, agent: str, journal: Journal
+        cls, target: Path | socket.socket, agent: str, code_log: CodeLog
     ) -> SessionConnection:
         """Connect to a session's socket, and wait until the agent has joined."""
         address = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
@@ -100,18 +100,18 @@ class SessionConnection:
             reader, writer = await asyncio.open_unix_connection(**address)
         except OSError as error:
             raise McpToolError(str(error)) from None
-        return await cls._open(SocketLink(reader, writer), agent, journal)
+        return await cls._open(SocketLink(reader, writer), agent, code_log)
 
     @classmethod
     async def connect_own(
-        cls, service: AgentService, agent: str, journal: Journal
+        cls, service: AgentService, agent: str, code_log: CodeLog
     ) -> SessionConnection:
         """Join the agent's own session, which runs in this process."""
-        return await cls._open(OwnLink(service), agent, journal)
+        return await cls._open(OwnLink(service), agent, code_log)
 
     @classmethod
-    async def _open(cls, link: SessionLink, agent: str, journal: Journal) -> SessionConnection:
-        connection = cls(link, journal)
+    async def _open(cls, link: SessionLink, agent: str, code_log: CodeLog) -> SessionConnection:
+        connection = cls(link, code_log)
         await link.open(connection._on_frame, connection._on_end)
         link.send({"op": "join", "name": agent})
         welcome = await connection._welcome
@@ -130,7 +130,7 @@ class SessionConnection:
         for kind, text in pieces(evaluation.result):
             # Other output has come while the cell ran.
             if kind in ("value", "traceback"):
-                self._journal.write_output(text)
+                self._code_log.write_output(text)
         return evaluation
 
     async def call(
@@ -148,13 +148,13 @@ class SessionConnection:
         if self._end_reason:
             raise McpToolError(self._end_reason)
 
-        call = _PendingCall(self._journal, self.name)
+        call = _PendingCall(self._code_log, self.name)
         call_id = next(self._numbers)
         start_time = time.monotonic()
         self._open_calls[call_id] = call
         try:
             frame = {"op": "call", "id": call_id, "what": method, "args": args}
-            self._link.send({**frame, "logged": self._journal.is_on})
+            self._link.send({**frame, "logged": self._code_log.is_on})
             # Report progress while the answer has not come.
             while not call.answer.done():
                 await asyncio.wait({call.answer}, timeout=PROGRESS_INTERVAL_S)

@@ -24,10 +24,10 @@ from mahtab_tui.mcp.arguments import (
     RewindArguments,
     UndoArguments,
 )
+from mahtab_tui.mcp.code_log import CodeLog, log_file
 from mahtab_tui.mcp.command_output import CommandOutput
 from mahtab_tui.mcp.connection import SessionConnection
-from mahtab_tui.mcp.journal import Journal, log_file
-from mahtab_tui.mcp.output_form import OutputForm
+from mahtab_tui.mcp.output_form import ResultForm
 from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.packages import find_environment, plan_commands, run_command
 from mahtab_tui.mcp.tools import McpTool, McpToolError, Report, ToolAnswer
@@ -56,7 +56,7 @@ class ToolHandlers:
 
     def __init__(self, settings: Settings, attach: AttachOptions) -> None:
         self.secrets = Secrets(settings.secrets)
-        self._journal = Journal(self.secrets)
+        self._code_log = CodeLog(self.secrets)
         self._folder = Path.cwd()
         self._attach = attach
         self._settings = settings
@@ -102,13 +102,13 @@ class ToolHandlers:
             await self._own_session.close()
         if self._shared_session is not None:
             await self._shared_session.close()
-        self._journal.close()
+        self._code_log.close()
 
     async def session(self) -> SessionConnection:
         """Return the session in which code runs now, which is started or joined if necessary."""
         if self.mode == "private":
             if self._own_session is None:
-                self._own_session = OwnSession(self._settings, self._journal)
+                self._own_session = OwnSession(self._settings, self._code_log)
             return await self._own_session.connection(self.agent)
         async with self._joining:
             if self._shared_session is None:
@@ -161,7 +161,7 @@ class ToolHandlers:
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own_session is not None and self.mode == "private":
             done = replace(done, late=self._own_session.take_late_output())
-        form = OutputForm(self._settings.mcp_output_format, self._settings.mcp_highlight)
+        form = ResultForm(self._settings.mcp_output_format, self._settings.mcp_highlight)
         answer = format_answer(done, arguments, form)
         if self._own_session is not None and self._own_session.has_left:
             ended_session = self._own_session
@@ -260,17 +260,17 @@ class ToolHandlers:
         """Write all evaluated code and its output to a file that the user can follow live, or stop
         writing."""
         if arguments.mode == "off":
-            self._journal.close()
+            self._code_log.close()
             return _sentence("The log is off.")
         path = log_file()
         try:
-            self._journal.open(in_colour=arguments.mode == "auto")
+            self._code_log.open(in_colour=arguments.mode == "auto")
         except OSError as error:
             raise McpToolError(f"{path} cannot be written: {error.strerror}.") from None
         return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:
-        return await SessionConnection.join(session, self._folder, self.agent, self._journal)
+        return await SessionConnection.join(session, self._folder, self.agent, self._code_log)
 
 
 def _sentence(text: str) -> ToolAnswer:

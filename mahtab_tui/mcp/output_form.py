@@ -21,7 +21,7 @@ MAX_HIGHLIGHTED_CHARS = 50_000
 
 
 @dataclass(frozen=True)
-class OutputForm:
+class ResultForm:
     """The settings `mcp_output_format` and `mcp_highlight`."""
 
     format: McpOutputFormat = "plain"

@@ -9,8 +9,8 @@ import anyio
 
 from mahtab_tui.bus.records import Input, Record, RecordHandler, UserReplOut
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.mcp.code_log import CodeLog
 from mahtab_tui.mcp.connection import SessionConnection
-from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session import Session
 from mahtab_tui.session.frontend import HeadlessFrontend
@@ -40,11 +40,11 @@ class OwnSession:
     """A session used only by its agent. Nobody approves its code, so code that a rule asks about
     does not run."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, code_log: CodeLog) -> None:
         # Without a configured model, this machine would be searched for one.
         update = {"approval": "auto", "kernel": None, "model": settings.model or "demo"}
         self._settings = settings.model_copy(update=update)
-        self._journal = journal
+        self._code_log = code_log
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
@@ -64,7 +64,7 @@ class OwnSession:
                     service = await asyncio.to_thread(self._start)
                     try:
                         connection = await SessionConnection.connect_own(
-                            service, agent, self._journal
+                            service, agent, self._code_log
                         )
                     except McpToolError:
                         await self._close_session()  # the next call starts another one

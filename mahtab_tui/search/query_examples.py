@@ -27,7 +27,7 @@ from mahtab_tui.search.query_terms import (
     SUM,
     WHICH,
     Aggregate,
-    Comparison,
+    QueryCondition,
     choose_aggregate,
     choose_key,
     find_comparison,
@@ -287,7 +287,7 @@ def _number_values(numbers: _NumberForm, text: str) -> str:
 def _computing_example(
     result: str,
     words: Sequence[str],
-    comparison: Comparison | None,
+    comparison: QueryCondition | None,
     numbers: _NumberForm | None,
     code: str,
 ) -> str:

@@ -36,7 +36,7 @@ _DIFFERENT = "(?:different|distinct|unique)"
 """A pattern for words that ask for different values."""
 
 
-class Comparison(NamedTuple):
+class QueryCondition(NamedTuple):
     """A condition of the query, as "more than 5"."""
 
     number: str
@@ -99,10 +99,10 @@ _AGGREGATES = (
 """The first whose words a query has is shown as the example."""
 
 
-def find_comparison(query: str) -> Comparison | None:
+def find_comparison(query: str) -> QueryCondition | None:
     """Return the condition of a query; None if it has none or several."""
     comparisons = [
-        Comparison(next(filter(None, match.groups())).replace(",", ""), operator)
+        QueryCondition(next(filter(None, match.groups())).replace(",", ""), operator)
         for pattern, operator in _COMPARISONS
         for match in re.finditer(rf"\b(?:{pattern})\b", query, re.IGNORECASE)
     ]

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from mahtab_tui.mcp.output_form import OutputForm
+from mahtab_tui.mcp.output_form import ResultForm
 
 RED = "\x1b[31mred\x1b[0m"
 
 
 def test_plain_has_neither_colours_nor_blocks() -> None:
-    form = OutputForm()
+    form = ResultForm()
     assert form.write("stdout", f"{RED}\n") == "red"
     assert form.write("value", "") == ""
 
 
 def test_markdown_has_blocks_that_the_text_cannot_close() -> None:
-    assert OutputForm("markdown").write("value", "[1]\n") == "```\n[1]\n```"
-    assert OutputForm("markdown", highlight=True).write("value", "[1]") == "```python\n[1]\n```"
-    assert OutputForm("markdown", highlight=True).write("traceback", "E") == "```pytb\nE\n```"
-    assert OutputForm("markdown").write("stdout", "```\nx") == "````\n```\nx\n````"
+    assert ResultForm("markdown").write("value", "[1]\n") == "```\n[1]\n```"
+    assert ResultForm("markdown", highlight=True).write("value", "[1]") == "```python\n[1]\n```"
+    assert ResultForm("markdown", highlight=True).write("traceback", "E") == "```pytb\nE\n```"
+    assert ResultForm("markdown").write("stdout", "```\nx") == "````\n```\nx\n````"
 
 
 def test_ansi_keeps_colours_and_nothing_else() -> None:
-    form = OutputForm("ansi")
+    form = ResultForm("ansi")
     written = form.write("stdout", f"{RED} \x1b[2J\x1b]52;c;x\x07")
     assert written.startswith(RED)
     assert "\x1b[2J" not in written
@@ -30,7 +30,7 @@ def test_ansi_keeps_colours_and_nothing_else() -> None:
 
 
 def test_ansi_colours_what_has_no_colours() -> None:
-    form = OutputForm("ansi", highlight=True)
+    form = ResultForm("ansi", highlight=True)
     assert "\x1b[" in form.write("value", "{'a': 1}")
     assert "\x1b[" in form.write("traceback", "Traceback (most recent call last):\nValueError: no")
     assert form.write("stdout", "{'a': 1}") == "{'a': 1}"

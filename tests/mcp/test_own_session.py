@@ -22,9 +22,9 @@ from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.mcp import connection
 from mahtab_tui.mcp.answers import format_answer
 from mahtab_tui.mcp.arguments import EvalArguments, ModeArguments
+from mahtab_tui.mcp.code_log import CodeLog
 from mahtab_tui.mcp.connection import SessionConnection
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
-from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
@@ -70,7 +70,7 @@ async def report(seconds: float, sentence: str) -> None: ...
 
 @asynccontextmanager
 async def own_session(**settings: Any) -> AsyncIterator[OwnSession]:
-    agent_sessions = OwnSession(load_settings(**settings), Journal(Secrets()))
+    agent_sessions = OwnSession(load_settings(**settings), CodeLog(Secrets()))
     try:
         yield agent_sessions
     finally:
@@ -250,7 +250,7 @@ async def test_session_closing_while_being_joined_gives_one_sentence(
     with listening:
         closing = asyncio.get_running_loop().run_in_executor(None, close)
         with pytest.raises(McpToolError, match="The session closed the connection"):
-            await SessionConnection.join(None, tmp_path, "codex", Journal(Secrets()))
+            await SessionConnection.join(None, tmp_path, "codex", CodeLog(Secrets()))
         await closing
 
 
@@ -298,7 +298,7 @@ async def test_answer_in_another_form_gives_one_sentence() -> None:
     with theirs:
         welcome = {"op": "session", "name": "moon", "you": "codex", "pid": 1}
         await asyncio.to_thread(theirs.sendall, encode(welcome))
-        joined = await SessionConnection.connect(ours, "codex", Journal(Secrets()))
+        joined = await SessionConnection.connect(ours, "codex", CodeLog(Secrets()))
         assert b"join" in await asyncio.to_thread(theirs.recv, 65536)
         call = asyncio.create_task(joined.call("kernel", KernelInfo))
         assert b"kernel" in await asyncio.to_thread(theirs.recv, 65536)

@@ -17,7 +17,7 @@ if sys.platform != "linux":
 
 from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import Copies
-from mahtab_tui.worker.witness.journal import Journal
+from mahtab_tui.worker.witness.journal import FileJournal
 from mahtab_tui.worker.witness.redo import RedoStack
 from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.server import read_memory, shares_files
@@ -33,7 +33,7 @@ class Project:
         self.folder = folder
         # Larger copies are refused, as `file_undo_mb` says.
         self.copies = Copies(str(copies_folder / "1"), 2 * 2**20, megabytes * 2**20)
-        self.journal = Journal(self.copies)
+        self.journal = FileJournal(self.copies)
         self.stack = RedoStack(self.journal)
         self._cell = 0
 

@@ -27,7 +27,7 @@ MAX_NOTE_DISTANCE = 10
 
 
 @dataclass(frozen=True)
-class Tick:
+class AxisTick:
     """A mark on an axis."""
 
     position: float
@@ -82,10 +82,10 @@ class Panel:
     y_label: str
     y2_label: str
     """The label of the vertical axis on the right."""
-    x: tuple[Tick, ...]
-    y: tuple[Tick, ...]
+    x: tuple[AxisTick, ...]
+    y: tuple[AxisTick, ...]
     """The ticks of the vertical axis on the left."""
-    y2: tuple[Tick, ...]
+    y2: tuple[AxisTick, ...]
     """The ticks of the vertical axis on the right."""
     legend: Legend
     notes: tuple[ChartNote, ...]
@@ -202,10 +202,10 @@ def _to_legend(source: dict[str, Any]) -> Legend:
     return Legend(entries, source.get("legend_side") == "right")
 
 
-def _to_ticks(pairs: list[Any]) -> tuple[Tick, ...]:
+def _to_ticks(pairs: list[Any]) -> tuple[AxisTick, ...]:
     """Read the ticks of an axis, without those that are outside it."""
     return tuple(
-        Tick(float(position), _word(label))
+        AxisTick(float(position), _word(label))
         for position, label in pairs[:MAX_TICKS]
         if 0 <= position <= 1
     )

@@ -12,7 +12,7 @@ from rich.color import Color
 
 from mahtab_tui.tui.pictures.blocks import Rgb, fit_blocks, one_colour_cell
 from mahtab_tui.tui.pictures.canvas import Area, Canvas, cut_text, write_centred
-from mahtab_tui.tui.pictures.chart import Chart, Panel, Tick
+from mahtab_tui.tui.pictures.chart import AxisTick, Chart, Panel
 from mahtab_tui.tui.pictures.chart_legend import write_legend
 from mahtab_tui.tui.theme import BOLD, Palette
 
@@ -175,7 +175,7 @@ class PanelDrawing:
             left_width = max(1, left_width)  # for the axis itself
         return _SideWidths(left_width, self._labels_width(self._panel.y2))
 
-    def _labels_width(self, ticks: Sequence[Tick]) -> int:
+    def _labels_width(self, ticks: Sequence[AxisTick]) -> int:
         """Return the width of labels with the axis beside them; 0 without labels."""
         if not ticks:
             return 0
@@ -310,20 +310,20 @@ def _has_space(area: Area) -> bool:
     return area.width >= MIN_PANEL_CELLS and area.height >= MIN_PANEL_ROWS
 
 
-def _one_tick_a_line(ticks: Sequence[Tick], plot: Area) -> dict[int, Tick]:
+def _one_tick_a_line(ticks: Sequence[AxisTick], plot: Area) -> dict[int, AxisTick]:
     """Return the first tick of each line."""
-    tick_by_line: dict[int, Tick] = {}
+    tick_by_line: dict[int, AxisTick] = {}
     for tick in ticks:
         tick_by_line.setdefault(_line(tick, plot), tick)
     return tick_by_line
 
 
-def _column(tick: Tick, plot: Area) -> int:
+def _column(tick: AxisTick, plot: Area) -> int:
     """Return the column of a tick of the horizontal axis."""
     return plot.left + min(plot.width - 1, int(tick.position * plot.width))
 
 
-def _line(tick: Tick, plot: Area) -> int:
+def _line(tick: AxisTick, plot: Area) -> int:
     """Return the line of a tick of a vertical axis."""
     return plot.top + min(plot.height - 1, int(tick.position * plot.height))
 

@@ -133,7 +133,7 @@ def split_calls(allowed: Sequence[AllowedCall], unreported_fds: Sequence[int]) -
     """
     allowed_alternatives = {call.name: call.alternatives for call in allowed}
     allowed_alternatives["clone"] = ()  # the listener counts the threads
-    own_descriptor = allowed_calls.Check(0, _INT_BITS, tuple(unreported_fds))
+    own_descriptor = allowed_calls.ArgumentCheck(0, _INT_BITS, tuple(unreported_fds))
     allowed_alternatives.update(dict.fromkeys(_CONTINUED_CALLS, ((own_descriptor,),)))
     reporting = tuple(
         AllowedCall(call.name, call.x86_64, call.aarch64, allowed_alternatives.get(call.name, ()))

@@ -93,7 +93,7 @@ _READ_ALWAYS = """
 """
 
 
-class Check(NamedTuple):
+class ArgumentCheck(NamedTuple):
     """A condition on an argument of a system call."""
 
     argument: int
@@ -110,18 +110,18 @@ class AllowedCall(NamedTuple):
     name: str
     x86_64: int | None
     aarch64: int | None
-    alternatives: tuple[tuple[Check, ...], ...] = ((),)
+    alternatives: tuple[tuple[ArgumentCheck, ...], ...] = ((),)
 
 
 _FCNTL = (
-    (Check(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
-    (Check(1, _INT, (_F_SETFL,)), Check(2, _O_ASYNC, (0,))),
+    (ArgumentCheck(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
+    (ArgumentCheck(1, _INT, (_F_SETFL,)), ArgumentCheck(2, _O_ASYNC, (0,))),
 )
-_OWN = Check(0, _INT, (0,))
+_OWN = ArgumentCheck(0, _INT, (0,))
 """The number 0, which stands for this process."""
 
 
-def _calls(table: str, *alternatives: tuple[Check, ...]) -> Iterator[AllowedCall]:
+def _calls(table: str, *alternatives: tuple[ArgumentCheck, ...]) -> Iterator[AllowedCall]:
     """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
     for row in table.split(","):
         name, *numbers = row.split()
@@ -129,37 +129,43 @@ def _calls(table: str, *alternatives: tuple[Check, ...]) -> Iterator[AllowedCall
         yield AllowedCall(name, x86_64, aarch64, alternatives or ((),))
 
 
-_SOCKET_PAIR = (Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,)))
-_KNOWN_FLAGS = Check(3, _INT & ~_MSG_FLAGS, (0,))
+_SOCKET_PAIR = (
+    ArgumentCheck(0, _INT, (_AF_UNIX,)),
+    ArgumentCheck(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,)),
+)
+_KNOWN_FLAGS = ArgumentCheck(3, _INT & ~_MSG_FLAGS, (0,))
 
 ALLOWED = (
     *_calls(_ALLOWED_ALWAYS),
     *_calls("fcntl 72 25", *_FCNTL),
-    *_calls("ioctl 16 29", (Check(1, _INT, _IOCTL),)),
-    *_calls("pipe2 293 59", (Check(1, _INT & ~_PIPE_FLAGS, (0,)),)),
+    *_calls("ioctl 16 29", (ArgumentCheck(1, _INT, _IOCTL),)),
+    *_calls("pipe2 293 59", (ArgumentCheck(1, _INT & ~_PIPE_FLAGS, (0,)),)),
     *_calls("socketpair 53 199", _SOCKET_PAIR),
-    *_calls("sendto 44 206", (_KNOWN_FLAGS, Check(4, _WHOLE, (0,)))),
+    *_calls("sendto 44 206", (_KNOWN_FLAGS, ArgumentCheck(4, _WHOLE, (0,)))),
     *_calls("recvfrom 45 207", (_KNOWN_FLAGS,)),
-    *_calls("getsockopt 55 209", (Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, _SOCKET_OPTIONS))),
-    *_calls("mmap 9 222, mprotect 10 226", (Check(2, _PROT_EXEC, (0,)),)),
-    *_calls("clone 56 220", (Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),)),
-    *_calls("futex 202 98", (Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),)),
+    *_calls(
+        "getsockopt 55 209",
+        (ArgumentCheck(1, _INT, (_SOL_SOCKET,)), ArgumentCheck(2, _INT, _SOCKET_OPTIONS)),
+    ),
+    *_calls("mmap 9 222, mprotect 10 226", (ArgumentCheck(2, _PROT_EXEC, (0,)),)),
+    *_calls("clone 56 220", (ArgumentCheck(0, _THREAD | _CLONE_OTHER, (_THREAD,)),)),
+    *_calls("futex 202 98", (ArgumentCheck(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),)),
     *_calls("sched_getaffinity 204 123", (_OWN,)),
     # Without new limits.
-    *_calls("prlimit64 302 261", (_OWN, Check(2, _WHOLE, (0,)))),
+    *_calls("prlimit64 302 261", (_OWN, ArgumentCheck(2, _WHOLE, (0,)))),
 )
 """For processes that have all they need, such as sandboxes."""
 
 # On files opened for reading, these are only shared locks.
-_FILE_LOCKS = (Check(1, _INT, (5, 6, 7, 36, 37, 38)),)
+_FILE_LOCKS = (ArgumentCheck(1, _INT, (5, 6, 7, 36, 37, 38)),)
 
 _READING = (
     *_calls(_READ_ALWAYS),
-    *_calls("open 2 -", (Check(1, _O_WRITES, (0,)),)),
-    *_calls("openat 257 56", (Check(2, _O_WRITES, (0,)),)),
+    *_calls("open 2 -", (ArgumentCheck(1, _O_WRITES, (0,)),)),
+    *_calls("openat 257 56", (ArgumentCheck(2, _O_WRITES, (0,)),)),
     *_calls("fcntl 72 25", *_FCNTL, _FILE_LOCKS),
-    *_calls("flock 73 32", (Check(1, _INT, (1, 5, 8)),)),
-    *_calls("ioctl 16 29", (Check(1, _INT, (*_IOCTL, _TIOCGWINSZ)),)),
+    *_calls("flock 73 32", (ArgumentCheck(1, _INT, (1, 5, 8)),)),
+    *_calls("ioctl 16 29", (ArgumentCheck(1, _INT, (*_IOCTL, _TIOCGWINSZ)),)),
 )
 # Of a call in both tables, the second one has more alternatives.
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())

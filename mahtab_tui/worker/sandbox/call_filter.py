@@ -10,7 +10,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 
-from .allowed_calls import AARCH64, ALLOWED, X86_64, AllowedCall, Check
+from .allowed_calls import AARCH64, ALLOWED, X86_64, AllowedCall, ArgumentCheck
 from .system_calls import buffer_of, prctl
 
 _PR_SET_SECCOMP = 22
@@ -131,7 +131,7 @@ def _call_block(call: AllowedCall, refusal: int) -> list[_Instruction]:
     return [*code, (_RETURN, 0, 0, refusal)]
 
 
-def _check_code(check: Check, skipped_count: int) -> list[_Instruction]:
+def _check_code(check: ArgumentCheck, skipped_count: int) -> list[_Instruction]:
     """Return code that skips `skipped_count` more instructions if the check does not hold."""
     # A filter loads 32 bits at a time: first the low half of the argument, which is compared with
     # the values, then the high half, which must be 0.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..sandbox import call_filter
-from ..sandbox.allowed_calls import X86_64, AllowedCall, Check
+from ..sandbox.allowed_calls import X86_64, AllowedCall, ArgumentCheck
 
 _X32 = 0x40000000
 """Numbers from here on belong to a table with 64-bit registers and 32-bit addresses."""
@@ -124,8 +124,8 @@ def watching_filter(architecture: str) -> bytes:
     calls of other tables, such as that of 32 bits."""
     calls = []
     for call in _read_table():
-        alternatives: tuple[tuple[Check, ...], ...] = ()
+        alternatives: tuple[tuple[ArgumentCheck, ...], ...] = ()
         if call.action == "open" and call.flags is not None:
-            alternatives = ((Check(call.flags, _OPENS_TO_CHANGE, (0,)),),)
+            alternatives = ((ArgumentCheck(call.flags, _OPENS_TO_CHANGE, (0,)),),)
         calls.append(AllowedCall(call.name, call.x86_64, call.aarch64, alternatives))
     return call_filter.reporting_program(architecture, calls, reports_other_tables=True)

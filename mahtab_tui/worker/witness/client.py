@@ -14,7 +14,7 @@ from ..sandbox import system_calls
 from ..sandbox.call_filter import machine
 from .calls import watching_filter
 from .folders import WatchedFolders
-from .shared import Connection, Message, SharedFields, WitnessLink
+from .shared import Message, SharedFields, WitnessConnection, WitnessLink
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_CALL = {"x86_64": 317, "aarch64": 277}
@@ -37,7 +37,7 @@ class FileWatch:
     def __init__(self, link: WitnessLink, hide: Callable[[int], int]) -> None:
         """hide: moves a descriptor to a number that cells do not hit by accident."""
         self._fields = SharedFields(link.page)
-        self._connection = Connection(hide(link.control))
+        self._connection = WitnessConnection(hide(link.control))
         self.unavailable_reason = "the kernel has just started"
         """Why files are not watched, as a clause; empty if they are."""
         self._folders: WatchedFolders | None = None
@@ -49,7 +49,7 @@ class FileWatch:
         """How many of these had been called at the last `release`, so that a cell costs no message."""
 
     def start(self, settings: Message) -> None:
-        """Begin to watch, for good. settings: those of the host, for `server.Server`."""
+        """Begin to watch, for good. settings: those of the host, for `server.WitnessServer`."""
         self._folders = WatchedFolders(settings["folders"], settings["ignored"])
         self.unavailable_reason = self._start(settings)
 

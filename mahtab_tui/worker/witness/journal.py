@@ -12,8 +12,8 @@ from .states import (
     FOLDER,
     MISSING,
     MISSING_KIND,
+    FileFingerprint,
     FileState,
-    Fingerprint,
     read_digest,
     read_state,
     take_fingerprint,
@@ -31,7 +31,7 @@ class Touch:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         """Before the cell."""
-        self.after: Fingerprint | None = None
+        self.after: FileFingerprint | None = None
         """At the end of the cell; None while it runs, or if it was changed later."""
 
     def leads_to(self, newer: Touch) -> bool:
@@ -79,7 +79,7 @@ class Move(NamedTuple):
     inode: tuple[int, int]
 
 
-class Step:
+class FileStep:
     """What a cell has done to files, in order."""
 
     def __init__(self, cell: int) -> None:
@@ -119,24 +119,24 @@ class Group(NamedTuple):
     """The rename of a folder before all of these, to be reversed after them."""
 
 
-class Journal:
+class FileJournal:
     """The steps of all cells that can be undone."""
 
     def __init__(self, copies: Copies) -> None:
         self.copies = copies
-        self.steps: list[Step] = []
+        self.steps: list[FileStep] = []
         self.open_paths: set[str] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
         self.mapped_paths: set[str] = set()
         """Those of them that a process has in its memory."""
 
-    def step(self, cell: int) -> Step:
+    def step(self, cell: int) -> FileStep:
         """Return the step of a cell, which is the newest."""
         if not self.steps or self.steps[-1].cell != cell:
             if self.steps:
                 # What was written between the cells, by processes of earlier ones, counts as theirs.
                 self.close_epoch(self.steps[-1])
-            self.steps.append(Step(cell))
+            self.steps.append(FileStep(cell))
             self.copies.begin_cell()
         return self.steps[-1]
 
@@ -145,19 +145,21 @@ class Journal:
         while self.steps and self.steps[0].cell < cell:
             self.forget(self.steps.pop(0))
 
-    def forget(self, step: Step) -> None:
+    def forget(self, step: FileStep) -> None:
         for epoch in step.epochs:
             for touch in epoch.touches.values():
                 self.copies.release(touch.snapshot)
 
     # Before a call goes on
 
-    def touch(self, step: Step, path: str, *, writes: bool, keeps_content: bool = False) -> None:
+    def touch(
+        self, step: FileStep, path: str, *, writes: bool, keeps_content: bool = False
+    ) -> None:
         """Note that a cell is about to change a path. The parameters are those of `note`."""
         self._separate_names(step, path, changes_file=not keeps_content)
         self.note(step, path, writes=writes, keeps_content=keeps_content)
 
-    def note(self, step: Step, path: str, *, writes: bool, keeps_content: bool) -> None:
+    def note(self, step: FileStep, path: str, *, writes: bool, keeps_content: bool) -> None:
         """Note a path in the newest epoch, before it changes.
 
         Args:
@@ -200,7 +202,7 @@ class Journal:
             may_link = keeps_content and path not in self.open_paths
             self.copies.save(path, snapshot, may_link=may_link)
 
-    def _separate_names(self, step: Step, path: str, *, changes_file: bool) -> None:
+    def _separate_names(self, step: FileStep, path: str, *, changes_file: bool) -> None:
         """Begin a new epoch if a file with several names was changed by one of them in this one, and now
         changes by another, or loses one. changes_file: whether not only the name is taken away."""
         now = read_state(path)
@@ -242,7 +244,7 @@ class Journal:
         return Snapshot(state, has_other_names=has_other_names)
 
     def move_folder(
-        self, step: Step, source: str, target: str, state: FileState, thread: int
+        self, step: FileStep, source: str, target: str, state: FileState, thread: int
     ) -> None:
         """Note that a folder is about to be renamed, to a path that was touched.
 
@@ -258,11 +260,11 @@ class Journal:
         replaced = step.epochs[-1].touches.get(target)
         if replaced is not None:
             # The rename takes an empty folder away.
-            replaced.after = Fingerprint(MISSING, b"")
+            replaced.after = FileFingerprint(MISSING, b"")
         step.unsettled[thread] = step.epochs[-1]
         step.epochs.append(Epoch())
 
-    def settle_move(self, step: Step, thread: int) -> None:
+    def settle_move(self, step: FileStep, thread: int) -> None:
         """Forget the rename of a folder by a thread if the system has refused it. The thread has returned
         from it."""
         epoch = step.unsettled.pop(thread, None)
@@ -274,11 +276,11 @@ class Journal:
                 target.after = take_fingerprint(epoch.move.target)
             epoch.move = None
 
-    def begin_epoch(self, step: Step) -> None:
+    def begin_epoch(self, step: FileStep) -> None:
         self.close_epoch(step)
         step.epochs.append(Epoch())
 
-    def close_epoch(self, step: Step) -> None:
+    def close_epoch(self, step: FileStep) -> None:
         """Note how the paths of the newest epoch are now."""
         for path, touch in step.epochs[-1].touches.items():
             if touch.after is None:
@@ -286,7 +288,7 @@ class Journal:
 
     # At the end of a cell
 
-    def finish(self, step: Step) -> list[PathChange]:
+    def finish(self, step: FileStep) -> list[PathChange]:
         """Forget what is as it was before the cell; return the rest."""
         for thread in list(step.unsettled):
             self.settle_move(step, thread)
@@ -312,7 +314,7 @@ class Journal:
         changes += [PathChange("renamed", move.target, move.source) for move in step.moves]
         return _join_changes(changes, old_paths, new_inodes, step.moves)
 
-    def _first_snapshots(self, step: Step) -> dict[str, tuple[str, Snapshot]]:
+    def _first_snapshots(self, step: FileStep) -> dict[str, tuple[str, Snapshot]]:
         """Return the paths of a step by where they lead now, with the oldest snapshot of each."""
         snapshots: dict[str, tuple[str, Snapshot]] = {}
         later_moves = step.moves
@@ -328,7 +330,7 @@ class Journal:
 
     # Undo and redo
 
-    def groups(self, steps: Sequence[Step]) -> list[Group]:
+    def groups(self, steps: Sequence[FileStep]) -> list[Group]:
         """Return what to restore, the newest first."""
         groups: list[Group] = []
         touches: dict[str, Touch] = {}

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .journal import Journal, Step, Touch
+from .journal import FileJournal, FileStep, Touch
 from .restoring import Restorer
-from .states import Fingerprint, take_fingerprint
+from .states import FileFingerprint, take_fingerprint
 
 
 class _Undo(NamedTuple):
     """An undo that can be reversed."""
 
-    record: Step
+    record: FileStep
     """What restores the state before it."""
-    steps: list[Step]
+    steps: list[FileStep]
     """Those that it removed."""
-    earlier: list[tuple[Touch, Fingerprint | None]]
+    earlier: list[tuple[Touch, FileFingerprint | None]]
     """The changes before these, whose paths it made again, with what was noted of them before."""
 
 
 class RedoStack:
     """The undone steps, until another cell runs."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: FileJournal) -> None:
         self._journal = journal
         self._undone: list[_Undo] = []
 
@@ -32,7 +32,7 @@ class RedoStack:
         """Take back the steps from a cell on."""
         journal = self._journal
         steps = [step for step in journal.steps if step.cell >= cell]
-        record = Step(cell)
+        record = FileStep(cell)
         restorer = _restore(journal, steps, record)
         journal.steps = [step for step in journal.steps if step.cell < cell]
         earlier = _note_restored(journal.steps, steps, restorer)
@@ -44,7 +44,7 @@ class RedoStack:
         restorer = Restorer(self._journal)
         if self._undone:
             record, steps, earlier = self._undone.pop()
-            scratch = Step(0)
+            scratch = FileStep(0)
             restorer = _restore(self._journal, [record], scratch)
             records = [undo.record for undo in self._undone]
             _note_restored(records, [record], restorer)
@@ -67,7 +67,7 @@ class RedoStack:
         self._undone = []
 
 
-def _restore(journal: Journal, steps: Sequence[Step], record: Step) -> Restorer:
+def _restore(journal: FileJournal, steps: Sequence[FileStep], record: FileStep) -> Restorer:
     """Take back steps. record: gets the present states."""
     # The copies of the state before are not limited by what the cells have copied.
     journal.copies.begin_undo()
@@ -80,13 +80,13 @@ def _restore(journal: Journal, steps: Sequence[Step], record: Step) -> Restorer:
 
 
 def _note_restored(
-    earlier_steps: Sequence[Step],
-    steps: Sequence[Step],
+    earlier_steps: Sequence[FileStep],
+    steps: Sequence[FileStep],
     restorer: Restorer,
-) -> list[tuple[Touch, Fingerprint | None]]:
+) -> list[tuple[Touch, FileFingerprint | None]]:
     """Note for earlier steps, which can still be taken back, how the paths of later ones have been made
     again. Returns what was noted before."""
-    earlier: list[tuple[Touch, Fingerprint | None]] = []
+    earlier: list[tuple[Touch, FileFingerprint | None]] = []
     undone_touches: dict[str, Touch] = {}
     for step in steps:
         for epoch in step.epochs:
@@ -103,7 +103,7 @@ def _note_restored(
     return earlier
 
 
-def _refresh(steps: Sequence[Step], restorer: Restorer) -> None:
+def _refresh(steps: Sequence[FileStep], restorer: Restorer) -> None:
     """Note how the paths of steps are now, after a redo has made them again. Others keep what was
     noted, by which a change of somebody else is seen."""
     paths = set(restorer.files)

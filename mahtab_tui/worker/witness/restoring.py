@@ -12,7 +12,7 @@ from typing import Callable, NamedTuple
 
 from .copies import Copies, Snapshot
 from .files import Files, PlannedFiles
-from .journal import Group, Journal, Move, Step, Touch, moved_path
+from .journal import FileJournal, FileStep, Group, Move, Touch, moved_path
 from .states import FILE, FOLDER, LINK, MISSING_KIND, FileState, is_restored, read_state
 
 MAX_DIFF_BYTES = 65_536
@@ -35,7 +35,7 @@ _STILL_OPEN = "it is open for writing and has changed since the cell, so it stay
 _CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
 
 
-class FileRestoration(NamedTuple):
+class PathRestoration(NamedTuple):
     """What an undo does to a path. The fields are those on the wire."""
 
     path: str
@@ -45,7 +45,7 @@ class FileRestoration(NamedTuple):
     """How the content changes by it; empty for what is not a small text."""
 
 
-class Unrestored(NamedTuple):
+class UnrestoredFile(NamedTuple):
     """A path that stays as it is. The fields are those on the wire."""
 
     name: str
@@ -102,12 +102,12 @@ class _Start(NamedTuple):
 class Restorer:
     """Takes back steps, or says what that would do."""
 
-    def __init__(self, journal: Journal, record: Step | None = None) -> None:
+    def __init__(self, journal: FileJournal, record: FileStep | None = None) -> None:
         """record: gets the present states, for a redo. Without it, nothing is changed."""
         self._journal = journal
         self._record = record
         self._files = PlannedFiles(journal.copies) if record is None else Files(journal.copies)
-        self.files: dict[str, FileRestoration] = {}
+        self.files: dict[str, PathRestoration] = {}
         """By path."""
         self._unrestored: dict[str, str] = {}
         """Reasons by path."""
@@ -129,12 +129,12 @@ class Restorer:
         """Of those that are not names of the files themselves."""
 
     @property
-    def unrestored(self) -> list[Unrestored]:
+    def unrestored(self) -> list[UnrestoredFile]:
         reasons = {**self._imperfections, **self._unrestored}
-        paths = [Unrestored(path, reason) for path, reason in reasons.items()]
-        return paths + [Unrestored("", sentence) for sentence in self._problems]
+        paths = [UnrestoredFile(path, reason) for path, reason in reasons.items()]
+        return paths + [UnrestoredFile("", sentence) for sentence in self._problems]
 
-    def restore(self, steps: Sequence[Step]) -> None:
+    def restore(self, steps: Sequence[FileStep]) -> None:
         """Take back steps, the newest first."""
         for group in self._journal.groups(steps):
             if self._record is not None:
@@ -312,7 +312,7 @@ class Restorer:
         self.files.pop(item.path, None)
         if item.before.kind == MISSING_KIND:
             if start.kind != MISSING_KIND:
-                self.files[item.path] = FileRestoration(item.path, "remove")
+                self.files[item.path] = PathRestoration(item.path, "remove")
             return
         action = "restore"
         diff = ""
@@ -320,11 +320,11 @@ class Restorer:
             action = "create again"
         elif item.touch.snapshot.file:
             diff = _diff(start.text, _read_text(item.touch.snapshot.file))
-        self.files[item.path] = FileRestoration(item.path, action, diff)
+        self.files[item.path] = PathRestoration(item.path, action, diff)
 
     def _describe_rename(self, rename: _Rename) -> None:
         if rename.old.path not in self._unrestored:
-            self.files[rename.old.path] = FileRestoration(rename.old.path, "rename back")
+            self.files[rename.old.path] = PathRestoration(rename.old.path, "rename back")
             self.files.pop(rename.new.path, None)
 
     def _name_differences(self, touches: Mapping[str, Touch]) -> None:
@@ -445,7 +445,7 @@ class Restorer:
             self._name(move.source, reason)
             return
         self._follow_rename(Move(move.target, move.source, move.inode))
-        self.files[move.source] = FileRestoration(move.source, "rename back")
+        self.files[move.source] = PathRestoration(move.source, "rename back")
         self._starts[move.source] = _Start(MISSING_KIND, None)
 
     def _follow_rename(self, move: Move) -> None:

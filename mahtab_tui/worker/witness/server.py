@@ -20,11 +20,11 @@ from .binding import BoundTasks
 from .calls import WatchedCall, may_change_files, watched_calls
 from .copies import Copies, remove_copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
-from .journal import Journal, PathChange
+from .journal import FileJournal, PathChange
 from .protected_paths import changed_protected_path, resolve_as
 from .redo import RedoStack
 from .restoring import Restorer
-from .shared import Connection, Message, SharedFields, WitnessLink
+from .shared import Message, SharedFields, WitnessConnection, WitnessLink
 from .states import FILE, FOLDER, MISSING_KIND, read_state
 
 _PR_SET_PDEATHSIG = 1
@@ -69,13 +69,13 @@ def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
     parent_pid = os.getppid()
     for name in _IGNORED_SIGNALS:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
-    control = Connection(link.control)
+    control = WitnessConnection(link.control)
     _close_descriptors(control.fd)
     os.chdir("/")
     libc = ctypes.CDLL(None)
     # Processes that outlive their parents stay descendants, whose memory can be read.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    server = Server(control, SharedFields(link.page), link.other_pid)
+    server = WitnessServer(control, SharedFields(link.page), link.other_pid)
     if dies_with_parent:
         # Not SIGKILL, because processes that outlive the kernel need somebody to answer them.
         signal.signal(_PARENT_ENDED, lambda number, frame: server.kill_kernel())
@@ -110,10 +110,10 @@ class _UnseenError(Exception):
     """It is not known which file a call changes; the message is a sentence."""
 
 
-class Server:
+class WitnessServer:
     """Answers the calls of the kernel's processes, and the kernel's questions."""
 
-    def __init__(self, control: Connection, fields: SharedFields, kernel_pid: int) -> None:
+    def __init__(self, control: WitnessConnection, fields: SharedFields, kernel_pid: int) -> None:
         self._control = control
         self._is_connected = True
         """Whether the kernel can still ask."""
@@ -128,7 +128,7 @@ class Server:
         self._refused_paths: dict[str, None] = {}
         """Protected files that were not changed, until the kernel is told."""
         self._folders: WatchedFolders | None = None
-        self._journal: Journal | None = None
+        self._journal: FileJournal | None = None
         self._unavailable_reason = "files are not watched yet"
         self._deputy_fd = -1
         """Leads to the process that takes the place of this one if it is killed."""
@@ -304,7 +304,7 @@ class Server:
         except OSError as error:
             self._unavailable_reason = f"no copies can be made ({error.strerror})"
         else:
-            self._journal = Journal(copies)
+            self._journal = FileJournal(copies)
             self._redo = RedoStack(self._journal)
         # Calls are answered in any case: without an answer, they wait for ever.
         with suppress(OSError):  # Linux 6.6

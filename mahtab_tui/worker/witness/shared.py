@@ -69,7 +69,7 @@ class SharedFields:
         self._set(2, value)
 
 
-class Connection:
+class WitnessConnection:
     """One end of the socket between kernel and witness."""
 
     def __init__(self, fd: int) -> None:

@@ -87,7 +87,7 @@ def is_restored(before: FileState, now: FileState) -> bool:
     return is_same(before, now._replace(inode=before.inode))
 
 
-class Fingerprint(NamedTuple):
+class FileFingerprint(NamedTuple):
     """By which a later change is noticed."""
 
     state: FileState
@@ -109,9 +109,9 @@ class Fingerprint(NamedTuple):
         return bool(is_comparable and self.digest and self.digest == read_digest(content, now))
 
 
-def take_fingerprint(path: str) -> Fingerprint:
+def take_fingerprint(path: str) -> FileFingerprint:
     state = read_state(path)
-    return Fingerprint(state, read_digest(path, state))
+    return FileFingerprint(state, read_digest(path, state))
 
 
 def read_digest(path: str, state: FileState) -> bytes:

@@ -18,7 +18,7 @@ def log_file() -> Path:
     return home_folder() / "logs" / "repl.log"
 
 
-class Journal:
+class CodeLog:
     """The log of evaluated code and its output, for `tail -f`."""
 
     def __init__(self, secrets: Secrets) -> None:
