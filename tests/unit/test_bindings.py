@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from xml.dom import minidom
 
 import pytest
 
@@ -95,6 +96,34 @@ member = {member}
     monkeypatch.setattr(owner, "hook", namespace.pop("member"), raising=False)
     report = names_read(namespace, "f")
     assert "helper" in report["names"]
+    assert report["is_complete"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import xml.dom.minidom\ndef f(): xml.dom.minidom.parse()",
+        "import xml.dom as dom\ndef f(): dom.minidom.parse()",
+        "import xml.dom\ndef f(): return [xml.dom.minidom.parse() for _ in 'a']",
+        "import xml.dom\ndef f():\n    minidom = xml.dom.minidom\n    return minidom.parse",
+        "import xml.dom\ndef g(): xml.dom.minidom.parse()\ndef f(): g()",
+        "import xml.dom\nclass f:\n    def g(self): xml.dom.minidom.parse()",
+        "import xml.dom\ndef f(dom=xml.dom): dom.minidom.parse()",
+        "import types, xml.dom\ng = types.SimpleNamespace(m=xml.dom)\ndef f(): g.m.minidom.parse()",
+        "import xml.dom\ndef g(): pass\ndef f(): xml.dom, g, h()\ndef h(): f.minidom",
+        "def f():\n    import xml.dom.minidom\n    xml.dom.minidom.parse()",
+        "def f():\n    import xml.dom.minidom as other\n    other.parse()",
+        "def f():\n    from xml.dom import minidom\n    minidom.parse()",
+        "def f():\n    from xml.dom.minidom import parse\n    parse()",
+    ],
+)
+def test_modules_in_modules_are_looked_at(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(f"def evil(): pass\n{source}", namespace)
+    assert "evil" not in names_read(namespace, "f")["names"]
+    monkeypatch.setattr(minidom, "parse", namespace["evil"])
+    report = names_read(namespace, "f")
+    assert "evil" in report["names"]
     assert report["is_complete"]
 
 

@@ -65,8 +65,9 @@ class NamesReadReport(TypedDict):
 
 def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
     """Return a name and those of the namespace that a call of it, or of its attributes, may read or
-    reach. Names that code looks up by a string (`eval`, `globals`) are left out. Of modules, only
-    their own functions and classes are looked at, for what the user's code has put there."""
+    reach. Names that code looks up by a string (`eval`, `globals`) are left out. Of modules, also
+    of those in other modules that the user's functions name (`package.module`), only their own
+    functions and classes are looked at, for what the user's code has put there."""
     variables = {key: value for key, value in list(namespace.items()) if type(key) is str}
     # Not by tuples: Python shares empty ones, so that one may belong to anything.
     names_by_id = {
@@ -99,6 +100,10 @@ class _NameWalk:
             skipped_ids: Ids of objects to leave out.
         """
         self._namespace = namespace
+        self._code_names: set[str] = set()
+        """The names in the user's functions, also those of attributes and imported modules."""
+        self._inner_modules: dict[str, list[Any]] = {}
+        """The modules in modules, by the names that they have there."""
         self._visited = set(skipped_ids)
         self._library_ids: set[int] = set()
         """Ids of objects in which nothing of the user's was found."""
@@ -133,14 +138,18 @@ class _NameWalk:
             members = own_dict(value)
             if id(members) in self._visited:
                 return []
-            return [
+            parts = [
                 member
                 for member in list(members.values())
                 if is_class(member) or self._has_users_part(member)
             ]
+            return parts + self._note_inner_modules(members)
         if type(value) is FunctionType:
             # Without its globals.
-            return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+            parts = [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+            if value.__globals__ is self._namespace:
+                parts += self._note_names(value.__code__)
+            return parts
         if is_class(value):
             return self._class_parts(value)
         for container in _CONTAINERS:
@@ -152,6 +161,27 @@ class _NameWalk:
         if is_subclass(type(value), get_if_loaded("numpy", "ndarray")):
             return [type(value), own_dict(value), *self._array_items(value)]
         return [type(value), *gc.get_referents(value)]
+
+    def _note_names(self, code: CodeType) -> list[Any]:
+        """Note the names in code of the user's. Return the modules that it may reach by these names:
+        imported ones, and those in modules that were looked at (`package.module`)."""
+        new_names = frozenset(_all_names(code)) - self._code_names
+        self._code_names.update(new_names)
+        modules = [sys.modules.get(name) for name in new_names]
+        for name in new_names:
+            modules += self._inner_modules.get(name, ())
+        return modules
+
+    def _note_inner_modules(self, members: dict[str, Any]) -> list[Any]:
+        """Note the modules in a module. Return those that the user's code names. members: what is in
+        the module, by name."""
+        named_modules = []
+        for name, member in list(members.items()):
+            if type(name) is str and is_module(member):
+                self._inner_modules.setdefault(name, []).append(member)
+                if name in self._code_names:
+                    named_modules.append(member)
+        return named_modules
 
     def _class_parts(self, cls: type) -> list[Any]:
         """Return the objects in a class. Of a library's class, they are those that the user's code
@@ -257,3 +287,12 @@ def _global_names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if type(constant) is CodeType:
             yield from _global_names(constant)
+
+
+def _all_names(code: CodeType) -> Iterator[str]:
+    """Yield the names of the global variables, attributes and imported modules in code and the functions
+    in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _all_names(constant)
