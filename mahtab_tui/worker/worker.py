@@ -258,9 +258,12 @@ class Worker:
         try:
             return self._executor.run(cell, code, refusal)
         finally:
-            # Otherwise all stays bound until the user acts.
-            if outer_cell is not None and not self._protected_files.is_guarded(outer_cell):
-                self._release_files()
+            # A nested cell may have had other rights than the one that goes on now.
+            if outer_cell is not None:
+                if self._protected_files.is_guarded(outer_cell):
+                    self._protect_files()
+                else:
+                    self._release_files()
 
     def _protect_files(self) -> bool:
         """Let the witness refuse changes of protected files, for the cell that begins or for what one

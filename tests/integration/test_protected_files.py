@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -225,3 +225,29 @@ def test_what_ran_before_code_without_approval_is_free(cells: Cells, folder: Pat
     run(cells, "c.creat(b'a', 0o600)")
     run(cells, "open('go', 'w').write('.\\n'); p.wait()", None)
     assert (folder / "AGENTS.md").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("outer", [None, "guard"])
+@pytest.mark.parametrize("inner", [None, "guard"])
+def test_a_cell_has_its_own_rights_again_after_a_nested_one(
+    cells: Cells,
+    folder: Path,
+    outer: Lock | None,
+    inner: Lock | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run_inner(name: str, args: Mapping[str, object]) -> str:
+        cells.number += 1
+        cells.kernel.execute(
+            "c.creat(b'sub/' + FILE, 0o600)",
+            cell=cells.number,
+            on_output=lambda kind, text: None,
+            nested=True,
+            lock=inner,
+        )
+        return "answered"
+
+    monkeypatch.setattr(cells.host, "answer", run_inner)
+    run(cells, "input()\nc.creat(FILE, 0o600)", outer)
+    assert (folder / "sub" / "AGENTS.md").read_text() == ("mine" if inner else "")
+    assert (folder / "AGENTS.md").read_text() == ("mine" if outer else "")
