@@ -120,7 +120,10 @@ def is_protected(path: str) -> bool:
 
 
 def _lower_parts(path: str) -> list[str]:
-    return [part for part in path.lower().split("/") if part not in ("", ".")]
+    """Return the parts of a path in lower case. A bare repository, such as ``project.git``, has the
+    same files as a folder ``.git``, and counts as one."""
+    parts = [part for part in path.lower().split("/") if part not in ("", ".")]
+    return [".git" if part.endswith(".git") else part for part in parts]
 
 
 def _is_of_nested_repository(parts: list[str]) -> bool:
