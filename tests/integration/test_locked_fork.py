@@ -150,6 +150,17 @@ LOST = {
     "import colorsys; colorsys.rgb_to_hsv = len": "colorsys.rgb_to_hsv",
     "import stringprep as s; setattr(s, 'in_table_a1', len)": "stringprep.in_table_a1",
     "from xml import dom; del dom.Node": "xml.dom.Node",
+    "import sched as s; s.scheduler.run = len": "sched.scheduler.run",
+    "from json import decoder; decoder.scanner = 3": "json.decoder.scanner",
+    "sys.modules['json'].loads = len": "json.loads",
+    "__import__('json').load = len": "json.load",
+    "__builtins__ = 5": "__builtins__",
+    "del __builtins__": "__builtins__",
+    "__builtins__.len = print": "builtins.len",
+    "globals()['a b'] = 5": "globals()['a b']",
+    "globals()[5] = 5": "globals()[5]",
+    "globals()[Point] = 5": "globals()[type]",
+    "del globals()['old name']": "globals()['old name']",
     "import decimal; decimal.getcontext().prec = 3": "decimal context",
     "import random; random.seed(3)": "random",
     "codecs.register(lambda name: None)": "codecs.register",
@@ -431,7 +442,7 @@ def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: Cells) -> None:
 
 def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
     cells.run(
-        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass"
+        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\nglobals()['old name'] = 1"
     )
     new_library = cells.run("import pandas as pd; pd.set_option('display.max_rows', 3)", "keep")
     assert new_library.output == "ran apart: changes to `pandas options` were not kept\n"

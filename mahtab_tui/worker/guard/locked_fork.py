@@ -161,7 +161,7 @@ class LockedFork:
             self._send({"op": "refused", "reason": str(error) or type(error).__name__})
             return
         self._send({"op": "ready"})
-        self._prepare(readable)
+        self._prepare(readable, source)
         outcome = self._executor.run(cell, source)
         try:
             message, data = self._make_report(source, outcome)
@@ -180,12 +180,12 @@ class LockedFork:
         socket.send_fds(channel, [encode_message({"op": "listener"})], [listener])
         channel.close()
 
-    def _prepare(self, readable: ReadablePaths) -> None:
+    def _prepare(self, readable: ReadablePaths, source: str) -> None:
         """Leave out what is of no use in a fork, and note what the code may change."""
         executor = self._executor
         executor.undo = None
         Reloading.reloader = None
-        self._state = StateRecorder(executor.namespace)
+        self._state = StateRecorder(executor.namespace, source)
         executor.state_recorder = self._state
         executor.loop = EventLoop()
         executor.tracker.use_in_fork(MAX_NAMES)
@@ -260,7 +260,7 @@ class LockedFork:
         if self._keep and not needs:
             needs = _describe_excess(new_values, deleted_names)
         lost_names = self._changed_names(outcome, new_values)
-        lost_names += self._changed_dunder_names()
+        lost_names += self._changed_dunder_names(source)
         if not self._keep:
             lost_names += [*new_values, *deleted_names]
         if needs or not self._keep:
@@ -282,7 +282,7 @@ class LockedFork:
             "deleted": deleted_names[: MAX_NAMES + 1],
             "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
             "copied": values.copied_names,
-            "settings": self._state.changed_labels(source),
+            "settings": [*self._changed_keys(), *self._state.changed_labels(source)],
         }
         return message, b"".join((texts, *values.blocks))
 
@@ -358,20 +358,37 @@ class LockedFork:
         ]
         return [name for name in changed_names if name in self._before and name not in new_values]
 
-    def _changed_dunder_names(self) -> list[str]:
-        """Return the changed names that begin with two underscores, which Python itself uses."""
+    def _changed_dunder_names(self, source: str) -> list[str]:
+        """Return the changed names that begin with two underscores, which Python itself uses. source:
+        the code; what Python sets only counts if it is named there."""
+        deleted_names = [
+            name
+            for name in self._before
+            if type(name) is str and name not in self._executor.namespace
+        ]
         return [
             name
-            for name in self._rebound_names()
-            if name.startswith("__") and name not in _SET_BY_PYTHON
+            for name in (*self._rebound_names(), *deleted_names)
+            if name.startswith("__") and (name not in _SET_BY_PYTHON or name in source)
         ]
+
+    def _changed_keys(self) -> list[str]:
+        """Return, as code, what of the namespace was set or deleted under a key that is no name."""
+        namespace = dict(self._executor.namespace)
+        keys = [key for key in (*namespace, *self._before) if not _is_name(key)]
+        changed_keys = [
+            key
+            for key in dict.fromkeys(keys)
+            if namespace.get(key, _MISSING) is not self._before.get(key, _MISSING)
+        ]
+        return [f"globals()[{_describe_key(key)}]" for key in changed_keys]
 
     def _deleted_names(self) -> list[str]:
         """Return the names that the cell has unbound."""
         return [
             name
             for name in self._before
-            if type(name) is str
+            if _is_name(name)
             and name not in self._executor.namespace
             and not name.startswith("__")
         ]
@@ -490,6 +507,15 @@ def _join_pieces(pieces: list[tuple[str, str]]) -> tuple[list[list[Any]], bytes]
         rows.append([kind, len(data), len(encoded)])
         data += encoded
     return rows, data
+
+
+def _is_name(key: object) -> bool:
+    return type(key) is str and key.isidentifier()
+
+
+def _describe_key(key: object) -> str:
+    """Return a key of the namespace as code; for an object whose `repr` may be the user's, its type."""
+    return repr(key) if type(key) in (int, str, bytes, type(None)) else name_of(type(key))
 
 
 def _read_names(tree: ast.Module) -> set[str]:

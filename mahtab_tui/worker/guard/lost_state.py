@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from ..magic.syntax import parse_python
 from ..undo.libraries import LibrarySnapshot, take_library_snapshots
 from ..undo.opaque import file_class
 from ..undo.process_state import ProcessState
@@ -30,8 +31,14 @@ library, and the label of what they set."""
 class StateRecorder:
     """Takes the place of the undo history in a fork: it is told when code may change objects."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, Any], source: str) -> None:
+        """
+        Args:
+            namespace: The user's.
+            source: The code.
+        """
         self._namespace = namespace
+        self._quoted_modules = _quoted_modules(source)
         self._mentioned: tuple[str, ...] = ()
         """The names in the code."""
         self._process: ProcessState | None = None
@@ -48,7 +55,7 @@ class StateRecorder:
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> None:
         """Note the state before the code runs. mentioned: the names in it."""
-        self._mentioned = mentioned
+        self._mentioned = mentioned = (*mentioned, *self._quoted_modules)
         self._loaded_modules = frozenset(sys.modules) - {"builtins"}
         self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState(mentioned)
@@ -90,6 +97,16 @@ class StateRecorder:
         return list(dict.fromkeys(labels))[:MAX_LABELS]
 
 
+def _quoted_modules(source: str) -> list[str]:
+    """Return the loaded modules whose names are texts in code, as in `sys.modules["json"]`."""
+    tree = parse_python(source)
+    if tree is None:
+        return []
+    constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    texts = [text for text in constants if type(text) is str]
+    return [text for text in dict.fromkeys(texts) if text in sys.modules]
+
+
 def _find_patches(source: str, loaded_modules: frozenset[str]) -> Iterator[str]:
     """Yield the attributes of modules that code sets or deletes, if it has loaded these modules itself,
     so that there is no state before.
@@ -103,11 +120,20 @@ def _find_patches(source: str, loaded_modules: frozenset[str]) -> Iterator[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     modules = dict(imported for node in nodes for imported in _imported_modules(node))
+    modules["__builtins__"] = "builtins"
     for node in nodes:
         holder, attribute = _set_attribute(node)
-        module = modules.get(holder, "")
+        name = _longest_prefix(holder, modules)
+        module = modules.get(name, "")
         if module and module not in loaded_modules:
-            yield f"{module}.{attribute}"
+            yield f"{module}{holder[len(name) :]}.{attribute}"
+
+
+def _longest_prefix(dotted_name: str, names: Iterable[str]) -> str:
+    """Return the longest of some names with which a dotted name begins, such as ``np`` for
+    ``np.random``; empty if there is none."""
+    prefixes = [name for name in names if f"{dotted_name}.".startswith(f"{name}.")]
+    return max(prefixes, key=len, default="")
 
 
 def _imported_modules(node: ast.AST) -> Iterator[tuple[str, str]]:

@@ -129,7 +129,10 @@ class LibrarySnapshot(NamedTuple):
         for name in dict.fromkeys((*self.values, *attributes)):
             old_value = self.values.get(name, MISSING)
             new_value = attributes.get(name, MISSING)
-            if _is_same(old_value, new_value) or is_module(old_value) or is_module(new_value):
+            if _is_same(old_value, new_value):
+                continue
+            is_imported = is_module(new_value) and (old_value is MISSING or is_module(old_value))
+            if is_imported:
                 continue
             if type(name) is not str or f"{self.label}.{name}" in _KERNEL_ATTRIBUTES:
                 continue
