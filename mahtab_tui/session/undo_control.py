@@ -21,6 +21,9 @@ from mahtab_tui.session.inbox import Entries
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.runtime import Runtime
 
+_KERNEL_REPLACED = (
+    "Variables and files stay as they are: the kernel is another one since the rewind."
+)
 BUSY = "Something is running. Wait, or press Esc, then try again."
 NOTHING_RESTORED = Restoration(changes=(), not_restored=(), exact=True, files_unwatched="")
 
@@ -48,6 +51,8 @@ class _Undone(NamedTuple):
     """The newest cell at the undo."""
     last_turn: int
     """The newest question at the undo."""
+    kernel_pid: int
+    """The process of the kernel at the undo. Another one cannot reverse it."""
 
 
 class UndoControl:
@@ -141,7 +146,9 @@ class UndoControl:
                     cells = self.cells_from(target.cell)
                     authors.provenance = provenance.before(target.cell)
             self._undone.append(
-                _Undone(target, cells, provenance, self._cells.last, self._last_turn())
+                _Undone(
+                    target, cells, provenance, self._cells.last, self._last_turn(), self._kernel_pid
+                )
             )
             self._note(cells, undone=True)
             if target.cell is not None:
@@ -152,14 +159,18 @@ class UndoControl:
             return restoration
 
     def redo(self) -> Restoration:
-        """Reverse the last undo, if no other cell has run since."""
+        """Reverse the last undo, if no other cell has run since. If the kernel has been replaced, only
+        the conversation comes back."""
         with self._lock:
             self._refuse_while_running()
-            if not self._undone:
-                raise KernelError("There is nothing to redo.")
-            undone = self._undone[-1]
+            undone = self._last_undone()
             target = undone.target
             self._refuse_if_continued(undone)
+            if target.cell is not None and undone.kernel_pid != self._kernel_pid:
+                self._undone.pop()
+                self._entries.restore(target.entry)
+                emit(self._runtime.log, records.Notice(_KERNEL_REPLACED, level="warning"))
+                return NOTHING_RESTORED
             restoration = NOTHING_RESTORED
             if target.cell is not None:
                 restoration = self._runtime.kernel.redo(target.scope)
@@ -174,6 +185,19 @@ class UndoControl:
             if target.entry:
                 self._entries.restore(target.entry)
             return restoration
+
+    @property
+    def _kernel_pid(self) -> int:
+        return self._runtime.kernel.info().pid
+
+    def _last_undone(self) -> _Undone:
+        """Return the last undo of which anything can be done again. Raises `KernelError`."""
+        while self._undone:
+            undone = self._undone[-1]
+            if undone.target.entry or undone.kernel_pid == self._kernel_pid:
+                return undone
+            self._undone.pop()
+        raise KernelError("There is nothing to redo.")
 
     def _refuse_if_continued(self, undone: _Undone) -> None:
         """Raise `KernelError` if the session has gone on since an undo that the kernel alone does not

@@ -142,6 +142,24 @@ def test_a_rewind_takes_back_conversation_namespace_and_files_in_one_step(
         it.session.undo.redo()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+def test_only_the_conversation_comes_back_after_the_kernel_was_replaced(
+    open_session: OpenSession, service: Service, project: Path
+) -> None:
+    it = open_with(open_session, service, watching=watch(project))
+    it.run("n = 1", NEW_FILE)
+    rewind(it, "cell 1", False, False, True)
+    rewind(it, "cell 1")
+    it.session.cells.reset_kernel()
+    it.session.undo.redo()
+    assert not any(entry.removed for entry in transcript(it).entries)
+    assert not (project / "out.txt").exists()
+    assert printed(it, "'n' in globals()") == "False"
+    assert texts(it, tags.NOTICE)[-1].startswith("Variables and files stay as they are")
+    with pytest.raises(KernelError, match="nothing to redo"):
+        it.session.undo.redo()
+
+
 def test_each_part_goes_back_alone(
     open_session: OpenSession, service: Service, project: Path
 ) -> None:
