@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mahtab_tui.bus.entry_names import answer_entry, question_entry
 from mahtab_tui.bus.records import (
@@ -64,6 +64,16 @@ class RewindPoint:
         """``cell 4`` or ``question 2``, as a program names it."""
         return f"question {self.turn}" if self.mode == "ask" else f"cell {self.cells[0]}"
 
+    def copy(self) -> RewindPoint:
+        """Return a point that stays as this one is now, for other threads."""
+        return replace(
+            self,
+            cells=self.cells[:],
+            variables=self.variables.copy(),
+            files=self.files.copy(),
+            entries=self.entries.copy(),
+        )
+
 
 class RewindPoints(RecordHandler):
     """Follows the questions and cells of a session, and what each has changed."""
@@ -84,11 +94,11 @@ class RewindPoints(RecordHandler):
         self._last_cell = 0
 
     def all(self) -> list[RewindPoint]:
-        """Return all points, the oldest first. Any thread may call it."""
+        """Return all points as they are now, the oldest first. Any thread may call it."""
         self.acquire()
         try:
             self._catch_up()
-            return list(self._points.values())
+            return [point.copy() for point in self._points.values()]
         finally:
             self.release()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,8 +17,11 @@ from textual.widgets import Button, Static
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Mode
+from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.rewind_points import RewindPoint
+from mahtab_tui.session.rewinding import RewindPreview, RewindScope
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.messages import RunInput
@@ -239,6 +243,52 @@ async def test_what_is_not_ticked_stays(app: MahtabApp, pilot: Pilot[int]) -> No
     details = screen.query_one("#rewind-details Static", Static)
     await until(pilot, lambda: "Nothing would go back" in str(details.content))
     assert screen.query_one("#rewind", Button).disabled
+
+
+async def test_a_rewind_that_has_begun_cannot_be_left(
+    app: MahtabApp, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewinding = app.session.rewinding
+    rewind = rewinding.rewind
+    may_end = threading.Event()
+
+    def rewind_late(preview: RewindPreview) -> Restoration:
+        may_end.wait()
+        return rewind(preview)
+
+    monkeypatch.setattr(rewinding, "rewind", rewind_late)
+    screen = await open_rewind(pilot)
+    await pilot.press("tab", "enter")
+    await pilot.press("escape", "enter")
+    await pilot.click(Tick)
+    await pilot.pause()
+    assert pilot.app.screen is screen
+    assert str(screen.query(Tick).first().content).startswith("[x] conversation")
+    may_end.set()
+    await until(pilot, lambda: app.editor.text == QUESTION)
+
+
+async def test_quick_ticks_are_compared_one_after_another(
+    app: MahtabApp, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewinding = app.session.rewinding
+    preview = rewinding.preview
+    may_end = threading.Event()
+    running: list[RewindScope] = []
+
+    def preview_late(point: RewindPoint, scope: RewindScope) -> RewindPreview:
+        running.append(scope)
+        may_end.wait()
+        return preview(point, scope)
+
+    screen = await open_rewind(pilot)
+    monkeypatch.setattr(rewinding, "preview", preview_late)
+    screen.query(Tick).first().focus()
+    await pilot.press("space", "space")
+    assert len(running) == 1
+    may_end.set()
+    await until(pilot, lambda: not screen.query_one("#rewind", Button).disabled)
+    assert [scope.conversation for scope in running] == [False, True]
 
 
 async def test_rewind_lists_the_points_behind_ctrl_o_u(app: MahtabApp, pilot: Pilot[int]) -> None:

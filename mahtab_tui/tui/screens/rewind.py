@@ -186,7 +186,9 @@ class RewindPreviewScreen(Dialog[bool]):
         self._leave = Button("Leave", id="leave", compact=True)
         self._preview: RewindPreview | None = None
         self._is_first_preview = True
-        self._fetcher = Fetcher(self)
+        self._is_going_back = False
+        # The kernel compares, or goes back, one at a time.
+        self._fetcher = Fetcher(self, at_once=1)
 
     def compose(self) -> ComposeResult:
         with dialog_box(f"Go back to before {self._point.label}?", "rewind"):
@@ -267,6 +269,9 @@ class RewindPreviewScreen(Dialog[bool]):
         return f"{count}: {', '.join(authors)}"
 
     def _fail(self, sentence: str) -> None:
+        if self._is_going_back:
+            self._set_going_back(False)
+            self._leave.focus()
         self._changes.update(Content.styled(one_line(sentence), "$bad"))
         self._rewind.disabled = True
 
@@ -283,9 +288,20 @@ class RewindPreviewScreen(Dialog[bool]):
         elif self._preview is not None:
             preview = self._preview
             self._rewind.disabled = True
+            self._set_going_back(True)
             self._changes.update("Going back …")
             rewind = partial(self._session.rewinding.rewind, preview)
             self._fetcher.ask("rewind", rewind, lambda _: self._finish(), self._fail)
+
+    def action_leave(self) -> None:
+        """Close, unless it is too late for leaving everything as it is."""
+        if not self._is_going_back:
+            super().action_leave()
+
+    def _set_going_back(self, is_going_back: bool) -> None:
+        self._is_going_back = is_going_back
+        self._leave.disabled = is_going_back
+        self.query_one("#rewind-ticks").disabled = is_going_back
 
     def _finish(self) -> None:
         """Close, and put the input into the editor."""
