@@ -390,12 +390,24 @@ class Conversation:
             if entry is answer_start or entry.key == first_key:
                 first_index = index
                 break
+        if answer_start is not None:
+            first_index = self._with_thoughts(first_index)
         removed_entries: list[tuple[Entry, Removal]] = []
         for entry in self.entries[first_index:]:
             removed_entries.append((entry, entry.removed))
             entry.removed = "replaced"
             self.touch(entry)
         self._replacements.append((first_key, removed_entries))
+
+    def _with_thoughts(self, answer_index: int) -> int:
+        """Return the index of the thoughts above an answer, or its own if there are none."""
+        index = answer_index
+        while index > 0:
+            entry = self.entries[index - 1]
+            if not (isinstance(entry, AnswerText) and entry.is_thought):
+                break
+            index -= 1
+        return index
 
     def _restore_replaced(self, first_key: str) -> None:
         """Unmark what was replaced last from an entry on."""

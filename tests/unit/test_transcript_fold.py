@@ -88,6 +88,23 @@ def test_thoughts_appear_before_their_answer_and_collapse_at_its_end() -> None:
     assert second_entry.source == "So it is."
 
 
+def test_thoughts_go_back_and_come_again_with_their_answer() -> None:
+    transcript = folded(
+        entered("x = 1", 1),
+        thought("Let me see.", tags.ASSISTANT_THOUGHT),
+        answer("So it is."),
+        record(tags.REPLACE, "Gone.", entry="answer 1.0"),
+    )
+
+    def removals() -> list[str]:
+        entries = [entry for entry in transcript.entries if not isinstance(entry, Note)]
+        return [entry.removed for entry in entries]
+
+    assert removals() == ["", "replaced", "replaced"]
+    transcript.fold([record(tags.REPLACE, "Back.", entry="answer 1.0", restored=True)])
+    assert removals() == ["", "", ""]
+
+
 def test_thought_of_a_restarted_answer_is_hidden() -> None:
     transcript = folded(
         thought("Let"),
