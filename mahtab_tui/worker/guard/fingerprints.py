@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import pickle
 from collections.abc import Iterable, Mapping
 
 from ..values.objects import name_of
 from .library_codecs import library_codec
 from .plain_codecs import STANDARD_CODECS, NotTransferableError
-from .plain_pickle import PLAIN_TYPES, Dumper, TransferTooLargeError
+from .plain_pickle import MAX_BYTES, PLAIN_TYPES, Dumper, TransferTooLargeError
 
 _DIGEST_BYTES = 20
 
@@ -24,7 +23,7 @@ def take_fingerprints(
 
 def _take(value: object) -> tuple[str, str]:
     try:
-        digest = hashlib.blake2b(_dump(value, Dumper()), digest_size=_DIGEST_BYTES)
+        return _Hasher().digest(value).hex(), ""
     except NotTransferableError as error:
         return "", f"it contains {error}" if str(error) != name_of(
             type(value)
@@ -37,31 +36,57 @@ def _take(value: object) -> tuple[str, str]:
         return "", "it is too large"
     except Exception as error:  # raised by a class of the user's
         return "", f"reading it failed ({type(error).__name__})"
-    return digest.hexdigest(), ""
 
 
-def _dump(value: object, dumper: Dumper) -> bytes:
-    """Return bytes that are the same for equal values of the same types. Raises what `Dumper.dump`
-    raises, and `ValueError` for a value that contains itself."""
-    pickled = io.BytesIO()
-    _Pickler(pickled, dumper).dump(value)
-    return pickled.getvalue()
+class _Hasher:
+    """Digests one value. Nothing of it is kept, because a list may hold a large text many times."""
+
+    def __init__(self) -> None:
+        self.dumper = Dumper()
+        self._remaining_bytes = MAX_BYTES
+
+    def digest(self, value: object) -> bytes:
+        """Return what is the same for equal values of the same types. Raises what `Dumper.dump` raises,
+        and `ValueError` for a value that contains itself."""
+        output = _Output(self)
+        _Pickler(output, self).dump(value)
+        return output.hash.digest()
+
+    def count_bytes(self, count: int) -> None:
+        """Raises `TransferTooLargeError` if the value and those in it have too many bytes."""
+        self._remaining_bytes -= count
+        if self._remaining_bytes < 0:
+            raise TransferTooLargeError(f"has more than {MAX_BYTES // 2**30} GB")
+
+
+class _Output:
+    """A file that keeps only the hash of what is written."""
+
+    def __init__(self, hasher: _Hasher) -> None:
+        self._hasher = hasher
+        self.hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+
+    def write(self, data: bytes) -> int:
+        self._hasher.count_bytes(len(data))
+        self.hash.update(data)
+        return len(data)
 
 
 class _Pickler(pickle.Pickler):
     """Writes values by what they are, not by which objects they share."""
 
-    def __init__(self, file: io.BytesIO, dumper: Dumper) -> None:
-        super().__init__(file, 5)
+    def __init__(self, output: _Output, hasher: _Hasher) -> None:
+        super().__init__(output, 5)
         self.fast = True  # no references to objects that were written before
-        self._dumper = dumper
+        self._hasher = hasher
+        self._dumper = hasher.dumper
 
     def persistent_id(self, value: object) -> object:
         cls = type(value)
         self._dumper.count_object(value)
         if cls in (set, frozenset):
             # The order of a set is another one in each process.
-            items = sorted(_dump(item, self._dumper) for item in value)  # type: ignore[attr-defined]
+            items = sorted(self._hasher.digest(item) for item in value)  # type: ignore[attr-defined]
             return cls.__name__, items
         if cls in PLAIN_TYPES:
             return None
