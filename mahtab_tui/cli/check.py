@@ -68,7 +68,7 @@ def check(
     assignments: Assignments = None,
 ) -> None:
     """Run the cells of a session or a notebook again, in a copy of the folder, and say what is still
-    the same. Exit codes: 0 nothing differs, 1 something differs or failed, 2 the cells could not run."""
+    the same. Exit codes: 0 nothing differs, 1 something differs or failed, 2 no cell could run."""
     ensure_folder()
     settings = checked_settings((), assignments, python=python)
     with fail_on(CheckError, SessionNotFound, code=NOT_RUN_CODE):
@@ -82,7 +82,13 @@ def check(
         report = _run(checked, timeout)
     for line in _lines(report):
         echo(line)
-    raise typer.Exit(0 if report.holds else BROKEN_CODE)
+    raise typer.Exit(_exit_code(report))
+
+
+def _exit_code(report: CheckReport) -> int:
+    if not report.holds:
+        return BROKEN_CODE
+    return 0 if report.has_run else NOT_RUN_CODE
 
 
 def _make_check(target: str | None, settings: Settings) -> Check:
@@ -102,9 +108,9 @@ def _run(checked: Check, timeout: float | None) -> CheckReport:
         else:
             write_stderr(one_line(text))
 
-    old_handlers = {
-        number: signal.signal(number, lambda *_: checked.stop()) for number in STOP_SIGNALS
-    }
+    # `nohup` ignores SIGHUP, and that stays so.
+    signals = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    old_handlers = {number: signal.signal(number, lambda *_: checked.stop()) for number in signals}
     try:
         return checked.run(report, timeout=timeout)
     except CheckStopped as error:

@@ -66,6 +66,38 @@ def test_what_cannot_run_is_one_sentence(
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("code", "exit_code", "lines"),
+    [
+        ("input()", 2, ["Cell 1       not comparable: it reads input"]),
+        ("object()", 0, ["Cell 1       not comparable: memory addresses differ"]),
+    ],
+)
+def test_exit_code_says_whether_any_cell_could_run(
+    project: Path, code: str, exit_code: int, lines: list[str]
+) -> None:
+    write_notebook(project / "n.ipynb", code, "<object object at 0x7f0123456789>")
+    done = run_program("check", "n.ipynb")
+    assert done.returncode == exit_code
+    assert all(line in done.stdout for line in lines)
+    assert ("No cell could run" in done.stdout) == (exit_code == 2)
+
+
+def test_check_goes_on_if_the_shell_ignores_a_hangup(project: Path) -> None:
+    write_notebook(project / "n.ipynb", "import time; time.sleep(1); 1", "1")
+    with subprocess.Popen(
+        ["nohup", *PROGRAM, "check", "n.ipynb"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stderr is not None
+        assert any("Cell 1" in line for line in program.stderr)
+        program.send_signal(signal.SIGHUP)
+        program.stderr.read()
+    assert program.returncode == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_a_check_and_leaves_nothing(project: Path, home: Path, number: int) -> None:
     code = "import subprocess; subprocess.run(['sleep', '1000'])"

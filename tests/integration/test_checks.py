@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.checking.check import (
@@ -22,7 +25,12 @@ from mahtab_tui.session.checking.check import (
 )
 from mahtab_tui.session.checking.comparison import Comparison
 from mahtab_tui.session.checking.fresh_run import CheckStopped
-from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy, checks_folder
+from mahtab_tui.session.checking.project_copy import (
+    CheckError,
+    ProjectCopy,
+    checks_folder,
+    remove_abandoned_copies,
+)
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import find_session, new_store
@@ -345,6 +353,29 @@ def test_a_notebook_is_compared_by_its_text_and_exceptions(project: Path, tmp_pa
     assert comparisons["Cell 7"].reason.startswith("progress bars differ")
 
 
+@pytest.mark.usefixtures("project")
+def test_secrets_in_the_results_of_a_notebook_are_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_secret = "print('sk-proj-' + 'a1b2' * 6)"
+    secret = f"sk-proj-{'a1b2' * 6}"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        cell(print_secret, new_output("stream", text=f"{secret}\n")),
+        cell("print('other')", new_output("stream", text=f"{secret}\n")),
+    )
+    comparisons = check_notebook(path)
+    assert comparisons["Cell 1"].verdict == "same"
+    assert (comparisons["Cell 2"].before, comparisons["Cell 2"].now) == (MASK, "other")
+
+
+@pytest.mark.usefixtures("project")
+def test_numbers_that_only_look_like_addresses_are_compared(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", cell("hex(0xabcdef12)", value("'0xabcdef13'")))
+    assert check_notebook(path)["Cell 1"].verdict == "different"
+
+
 def test_what_the_copy_contains(project: Path, tmp_path: Path, home: Path) -> None:
     (project / "inner" / "locked").mkdir(parents=True)
     (project / "inner" / "locked" / "file").write_text("x")
@@ -386,6 +417,26 @@ def test_what_the_copy_contains(project: Path, tmp_path: Path, home: Path) -> No
     assert (project / "inner" / "locked" / "file").exists()
 
 
+def test_without_protection_no_link_leads_out_of_the_copy(project: Path) -> None:
+    (project / ".git").write_text("gitdir: /elsewhere")
+    (project / "out").symlink_to("../elsewhere")
+    (project / "inner").symlink_to("large")
+    with open(project / "large", "wb") as large:
+        large.truncate(200 * 2**20)
+    copy = ProjectCopy(str(project))
+    try:
+        copy.fill(links=False, is_stopped=lambda: False)
+        assert sorted(os.listdir(copy.path)) == ["inner", "large"]
+        assert Path(copy.path, "inner").stat().st_size == 200 * 2**20
+        assert not Path(copy.path, "large").is_symlink()
+        assert sorted(copy.left_out) == [
+            ".git (it is not copied)",
+            "out (it leads out of the folder)",
+        ]
+    finally:
+        copy.remove()
+
+
 def test_a_project_that_is_too_large_is_not_copied_in_part(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,6 +459,46 @@ def test_copies_of_killed_programs_are_removed(project: Path) -> None:
     kept = ProjectCopy(str(project))
     assert [str(path) for path in checks_folder().iterdir()] == [kept.folder]
     kept.remove()
+
+
+def test_another_program_does_not_take_a_new_copy_for_abandoned(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def flock_late(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        remove_abandoned_copies()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_late)
+    copy = ProjectCopy(str(project))
+    assert Path(copy.folder).exists()
+    assert remove_abandoned_copies() == 0
+    copy.remove()
+
+
+def test_a_full_disk_leaves_no_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "makedirs", fail)
+    with pytest.raises(CheckError, match="cannot be used: No space left on device"):
+        ProjectCopy(str(project))
+    assert list(checks_folder().iterdir()) == []
+
+
+def test_folders_that_cannot_be_read_are_removed_and_originals_left_alone(project: Path) -> None:
+    original = project / "original"
+    original.mkdir(mode=0o500)
+    copy = ProjectCopy(str(project))
+    locked = Path(copy.path, "locked")
+    (locked / "inner").mkdir(parents=True)
+    (locked / "inner" / "link").symlink_to(original)
+    locked.chmod(0)
+    copy.remove()
+    assert not Path(copy.folder).exists()
+    assert original.stat().st_mode & 0o777 == 0o500
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from mahtab_tui.session.checking.comparison import (
 from mahtab_tui.session.checking.fresh_run import CheckKernel, CheckStopped, FreshRun, run_cells
 from mahtab_tui.session.checking.project_copy import MAX_NAMED_PATHS, CheckError, ProjectCopy
 from mahtab_tui.session.checking.recorded import (
+    CellOutcome,
     RecordedCell,
     Recording,
     read_cells,
@@ -41,6 +43,7 @@ from mahtab_tui.worker.witness.copies import copy_content
 
 RUN_WIDTHS = (80, 200)
 """The width of the screen in each run, in columns: what depends on it cannot be compared."""
+_NOTHING_RAN = "No cell could run, so it is not known whether the results hold."
 _NOT_SHOWN = "not shown: it uses a private variable"
 
 
@@ -59,6 +62,8 @@ class CheckReport(NamedTuple):
     comparisons: Sequence[Comparison]
     remarks: Sequence[str]
     """Sentences."""
+    has_run: bool
+    """Whether any cell could run; else nothing is known."""
 
     @property
     def holds(self) -> bool:
@@ -117,14 +122,21 @@ class Check:
         if recording.unavailable_reason:
             raise CheckError(recording.unavailable_reason)
         if settings.kernel is not None:
-            raise CheckError("A check needs a kernel on this machine: leave out --kernel.")
+            raise CheckError(
+                "A check needs a kernel on this machine, but the setting kernel names another one."
+            )
         if not recording.cells:
             raise CheckError(
                 "There is no cell to check: none has run that was not undone or hidden."
             )
-        self._recording = recording
-        self._project = project
         self._secrets = Secrets(settings.secrets)
+        # Those of a session are masked; a notebook that another program has written is not.
+        cells = [
+            replace(cell, outcome=_mask_outcome(cell.outcome, self._secrets))
+            for cell in recording.cells
+        ]
+        self._recording = replace(recording, cells=cells)
+        self._project = project
         self._servers = list(settings.mcp)
         self._python = settings.python or recording.python
         self.is_confined = not unprotected_reason()
@@ -168,7 +180,10 @@ class Check:
         remarks = self._remarks
         if not all(comparison.verdict == "same" for comparison in comparisons):
             remarks = [*_changed_files(self._recording.cells, runs[0].modified_at), *remarks]
-        return CheckReport(comparisons, remarks)
+        has_run = bool(runs[0].failures or runs[0].outcomes.keys() - runs[0].unknown_reasons.keys())
+        if not has_run:
+            remarks = [_NOTHING_RAN, *remarks]
+        return CheckReport(comparisons, remarks, has_run)
 
     def _run_once(
         self, columns: int, on_progress: Callable[[str], object], note: str, timeout: float | None
@@ -287,6 +302,14 @@ class Check:
                 elif name in self._recording.private_names:
                     comparison = comparison._replace(before="", now="")
                 yield comparison
+
+
+def _mask_outcome(outcome: CellOutcome, secrets: Secrets) -> CellOutcome:
+    displays = tuple(
+        (mime, data if mime.startswith("image/") else secrets.mask(data))
+        for mime, data in outcome.displays
+    )
+    return outcome._replace(text=secrets.mask(outcome.text), displays=displays)
 
 
 def _changed_files(

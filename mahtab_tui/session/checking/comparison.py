@@ -18,7 +18,8 @@ MAX_SHOWN_CHARS = 300
 RANDOM = "two fresh runs differ, too (chance, time, network or screen width)"
 
 _CELL_NAME = re.compile(r"In \[\d{1,9}\]|/[\w/.-]{1,100}/ipykernel_\d{1,12}/\d{1,12}\.py")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}")
+_ADDRESS = re.compile(r"(?<=\bat )0x[0-9a-fA-F]{6,16}\b")
+"""Where an object is, as in ``<object object at 0x7f…>``. Other numbers may be results."""
 
 
 class Comparison(NamedTuple):

@@ -79,6 +79,26 @@ def _is_abandoned(folder: str) -> bool:
     return True
 
 
+def _lock_folder(folder: str) -> int:
+    """Mark a new folder as in use until the returned descriptor is closed. Raises `OSError`."""
+    path = os.path.join(folder, _LOCK_NAME)
+    # Under another name, because another program would take an unlocked file for abandoned.
+    new_path = f"{path}.new"
+    lock = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(new_path, path)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _unusable_folder(error: OSError) -> CheckError:
+    return CheckError(f"{checks_folder()} cannot be used: {error.strerror}.")
+
+
 class ProjectCopy:
     """A folder with a copy of a project, and one for temporary files. `remove` it at the end."""
 
@@ -98,24 +118,27 @@ class ProjectCopy:
         try:
             checks_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder = os.path.realpath(tempfile.mkdtemp(prefix="check-", dir=checks_folder()))
-            lock_path = os.path.join(self.folder, _LOCK_NAME)
-            self._lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.temporary = os.path.join(self.folder, "tmp")
+        except OSError as error:
+            raise _unusable_folder(error) from None
+        self._lock = -1
+        self.temporary = os.path.join(self.folder, "tmp")
+        # The last part of the path is often printed.
+        self.path = os.path.join(self.folder, "copy", os.path.basename(self.project) or "root")
+        try:
+            self._lock = _lock_folder(self.folder)
             os.mkdir(self.temporary)
-            # The last part of the path is often printed.
-            self.path = os.path.join(self.folder, "copy", os.path.basename(self.project) or "root")
             os.makedirs(self.path)
         except OSError as error:
-            raise CheckError(f"{checks_folder()} cannot be used: {error.strerror}.") from None
+            self.remove()
+            raise _unusable_folder(error) from None
 
     def fill(self, *, links: bool, is_stopped: Callable[[], bool]) -> None:
         """Copy the project, as far as it can be read.
 
         Args:
-            links: Whether large files, repositories and environments may be links to the originals,
-                because nothing can change these; else they are left out.
+            links: Whether links may lead out of the copy, because nothing can change what is there:
+                large files, repositories and environments are links to the originals then. Else these
+                and the project's own links that lead out of it are left out, and large files copied.
             is_stopped: Asked while files are copied.
 
         Raises:
@@ -162,13 +185,13 @@ class ProjectCopy:
             if stat.S_ISREG(status.st_mode):
                 self.modified_at[os.path.relpath(entry.path, self.project)] = status.st_mtime
             if stat.S_ISLNK(status.st_mode):
-                os.symlink(self._link_target(entry.path), target)
+                self._copy_link(entry.path, target)
             elif stat.S_ISDIR(status.st_mode):
                 return self._make_folder(entry, target)
             elif not stat.S_ISREG(status.st_mode):
                 self._leave_out(entry.path, "it is not a regular file")
-            elif self._links and (
-                status.st_size >= LINKED_FILE_BYTES or entry.name in _LINKED_NAMES
+            elif entry.name in _LINKED_NAMES or (
+                self._links and status.st_size >= LINKED_FILE_BYTES
             ):
                 self._link(entry.path, target)
             else:
@@ -201,15 +224,18 @@ class ProjectCopy:
         else:
             self._leave_out(source, "it is not copied")
 
-    def _link_target(self, path: str) -> str:
-        """Return where the copy of a link leads: inside the copy, if the link leads into the
-        project."""
+    def _copy_link(self, path: str, copy: str) -> None:
+        """Copy a link, which leads into the copy if it has led into the project."""
         text = os.readlink(path)
         folder = os.path.realpath(os.path.dirname(path))
         target = os.path.normpath(os.path.join(folder, text))
         if target == self.project or target.startswith(self.project + os.sep):
-            return text if not os.path.isabs(text) else self.path + target[len(self.project) :]
-        return target
+            inner_target = self.path + target[len(self.project) :]
+            os.symlink(inner_target if os.path.isabs(text) else text, copy)
+        elif self._links:
+            os.symlink(target, copy)
+        else:
+            self._leave_out(path, "it leads out of the folder")
 
     def _leave_out(self, path: str, reason: str) -> None:
         self.left_out.append(f"{os.path.relpath(path, self.project)} ({reason})")
@@ -251,7 +277,8 @@ class ProjectCopy:
             if not self._kill_processes():
                 break
         _remove(self.folder)
-        os.close(self._lock)
+        if self._lock >= 0:
+            os.close(self._lock)
 
     def _kill_processes(self) -> int:
         """Kill what cells have left running: it has the folder for temporary files in its environment.
@@ -275,9 +302,16 @@ def _name_paths(paths: list[str]) -> str:
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder, also if folders in it cannot be written. The lock goes last."""
-    for path, _, _ in os.walk(folder):
-        with suppress(OSError):
-            os.chmod(path, 0o700)
-    shutil.rmtree(os.path.join(folder, "copy"), ignore_errors=True)
+    """Remove a folder, also if folders in it cannot be read or written. The lock goes last."""
+    for path, names, _ in os.walk(folder):
+        # Before they are walked. What a link leads to is the user's.
+        for name in names:
+            inner_path = os.path.join(path, name)
+            if not os.path.islink(inner_path):
+                with suppress(OSError):
+                    os.chmod(inner_path, 0o700)
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
