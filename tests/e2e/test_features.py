@@ -103,7 +103,7 @@ def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Repla
         after_undo,
         block("items.clear()"),
         "Done.",
-        block("open('x', 'w')"),
+        block("open('../elsewhere', 'w')"),
         "Not then.",
     )
     screen = start("--model", model, "--approval", "review", size=(120, 35)).idle()
@@ -121,7 +121,7 @@ def test_models_changes_are_undone_and_then_accepted(start: Start, replay: Repla
     screen.wait(r"items\s+0 items\s+list|items\s+empty\s+list")
     screen.enter("write", "Keep or undo what cell 4 of replay changed")
     screen.wait("Cannot be undone:")
-    screen.wait("x: this file was opened for writing; it stays as it is now")
+    screen.wait("elsewhere: this file was opened for writing")
     screen.press("f8", pattern="auto-run")
     screen.press("f8", pattern="ask first")
     screen.press("escape")

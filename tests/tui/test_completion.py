@@ -328,6 +328,16 @@ async def test_card_closes(pilot: Pilot[None], key: str) -> None:
     assert actions(pilot) == []
 
 
+async def test_help_asked_for_right_after_typing_stays(pilot: Pilot[None]) -> None:
+    editor = app_of(pilot).editor
+    app_of(pilot).area.insert("mean(")
+    # The editor has not been told of the text yet.
+    editor.explain()
+    await until(pilot, lambda: card_of(pilot).display)
+    await pilot.pause()
+    assert card_of(pilot).display
+
+
 async def test_explanation_for_a_former_text_opens_nothing(
     pilot: Pilot[None], kernel: Kernel
 ) -> None:

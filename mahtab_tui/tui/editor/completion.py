@@ -397,10 +397,13 @@ class HelpCard(Static):
         self.display = False
         self._input_help = input_help
         self._fetcher = Fetcher(self)
+        self.place: tuple[str, int] | None = None
+        """The code and the cursor that were asked about; None when the card is closed."""
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
         if self._input_help is None:
             return
+        self.place = (code, cursor)
         self._fetcher.ask(
             "help",
             partial(self._input_help.explain, code, cursor),
@@ -411,6 +414,7 @@ class HelpCard(Static):
     def close(self) -> None:
         self._fetcher.forget("help")
         self.display = False
+        self.place = None
 
     def _show(self, content: Content, at: Offset) -> None:
         screen = self.screen.size

@@ -303,7 +303,10 @@ class EditorPane(Widget):
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
-        self._card.close()
+        # Messages about what was typed before the question arrive after it.
+        place = self._card.place
+        if place is not None and place != (self._area.text, self._area.cursor_index):
+            self._card.close()
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:
