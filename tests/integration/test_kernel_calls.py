@@ -82,12 +82,22 @@ def test_quitting_the_debugger_ends_the_cell(cells: Cells) -> None:
     cells.expect("1 + 1", "2\n")
 
 
-@pytest.mark.parametrize("code", ["exit()", "quit()", "exit(3)"])
+@pytest.mark.parametrize("code", ["exit()", "quit()", "exit(3)", "exit", " quit\n"])
 def test_exit_ends_the_cell(cells: Cells, code: str) -> None:
-    result = cells.run(f"{code}\nprint('not reached')")
+    result = cells.run(code)
     assert (result.status, result.output) == (Status.OK, "")
     assert cells.host.calls.get_nowait()[0] == "quit"
-    assert "exit()" in cells.text("exit")
+
+
+def test_exit_skips_the_rest_of_the_cell(cells: Cells) -> None:
+    assert cells.run("exit()\nprint('not reached')").output == ""
+
+
+def test_exit_is_a_value_among_others(cells: Cells) -> None:
+    cells.expect("[exit]", "[Use exit() to leave.]\n")
+    cells.expect("exit = 5\nexit", "5\n")
+    cells.expect("exit", "5\n")
+    assert cells.host.calls.empty()
 
 
 def test_interrupt_cancels_a_host_call(cells: Cells) -> None:

@@ -315,3 +315,4 @@ async def test_exit_ends_an_agents_own_session_and_the_next_call_starts_another(
         assert "Your session has ended, and its variables are gone." in reply
         assert await a.eval("'x' in globals()") == "False"
         assert await a.eval(PID) != pid
+        assert "Your session has ended" in await a.eval("exit")

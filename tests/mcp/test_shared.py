@@ -115,7 +115,7 @@ async def test_info_names_stale_cells_and_what_they_have_made(share: Share) -> N
 async def test_agent_cannot_end_the_users_session(share: Share) -> None:
     share()
     async with agent("--attach") as a:
-        for code in ("exit()", "quit()"):
+        for code in ("exit()", "quit()", "exit"):
             assert "does not end it" in await a.eval(code)
         died = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         assert "SIGSEGV" in died

@@ -133,7 +133,7 @@ class _Quitter:
         self._leave = leave
 
     def __repr__(self) -> str:
-        return f"Use {self._name}() or Ctrl+D in an empty editor to leave."
+        return f"Use {self._name}() to leave."
 
     def __call__(self, code: object = None) -> NoReturn:
         self._leave(code)

@@ -337,7 +337,7 @@ class Executor:
         """Raises `NotCompiledError`."""
         flags = self._flags
         try:
-            plain = syntax.transform(syntax.add_percent_sign(source, self.namespace))
+            plain = syntax.transform(syntax.complete_command(source, self.namespace))
             tree: ast.Module = compile(plain, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
             shows_value = bool(tree.body) and not _hides_value(plain, tree.body[-1])
             body, last_expression = compile_parts(tree, filename, flags, shows_value)

@@ -51,6 +51,9 @@ BARE_COMMANDS = frozenset(
 )
 """They work without ``%`` unless a variable has their name, as in IPython."""
 
+LEAVING_NAMES = ("exit", "quit")
+"""A cell that is one of these calls it."""
+
 _BARE = re.compile(r"([^\W\d]\w*)(?:[ \t]+([^=(\[,:\s].*))?")
 _LIKE_A_PATH = re.compile(r"[-/~*.]\S")
 """Arguments that Python would read as an operator and a name: ``ls -l``, ``cat /etc/hosts``."""
@@ -261,8 +264,9 @@ def parse_python(source: str) -> ast.Module | None:
             return None
 
 
-def add_percent_sign(source: str, names: Mapping[str, object]) -> str:
-    """Add the ``%`` to a cell of one line that is a magic command without it.
+def complete_command(source: str, names: Mapping[str, object]) -> str:
+    """Add the ``%`` to a cell of one line that is a magic command without it, and the parentheses
+    to `exit` and `quit`, as IPython does.
 
     Args:
         source: the cell's code.
@@ -276,6 +280,8 @@ def add_percent_sign(source: str, names: Mapping[str, object]) -> str:
     arguments = match[2] or ""
     if type(names.get(line)) is Macro:
         return f"%rerun {line}"
+    if line in LEAVING_NAMES and line not in names:
+        return f"{line}()"
     is_command = command in BARE_COMMANDS or command in Aliases.commands
     if not is_command or command in names or command in builtins.__dict__:
         return source
