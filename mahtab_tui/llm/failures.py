@@ -23,6 +23,7 @@ _TOO_LONG_MARKS = (
     "context length",
     "context window",
     "context size",
+    "context limit",  # Anthropic, with the tokens of the answer
     "prompt is too long",
     "input is too long",
     "maximum context",
@@ -35,6 +36,9 @@ _TOO_LONG_MARKS = (
     "too many tokens:",  # Cohere
     "maximum model length",  # vLLM
     "too long to fit into the model",
+    "number of input tokens exceeds",  # Bedrock
+    "total tokens limit",  # watsonx
+    "maximum allowed token size",  # NVIDIA
 )
 """Words of services about a conversation that is too long."""
 BUSY_STATUSES = {
@@ -237,9 +241,12 @@ def _descriptions(error: Exception) -> Iterator[Mapping[str, Any]]:
 
 
 def _detail(detail: object) -> str:
-    """Return the text of an error of FastAPI, which is a string or a list of problems."""
+    """Return the text of an error of FastAPI, which is a string, an object or a list of problems."""
     if isinstance(detail, str):
         return detail
+    if isinstance(detail, Mapping):
+        words = [detail.get(name) for name in ("message", "error", "msg")]
+        return next((text for text in words if isinstance(text, str)), "")
     problems = [as_mapping(problem) for problem in detail] if isinstance(detail, list) else []
     texts = [str(problem["msg"]) for problem in problems if problem.get("msg")]
     return "; ".join(texts)

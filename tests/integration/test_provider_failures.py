@@ -91,6 +91,22 @@ def test_refusal_gives_one_sentence(
             "x",
             "The prompt (total length 5000) is too long to fit into the model (context length 4096).",
         ),
+        (
+            400,
+            "invalid_request_error",
+            "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000",
+        ),
+        (
+            400,
+            "x",
+            "Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
+        ),
+        (
+            400,
+            "invalid_input_argument",
+            "the number of input tokens 5000 cannot exceed the total tokens limit 4096",
+        ),
+        (400, "x", "Input length 9000 exceeds maximum allowed token size 8192"),
     ],
 )
 def test_too_long_conversation_is_recognised(
@@ -153,6 +169,7 @@ def test_the_pause_may_be_a_date() -> None:
     [
         [{"error": {"code": 400, "message": "No, since.", "status": "INVALID_ARGUMENT"}}],
         {"detail": "No, since."},
+        {"detail": {"error": "No, since."}},
         {"detail": [{"loc": ["body", "model"], "msg": "No, since.", "type": "missing"}]},
         {"object": "error", "message": "No, since.", "type": "BadRequestError", "code": 400},
         {"success": False, "errors": [{"code": 7003, "message": "No, since."}], "messages": []},
