@@ -83,6 +83,13 @@ def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looki
     assert page.cells == (("ulm", None), (None, "0.250"), ("2026-03-01", None))
 
 
+@pytest.mark.parametrize("library", ["pd", "pl"])
+def test_errors_of_binary_fractions_add_no_decimals(libraries: Looking, library: str) -> None:
+    libraries.run(f"sums = {library}.DataFrame({{'a': [0.1 + 0.2, 1.5], 'b': [1 / 3, 2.0]}})")
+    assert libraries.table("sums", 0).cells[0] == ("0.3", "1.5")
+    assert libraries.table("sums", 1).cells[0] == ("0.3333", "2.0000")
+
+
 @pytest.mark.parametrize(
     ("column", "descending", "order"),
     [

@@ -53,15 +53,17 @@ def is_safe_zone(zone: object) -> bool:
 
 
 def choose_decimals(sample: Iterable[float | None]) -> int | None:
-    """Return how many decimals the floats of a column have; None for exponential notation."""
+    """Return how many decimals the floats of a column have, without the errors of binary fractions;
+    None for exponential notation."""
     sizes = [abs(float(value)) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= MAX_EXACT_FLOAT or max(sizes) < MIN_PLAIN_FLOAT):
         return None
     decimals = 1
-    for size_text in map(repr, sizes):
+    for size in sizes:
+        size_text = repr(round(size, _MAX_DECIMALS))
         if "e" not in size_text:
             decimals = max(decimals, len(size_text.partition(".")[2]))
-    return min(decimals, _MAX_DECIMALS)
+    return decimals
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
