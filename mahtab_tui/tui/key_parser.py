@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._keyboard_protocol import FUNCTIONAL_KEYS
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.events import Key, Paste
@@ -44,15 +45,16 @@ _STRING_TEXT = r"[^\x00-\x1f\x7f\x9c]*"
 """Of OSC, DCS, SOS, PM or APC, as replies of the terminal are."""
 
 _SEQUENCE = re.compile(
-    r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
+    r"(?P<outdated_focus>(?:\x1b\[[IO])+)(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
     rf"|{_MOUSE_REPORT_START}[Mm]"
-    rf"|{_CSI_START}(?:(?P<final>[@-~])|(?=\x1b|\Z))"
+    r"|\x1b\[M[^\x00-\x1f]{3}"  # the mouse, from terminals without the newer reports
+    rf"|{_CSI_START}(?:[@-~]|(?=\x1b|\Z))"
     rf"|\x1b(?:\][\dlLI]|[PX^_]){_STRING_TEXT}(?:\x1b\\|[\x07\x9c])"
 )
-"""A whole sequence, or a control sequence that another one interrupts. final: the last character of
-a control sequence."""
+"""A whole sequence, or a control sequence that another one interrupts."""
 _UNFINISHED_SEQUENCE = re.compile(
-    rf"(?:{_MOUSE_REPORT_START}|{_CSI_START}|\x1bO|\x1b[\]PX^_]{_STRING_TEXT}\x1b?|\x1b)\Z"
+    rf"(?:{_MOUSE_REPORT_START}|\x1b\[M[^\x00-\x1f]{{0,2}}|{_CSI_START}|\x1bO"
+    rf"|\x1b[\]PX^_]{_STRING_TEXT}\x1b?|\x1b)\Z"
 )
 _MOUSE_REPORT = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _SIZE_REPORT = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
@@ -64,16 +66,19 @@ _ALT_WITH_CHARACTER = re.compile(r"(?<!\x1b)\x1b([^\x00-\x0c\x0e-\x1fbfOPX\[\]^_
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 """A key that types nothing, such as Ctrl+C."""
 
-_FINAL_CHARACTERS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
-    "u~ABCDEFHPQRSIOty["
-)
-"""The last characters of control sequences that Textual knows."""
+_KEY_WITH_NUMBERS = re.compile(r"\x1b\[(\d*)[\d;:]*([u~ABCDEFHPQRS])")
+"""A key with its number and modifiers, as Kitty and xterm send them."""
+_OTHER_KEY = "27"
+"""The number with which xterm sends a character with modifiers."""
+_REPORT = re.compile(r"\x1b\[(?:\d+;\d+R|\?\d+;\d\$y|[IO]|\[)")
+"""Reports the cursor, a mode or the focus, or begins a function key of Linux's console."""
 _SECOND_CHARACTERS = frozenset("[O]PX^_\x1b")
 """What follows the escape character in a sequence of more than two characters."""
 
 _REST_OF_SEQUENCE = {
     "\x1b": re.compile(
-        r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu])|O[A-DFHM-S]\Z"
+        r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu]"
+        r"|M[^\x00-\x1f]{3}|[?>=]\d[\d;]*(?:\$?[a-z]|\Z)|\d[\d;]*[nt])|O[A-DFHM-S]\Z"
         r"|\]\d+;|P(?:>\||!\||[01][+$]r)|_Gi="
     ),
     "\x1b]": re.compile(r"\d+;"),
@@ -203,16 +208,12 @@ class KeyParser(XTermParser):
     def _known_sequence(self, match: re.Match[str]) -> str:
         """Return a sequence if it is a key or a report that Textual knows, or else nothing."""
         sequence = match[0]
-        if self._take_reply(sequence):
+        if self._take_reply(sequence) or match["outdated_focus"]:
             return ""
-        final_character = match["final"]
-        is_size_report = final_character == "t" and sequence.startswith("\x1b[48;")
-        if is_size_report and not _SIZE_REPORT.fullmatch(sequence):
-            return ""
-        is_key = final_character in _FINAL_CHARACTERS and len(sequence) <= MAX_SEQUENCE_CHARS
-        if is_key or _MOUSE_REPORT.fullmatch(sequence):
-            return sequence
-        return ""
+        is_report = any(
+            report.fullmatch(sequence) for report in (_REPORT, _SIZE_REPORT, _MOUSE_REPORT)
+        )
+        return sequence if is_report or _is_key(sequence) else ""
 
     def _read_keys(self, typed: str) -> Iterable[Message]:
         """Read keys, those with Alt and a character without Textual."""
@@ -267,6 +268,19 @@ class KeyParser(XTermParser):
             # After an error, the next character starts a key.
             with suppress(ArithmeticError, ValueError):
                 yield from super().parse(correct_key)
+
+
+def _is_key(sequence: str) -> bool:
+    """Return whether a control sequence is a key that Textual knows. Of others it types the
+    characters, or the one that has the number."""
+    if sequence in ANSI_SEQUENCES_KEYS:
+        return True
+    key = _KEY_WITH_NUMBERS.fullmatch(sequence)
+    if key is None or len(sequence) > MAX_SEQUENCE_CHARS:
+        return False
+    number, final_character = key.groups()
+    types_characters = final_character == "u" or (number, final_character) == (_OTHER_KEY, "~")
+    return types_characters or f"{number or 1}{final_character}" in FUNCTIONAL_KEYS
 
 
 def _key_name(character: str) -> str:

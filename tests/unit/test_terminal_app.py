@@ -196,6 +196,22 @@ def test_sequence_in_slow_pieces_is_never_typed(sequence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "sequence",
+    [
+        *("\x1b[?62;c", "\x1b[?62;22;52c", "\x1b[>1;10;0c", "\x1b[?1u", "\x1b[4;600;800t"),
+        *("\x1b[5n", "\x1b[99~", "\x1b[65A", "\x1b[M !!", "\x1b[?2026;0$y"),
+    ],
+    ids=repr,
+)
+def test_reply_that_nobody_waits_for_is_never_typed(sequence: str) -> None:
+    assert keys(sequence, "a") == ["a"]
+    for cut in range(1, len(sequence)):
+        messages = read_slowly(sequence[:cut], sequence[cut:], "a")
+        typed = [message.key for message in messages if isinstance(message, Key)]
+        assert typed == (["escape", "a"] if cut == 1 else ["a"])
+
+
+@pytest.mark.parametrize(
     ("start", "rest"),
     [
         ("\x1b]", "11;rgb:1e1e/1e1e/2e2e\x1b\\"),
