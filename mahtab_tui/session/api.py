@@ -117,12 +117,13 @@ class SessionState(BaseModel):
         Private variables, modules and names with an underscore are left out.
 
         Args:
-            max_vars: the most variables to describe. One more line says how many there are besides.
+            max_vars: the most variables to describe; none if it is negative. One more line says how many there are besides.
 
         Example:
             print(session.summarize_namespace(max_vars=5))
         """
         session = self._open()
+        max_vars = max(max_vars, 0)
         variables = [
             variable
             for variable in session.kernel.variables()

@@ -53,6 +53,7 @@ def test_namespace_is_summarised(state: SessionState) -> None:
     lines = state.summarize_namespace().splitlines()
     assert lines == ["x: int 20", "words: list 1 item"]
     assert state.summarize_namespace(max_vars=1).splitlines() == ["x: int 20", "… and 1 more"]
+    assert state.summarize_namespace(max_vars=-1) == "… and 2 more"
 
 
 def test_activity_context_is_the_newest_cells(state: SessionState) -> None:
