@@ -8,7 +8,7 @@ import enum
 import json
 import pickle
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NamedTuple,
     NewType,
@@ -179,6 +180,21 @@ def test_answer_is_read_as_the_requested_type(
     read = read_as(answer_type, readable(materialize(answer, 1000)))  # as FINAL does
     assert (repr(read), type(read)) == (repr(value), type(value))
     assert describe_form(answer_type)
+
+
+@dataclass
+class Measured:
+    value: int
+    scale: InitVar[int]
+    unit: ClassVar[str] = "m"
+
+
+def test_fields_of_a_dataclass_are_those_that_its_objects_have() -> None:
+    assert readable(Measured(3, scale=2)) == '{"value": 3}'
+
+
+def test_no_entry_is_lost_if_keys_are_alike_in_json() -> None:
+    assert readable({Path("a"): 1, "a": 2}) == f"{{{Path('a')!r}: 1, 'a': 2}}"
 
 
 @pytest.mark.parametrize(

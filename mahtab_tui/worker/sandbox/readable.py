@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pprint
 from collections import deque
@@ -51,15 +52,18 @@ def _as_data(value: Any) -> object:
     if isinstance(value, dict):
         data = {_as_data(name): _as_data(item) for name, item in value.items()}
         json_keys = {name if isinstance(name, str) else json.dumps(name) for name in data}
-        if len(json_keys) < len(data):
-            raise ValueError("JSON would have a key twice")  # {1: 2, "1": 3}
+        if len(json_keys) < len(value):
+            raise ValueError(
+                "JSON would have a key twice"
+            )  # {1: 2, "1": 3}, {Path("a"): 1, "a": 2}
         return data
     if isinstance(value, (list, tuple)):
         return [_as_data(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return [_as_data(item) for item in sorted(value)]
-    if hasattr(kind, "__dataclass_fields__"):
-        return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+        return {name: _as_data(getattr(value, name)) for name in names}
     if hasattr(kind, "__members__"):  # an enum
         return _as_data(value.value)
     if hasattr(kind, "isoformat"):
