@@ -40,8 +40,9 @@ for i in range(40):
 """
 
 HOSTILE = {
-    "a list": r"printf 'have\n[]\n'",
-    "no number": r"""printf 'have\n{"received": "x"}\n'""",
+    "a list": r"printf 'have\n[]\n'; sleep 100",
+    "no number": r"""printf 'have\n{"received": "x"}\n'; sleep 100""",
+    "infinite": r"""printf 'have\n{"received": 1e999}\n'; sleep 100""",
     "more than was sent": r"""printf 'have\n{"received": 5}\n'; sleep 100""",
     "zeros": r"""printf 'have\n{"received": 0}\n'; head -c 100000 /dev/zero; sleep 100""",
     "a long message": r"""printf 'have\n{"received": 0}\nf\0\0\0\0\0\0\0\1\377\377\377\377'; sleep 100""",

@@ -22,10 +22,10 @@ _MAX_PROMPT_CHARS = 4_000
 """Characters of a question that the user sees."""
 _RECEIVE_BYTES = 4_096
 """Bytes that are received at a time."""
-_OWNER_RUNS = 0o700
-"""Mode of a program that only its owner reads, changes and runs."""
+_PROGRAM_MODE = 0o700
+"""Only its owner reads, changes and runs the program."""
 
-_ASKPASS = """\
+_PROGRAM_CODE = """\
 import os, socket, sys
 with socket.socket(socket.AF_UNIX) as asking:
     asking.connect(os.environ["MAHTAB_ASKPASS"])
@@ -36,7 +36,7 @@ if not answer:
     sys.exit(1)
 sys.stdout.buffer.write(answer[1:] + b"\\n")
 """
-"""Run by ssh when it needs a password."""
+"""The program, which ssh runs when it needs a password."""
 
 
 class AskpassServer:
@@ -45,16 +45,18 @@ class AskpassServer:
     def __init__(self, ask: Ask) -> None:
         """Start to answer. Raises `OSError`."""
         self._ask = ask
-        self.waits = False
+        self.is_asking = False
         """Whether the user is being asked."""
-        self._folder = tempfile.mkdtemp(prefix="mahtab-")
-        program = os.path.join(self._folder, "askpass")
-        socket_path = os.path.join(self._folder, "s")
-        command = shlex.join([sys.executable, "-I", "-S", "-c", _ASKPASS])
-        Path(program).write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
-        os.chmod(program, _OWNER_RUNS)
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(socket_path)
+        self._folder = tempfile.mkdtemp(prefix="mahtab-")
+        socket_path = os.path.join(self._folder, "s")
+        try:
+            program = _write_program(self._folder)
+            # It fails if the path of the temporary folder is too long.
+            self._listener.bind(socket_path)
+        except OSError:
+            self.close()
+            raise
         self._listener.listen()
         self.env = {
             "SSH_ASKPASS": program,
@@ -89,11 +91,20 @@ class AskpassServer:
         prompt = question.decode(errors="replace")[:_MAX_PROMPT_CHARS]
         # Everything but the question about an unknown host's key may be a password.
         is_hidden = "(yes/no" not in prompt
-        self.waits = True
+        self.is_asking = True
         try:
             answer = self._ask(prompt, is_hidden)
         finally:
-            self.waits = False
+            self.is_asking = False
         # The sign tells an empty answer from none.
         if answer is not None:
-            connection.sendall(b"=" + answer.encode())
+            connection.sendall(b"=" + answer.encode(errors="surrogateescape"))
+
+
+def _write_program(folder: str) -> str:
+    """Write the program for ssh; returns its path. Raises `OSError`."""
+    path = os.path.join(folder, "askpass")
+    command = shlex.join([sys.executable, "-I", "-S", "-c", _PROGRAM_CODE])
+    Path(path).write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
+    os.chmod(path, _PROGRAM_MODE)
+    return path

@@ -71,7 +71,7 @@ def attach_remote(note: KernelNote, ask: Ask) -> ConnectedKernel:
             ready=checked(KernelReady, hello) if hello else None,
             note=note,
         )
-    except (KeyError, TypeError, ValueError, KernelError):
+    except (KeyError, TypeError, ValueError, OverflowError, KernelError):
         transport.close()
         raise KernelError(f"{station.label} does not respond like a kernel.") from None
 
@@ -94,7 +94,7 @@ def _save_last_output(note: KernelNote, transport: Transport) -> None:
         ending = _fetch_output(transport)
         cell = int(transport.answer["last"])
         save_last_output(note.session, note.station.name, cell, ending.output)
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise KernelError(
             f"The output of the last cell on {note.station.label} cannot be saved: {reason}."

@@ -105,7 +105,8 @@ class Transport:
         try:
             self._questions = AskpassServer(ask)
         except OSError as error:
-            raise KernelError(f"Temporary files cannot be written: {error.strerror}.") from None
+            reason = error.strerror or error
+            raise KernelError(f"Temporary files cannot be written: {reason}.") from None
         try:
             self._child = _start_command(address, self._questions.env)
         except OSError as error:
@@ -197,7 +198,7 @@ class Transport:
                 raise KernelClaimed(f"The kernel on {self._label} is now open in another terminal.")
             self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise KernelError(f"{self._label} does not respond like a kernel.") from None
 
     def _read_greeting(self, deadline: float) -> list[str]:
@@ -275,7 +276,7 @@ class Transport:
                 raise KernelError(f"{self._label} was not waited for.")
             remaining_s = deadline - time.monotonic()
             # While the user types a password, the time does not run out.
-            if remaining_s <= 0 and self._questions.waits:
+            if remaining_s <= 0 and self._questions.is_asking:
                 remaining_s = 1.0
             if remaining_s <= 0:
                 reason = f" ({self._reason})" if self._reason else ""

@@ -1,0 +1,68 @@
+"""The program by which ssh asks the user, and the server that answers it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.askpass import Ask, AskpassServer
+from mahtab_tui.kernel.remote.transport import Transport
+
+
+def ask_by_program(ask: Ask, question: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the program as ssh does."""
+    server = AskpassServer(ask)
+    try:
+        return subprocess.run(
+            [server.env["SSH_ASKPASS"], question],
+            env={**os.environ, **server.env},
+            stdout=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"), [("secret", b"secret\n"), ("", b"\n"), ("\udcff", b"\xff\n")]
+)
+def test_answer_is_printed_for_ssh(answer: str, output: bytes) -> None:
+    process = ask_by_program(lambda prompt, hidden: answer, "Password:")
+    assert (process.returncode, process.stdout) == (0, output)
+
+
+def test_no_answer_is_a_failure() -> None:
+    process = ask_by_program(lambda prompt, hidden: None, "Password:")
+    assert (process.returncode, process.stdout) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("question", "is_hidden"), [("Password:", True), ("Go on (yes/no)?", False)]
+)
+def test_only_a_confirmation_is_shown_while_it_is_typed(question: str, is_hidden: bool) -> None:
+    questions: list[tuple[str, bool]] = []
+
+    def ask(prompt: str, hidden: bool) -> str:
+        questions.append((prompt, hidden))
+        return "yes"
+
+    ask_by_program(ask, question)
+    assert questions == [(question, is_hidden)]
+
+
+def test_long_temporary_folder_is_named_as_the_reason_and_stays_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with pytest.raises(KernelError, match="cannot be written: AF_UNIX path too long"):
+        Transport(parse("command: true"), {}, lambda prompt, hidden: None)
+    assert list(folder.iterdir()) == []
