@@ -368,6 +368,13 @@ def test_value_is_restored_from_a_pickle(objects: Looking, tmp_path: Path) -> No
     assert objects.cells.text(code) == "True\n"
 
 
+def test_home_folder_of_an_export_is_that_of_the_kernel(objects: Looking, tmp_path: Path) -> None:
+    objects.run(f"import os; home = os.environ['HOME']; os.environ['HOME'] = {str(tmp_path)!r}")
+    objects.run(export_code(objects.open("frame"), "~/frame.csv"))
+    objects.run("os.environ['HOME'] = home")
+    assert (tmp_path / "frame.csv").exists()
+
+
 @pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
 def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
     objects: Looking, ending: str, tmp_path: Path

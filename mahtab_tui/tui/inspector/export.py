@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from mahtab_tui.kernel.inspector_client import InspectedObject
 
 EXPORT_SUFFIXES = (".csv", ".json", ".txt", ".pkl")
@@ -112,5 +110,7 @@ def export_code(opened: InspectedObject, file: str) -> str:
         raise ValueError(f"Only tables and arrays can be written as CSV, not a {opened.type}.")
     if suffix == ".csv" and _has_other_dimensions(opened):
         raise ValueError("Only arrays of one or two dimensions can be written as CSV.")
-    path = repr(os.path.expanduser(file))
+    path = repr(file)
+    if file.startswith("~"):  # the home folder of the kernel, which may run on another machine
+        path = f"__import__('os').path.expanduser({path})"
     return NEW_FILE_CODE.format(f=path, form=template.format(e=opened.expression, f=path))
