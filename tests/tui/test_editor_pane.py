@@ -309,6 +309,19 @@ async def test_typing_searches_and_shows_the_whole_entry(searching: Pilot[None])
     assert static_text(searching, ".listing-count") == "1 found"
 
 
+async def test_query_is_highlighted_after_letters_that_lower_case_makes_longer(home: Path) -> None:
+    remember(home, [("İ = 'Kırşehir'", "python")])
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await app.push_screen(HistorySearch(app.history))
+        await until(pilot, lambda: found(pilot) != [])
+        await search(pilot, "hir")
+        (option,) = app.screen.query_one(OptionList).options
+        assert isinstance(option.prompt, Content)
+        highlights = [span for span in option.prompt.spans if "$highlight" in str(span.style)]
+        assert [option.prompt.plain[span.start : span.end] for span in highlights] == ["hir"]
+
+
 async def test_enter_ignores_results_of_an_earlier_query(searching: Pilot[None]) -> None:
     query = searching.app.screen.query_one(Input)
     query.value = "pandas"

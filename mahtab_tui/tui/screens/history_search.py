@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -26,7 +27,8 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry, Sequence[His
 
     def __init__(self, history: History) -> None:
         super().__init__()
-        self.below = self._full_text = CodeArea(id="whole")
+        self._full_text = CodeArea(id="whole")
+        self.below = self._full_text
         self._full_text.can_focus = False
         self._full_text.read_only = True
         self._history = history
@@ -47,9 +49,9 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry, Sequence[His
         query = self.typed
         first_line, *other_lines = plain(row.text).expandtabs(4).split("\n")
         text = Content(first_line)
-        position = first_line.lower().find(query.lower())
-        if query and position >= 0:
-            text = text.stylize("$highlight bold", position, position + len(query))
+        match = re.search(re.escape(query), first_line, re.IGNORECASE)
+        if query and match is not None:
+            text = text.stylize("$highlight bold", *match.span())
 
         glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
         count = ""
