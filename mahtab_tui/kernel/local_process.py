@@ -156,7 +156,7 @@ def spawn(
     descriptors = [worker_socket.fileno()]
     holder_settings = ""
     if holder is not None:
-        descriptors += [holder.listener, holder.pipe, holder.spool, holder.lifeline]
+        descriptors += [holder.listener, holder.output_pipe, holder.spool, holder.lifeline]
         holder_settings = json.dumps(holder._asdict())
     arguments = [str(worker_socket.fileno()), str(_WORKER_FOLDER), holder_settings]
     if witness:

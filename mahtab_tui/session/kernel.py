@@ -93,13 +93,13 @@ def check_address(address: str) -> None:
     """Check the address of a kernel on another machine or of a Jupyter kernel. Raises
     `KernelError`."""
     if address.startswith(JUPYTER_PREFIXES):
-        from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
+        from mahtab_tui.kernel.jupyter.kernel import parse_address as parse_jupyter_address
 
-        parse_jupyter(address)
+        parse_jupyter_address(address)
     else:
-        from mahtab_tui.kernel.remote.address import parse
+        from mahtab_tui.kernel.remote.address import parse_address
 
-        parse(address)
+        parse_address(address)
 
 
 class LocalDetachable(LocalLauncher):
@@ -144,12 +144,12 @@ def _make_launcher(
         if session and settings.keep_kernel and sys.platform == "linux":
             return LocalDetachable(session, settings.keep_kernel, reattached.local)
         return None
-    from mahtab_tui.kernel.remote.address import parse
+    from mahtab_tui.kernel.remote.address import parse_address
     from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 
     kept_session = session if settings.keep_kernel else ""
     hours = settings.keep_kernel or RECONNECT_HOURS
-    return RemoteLauncher(parse(settings.kernel), hours, kept_session, reattached.remote)
+    return RemoteLauncher(parse_address(settings.kernel), hours, kept_session, reattached.remote)
 
 
 def startup_code(*, remote: bool = False) -> str:

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 from mahtab_tui.kernel.detached import detached_kernels, stop
-from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.attaching import stop_remote
 from mahtab_tui.kernel.remote.notes import noted_kernels
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, no_answer
@@ -65,7 +65,7 @@ def main(times: int) -> None:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[2])
-    ELSEWHERE.extend(map(parse, sys.argv[3:]))
+    ELSEWHERE.extend(map(parse_address, sys.argv[3:]))
     try:
         main(int(sys.argv[1]))
     except BaseException:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.address import Address, parse
+from mahtab_tui.kernel.remote.address import Address, parse_address
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.kernel.values import SaveTarget
 from tests.integration.kernels import Cells, RecordingHost
@@ -32,7 +32,7 @@ class Road:
 
     @property
     def address(self) -> Address:
-        return parse(self.typed)
+        return parse_address(self.typed)
 
     @property
     def typed(self) -> str:

@@ -192,7 +192,7 @@ def test_reset_that_waits_for_a_close_starts_no_process(tmp_path: Path) -> None:
     kernel.start(RecordingHost())
     pid = kernel.info().pid
     with ThreadPoolExecutor() as pool:
-        with kernel._swap:
+        with kernel._process_lock:
             reset = pool.submit(kernel.reset)
             wait_for(lambda: _is_running(JupyterKernel._replace.__code__))
             closed = pool.submit(kernel.close)

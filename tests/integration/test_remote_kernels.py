@@ -22,7 +22,7 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote import process
-from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.kernel.values import KernelState, OutputKind, SaveTarget
 from mahtab_tui.worker.link import spool
@@ -213,21 +213,25 @@ def test_login_banner_and_existing_files_do_not_matter(project: Path) -> None:
     command = (
         f"{wrapper} env HOME={remote_home} XDG_CACHE_HOME={remote_home}/.cache {sys.executable}"
     )
-    with running(ProcessKernel(launcher=RemoteLauncher(parse(f"command: {command}"), 0.01))):
+    with running(
+        ProcessKernel(launcher=RemoteLauncher(parse_address(f"command: {command}"), 0.01))
+    ):
         pass
 
 
 def test_a_python_that_does_not_know_its_own_file_starts_a_kernel(project: Path) -> None:
     remote_home = project / "there"
     command = f"env -u PATH HOME={remote_home} XDG_CACHE_HOME={remote_home}/.cache python3"
-    with running(ProcessKernel(launcher=RemoteLauncher(parse(f"command: {command}"), 0.01))):
+    with running(
+        ProcessKernel(launcher=RemoteLauncher(parse_address(f"command: {command}"), 0.01))
+    ):
         pass
 
 
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
 def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> None:
     (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
-    kernel = ProcessKernel(launcher=RemoteLauncher(parse("command: sh hang.sh"), 1.0))
+    kernel = ProcessKernel(launcher=RemoteLauncher(parse_address("command: sh hang.sh"), 1.0))
     with ThreadPoolExecutor() as pool:
         starting = pool.submit(kernel.start, RecordingHost())
         wait_for((project / "pid").exists)
@@ -270,7 +274,7 @@ def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> Non
 )
 def test_unusable_address_is_refused_with_a_sentence(address: str, sentence: str) -> None:
     with pytest.raises(KernelError, match=sentence.replace(".", r"\.")):
-        ProcessKernel(launcher=RemoteLauncher(parse(address), 1.0)).start(RecordingHost())
+        ProcessKernel(launcher=RemoteLauncher(parse_address(address), 1.0)).start(RecordingHost())
 
 
 @pytest.mark.parametrize("python_path", [":/nowhere", "theirs:"])
@@ -281,7 +285,7 @@ def test_files_beside_the_data_do_not_become_modules_of_the_loader(
     for name in ("base64", "hashlib", "theirs/io"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')")
     loader = subprocess.run(
-        parse(f"command: {sys.executable}").argv,
+        parse_address(f"command: {sys.executable}").argv,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": python_path},
         input="",
@@ -315,7 +319,7 @@ def test_station_that_cannot_start_gives_one_sentence() -> None:
 
 def test_failed_kernel_start_is_reported_once() -> None:
     for kernel in (
-        ProcessKernel(launcher=RemoteLauncher(parse("command: false"), 1.0)),
+        ProcessKernel(launcher=RemoteLauncher(parse_address("command: false"), 1.0)),
         ProcessKernel("/no/such/python"),
     ):
         host = RecordingHost()
@@ -337,7 +341,7 @@ def test_hostile_machine_receives_only_a_sentence(
     hostile = executable(
         tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n"
     )
-    kernel = ProcessKernel(launcher=RemoteLauncher(parse(f"command: {hostile}"), 1.0))
+    kernel = ProcessKernel(launcher=RemoteLauncher(parse_address(f"command: {hostile}"), 1.0))
     threads_before = set(threading.enumerate())
     with pytest.raises(KernelError):
         kernel.start(RecordingHost())

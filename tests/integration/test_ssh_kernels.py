@@ -12,7 +12,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.attaching import attach_remote
 from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.kernel.remote.notes import noted_kernels
@@ -47,7 +47,7 @@ def cells_of(launcher: RemoteLauncher, **replies: str) -> Cells:
 
 def started(server: SshServer, *, session: str = "", **replies: str) -> Cells:
     address = f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"
-    return cells_of(RemoteLauncher(parse(address), 0.01, session), **replies)
+    return cells_of(RemoteLauncher(parse_address(address), 0.01, session), **replies)
 
 
 def test_ssh_kernel_runs_cells(server: SshServer) -> None:
@@ -103,7 +103,7 @@ def test_users_ssh_configuration_applies(server: SshServer, host_options: str) -
         config.read_text() + names + "Host far\n" + host_options.format(folder=server.folder)
     )
     for _ in range(2):
-        cells = cells_of(RemoteLauncher(parse(f"ssh://far{sys.executable}"), 0.01))
+        cells = cells_of(RemoteLauncher(parse_address(f"ssh://far{sys.executable}"), 0.01))
         cells.expect("6 * 7", "42\n")
         cells.kernel.close()
 
@@ -126,7 +126,7 @@ def test_ssh_kernel_is_reattached_by_another_host(server: SshServer, project: Pa
     (noted,) = noted_kernels("far")
     assert noted.station.label == f"{getpass.getuser()}@127.0.0.1"
     attached = attach_remote(noted, ask)
-    second = cells_of(RemoteLauncher(parse(noted.station.address), 0.01, "far", attached))
+    second = cells_of(RemoteLauncher(parse_address(noted.station.address), 0.01, "far", attached))
     assert prompts == []
     assert second.kernel.was_reattached
     second.expect("os.getpid() == kept", "True\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.askpass import Ask, AskpassServer
 from mahtab_tui.kernel.remote.transport import Transport
 
@@ -64,5 +64,5 @@ def test_long_temporary_folder_is_named_as_the_reason_and_stays_empty(
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     with pytest.raises(KernelError, match="cannot be written: AF_UNIX path too long"):
-        Transport(parse("command: true"), {}, lambda prompt, hidden: None)
+        Transport(parse_address("command: true"), {}, lambda prompt, hidden: None)
     assert list(folder.iterdir()) == []

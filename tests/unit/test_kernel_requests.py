@@ -250,7 +250,7 @@ def test_undelivered_frames_are_sent_again(links: tuple[Link, Link]) -> None:
     first_messages = station_link.feed(bytes(host_link.outgoing[:20]))
     station_link.disconnect()
     station_link.connect(0)
-    host_link.connect(station_link.received)
+    host_link.connect(station_link.received_number)
     messages = [*first_messages, *station_link.feed(bytes(host_link.outgoing))]
     assert [message.data for message in messages] == [b"one", b"two"]
 

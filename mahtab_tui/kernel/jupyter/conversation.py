@@ -94,9 +94,9 @@ def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> di
 class JupyterConversation:
     """The messages to and from one process of a Jupyter kernel, until it ends."""
 
-    def __init__(self, wire: ZmqConnection, host: KernelHost) -> None:
-        """Prepare a conversation. wire: the connection, which must be open."""
-        self._wire = wire
+    def __init__(self, connection: ZmqConnection, host: KernelHost) -> None:
+        """Prepare a conversation. connection: the connection, which must be open."""
+        self._connection = connection
         self._host = host
         self._token = f"\x02mahtab-tui:{secrets.token_hex(TOKEN_BYTES)}:"
         """Marks messages of the helper."""
@@ -126,8 +126,8 @@ class JupyterConversation:
             reason = "does not run Python"
             if is_python:
                 reason = "is Python, but not ipykernel"
-            raise KernelError(f"{self._wire.label} {reason}. Use a kernel that is ipykernel.")
-        begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
+            raise KernelError(f"{self._connection.label} {reason}. Use a kernel that is ipykernel.")
+        begin = f"{_HELPER}.begin({self._token!r}, {str(self._connection.session.session)!r})"
         content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
         reply = self._request("execute_request", content).result(READY_TIMEOUT_S)
         self.ready = checked(KernelReady, read_expression(reply, "hello"))
@@ -153,11 +153,11 @@ class JupyterConversation:
                 done_replies = wait(replies, 0).done
                 if done_replies:
                     return done_replies.pop().result()
-            end_reason = self._wire.ended()
+            end_reason = self._connection.end_reason()
             if end_reason:
                 raise KernelError(end_reason)
         raise KernelError(
-            f"{self._wire.label} has not answered for {READY_TIMEOUT_S:.0f} s. Perhaps it runs another program's cell."
+            f"{self._connection.label} has not answered for {READY_TIMEOUT_S:.0f} s. Perhaps it runs another program's cell."
         )
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
@@ -180,7 +180,7 @@ class JupyterConversation:
                     raise KernelError(self._end_reason)
                 self._cell = cell
                 self._cell_requests.add(request)
-            self._wire.send("shell", message)
+            self._connection.send("shell", message)
             while not wait([cell.replied], RETRY_S).done:
                 cell.expect_reply()
             reply = cell.replied.result()
@@ -206,7 +206,7 @@ class JupyterConversation:
 
     def _interrupt(self) -> None:
         try:
-            self._wire.interrupt()
+            self._connection.interrupt()
         except KernelError as error:
             self._host.background_output(f"{error}\n")
 
@@ -311,7 +311,7 @@ class JupyterConversation:
             self._host.background_output(str(content.get("text", "")))
 
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(self._wire.session.msg(kind, content=dict(content)))
+        return dict(self._connection.session.msg(kind, content=dict(content)))
 
     def _request(self, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
         message = self._message(kind, content)
@@ -320,11 +320,11 @@ class JupyterConversation:
             if self._end_reason:
                 raise KernelError(self._end_reason)
             self._replies[str(message["header"]["msg_id"])] = reply
-        self._wire.send("shell", message)
+        self._connection.send("shell", message)
         return reply
 
     def _send(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> None:
-        self._wire.send(channel, self._message(kind, content))
+        self._connection.send(channel, self._message(kind, content))
 
     def _ask_helper(self, frame: Frame) -> None:
         """Send a request to the helper. Raises `ValueError` if it cannot be sent."""

@@ -28,9 +28,10 @@ WATCH_INTERVAL_S = 0.5
 DEFAULT_SCREEN_SIZE = (80, 24)
 
 _STARTED = "Started a new kernel; its namespace is empty."
+_NOT_OURS = "Only the program that started this kernel can restart it."
 
 
-def parse(address: str) -> str:
+def parse_address(address: str) -> str:
     """Return a kernel's name, or its connection file. Raises `KernelError`."""
     name = address.removeprefix(LOCAL_PREFIX).removeprefix(EXISTING_PREFIX).strip()
     if not name or not address.startswith((LOCAL_PREFIX, EXISTING_PREFIX)):
@@ -45,11 +46,11 @@ class JupyterKernel(Kernel):
     cannot_undo = "a Jupyter kernel is not ours to fork"
     _cannot_save = "The variables of a Jupyter kernel are not saved."
 
-    def __init__(self, wire: ZmqConnection, startup: str = "") -> None:
+    def __init__(self, connection: ZmqConnection, startup: str = "") -> None:
         super().__init__()
-        self._wire = wire
-        self._startup = startup if wire.ours else ""
-        self._swap = threading.Lock()
+        self._connection = connection
+        self._startup = startup if connection.is_ours else ""
+        self._process_lock = threading.Lock()
         """Held while the process is replaced."""
         self._conversation: JupyterConversation | None = None
         self._failure = "The kernel was not started."
@@ -61,13 +62,13 @@ class JupyterKernel(Kernel):
         self._host = host
         self._report(KernelState.STARTING, "")
         try:
-            with self._swap:
+            with self._process_lock:
                 self._check_open()
-                self._wire.open(self._on_message)
-                self._begin()
+                self._connection.open(self._on_message)
+                self._begin_conversation()
         except KernelError as error:
             self._failure = str(error)
-            self._wire.close()
+            self._connection.close()
             self._report(KernelState.DEAD, "")
             raise
         start_thread("mahtab-jupyter-watch", self._watch)
@@ -79,12 +80,12 @@ class JupyterKernel(Kernel):
         self._refuse_lock(lock)
         if nested:
             detail = "A Jupyter kernel runs no cell inside another one."
-            return CellResult(listener.cell, Status.INTERRUPTED, "", (), 0.0, (), detail)
+            return _not_run(listener.cell, Status.INTERRUPTED, detail)
         with self._turn:
-            with self._swap:
+            with self._process_lock:
                 conversation = self._conversation
             if conversation is None:
-                return CellResult(listener.cell, Status.DIED, "", (), 0.0, (), self._failure)
+                return _not_run(listener.cell, Status.DIED, self._failure)
             with self._busy(nested):
                 return conversation.run(code, RunningCell(*listener))
 
@@ -121,30 +122,30 @@ class JupyterKernel(Kernel):
         if self._closed.is_set():
             return
         self._closed.set()
-        with self._swap:
+        with self._process_lock:
             conversation = self._conversation
             self._conversation = None
             self._failure = CLOSED
-            if conversation is not None and not self._wire.ours:
+            if conversation is not None and not self._connection.is_ours:
                 with suppress(KernelError, TimeoutError):
                     conversation.leave()
             if conversation is not None:
                 conversation.end(Status.KILLED, CLOSED)
             # Also after a death or a failed start, which leave the connection open.
-            self._wire.close()
+            self._connection.close()
         self._report(KernelState.DEAD, "")
 
     # Life cycle of the kernel
 
     def _check_open(self) -> None:
-        """Raise `KernelError` after `close`. Call it while holding `_swap`, because `close` waits for
-        that."""
+        """Raise `KernelError` after `close`. Call it while holding `_process_lock`, for which `close`
+        waits."""
         if self._closed.is_set():
             raise KernelError(CLOSED)
 
-    def _begin(self) -> None:
+    def _begin_conversation(self) -> None:
         """Begin a conversation with a kernel that has started. Raises `KernelError`."""
-        conversation = JupyterConversation(self._wire, self._host)
+        conversation = JupyterConversation(self._connection, self._host)
         self._conversation = conversation
         try:
             conversation.begin()
@@ -179,11 +180,10 @@ class JupyterKernel(Kernel):
             KernelError: It belongs to another program, could not start, or was
                 closed.
         """
-        with self._swap:
+        with self._process_lock:
             self._check_open()
-            # Raises an error, before the conversation ends.
-            if not self._wire.ours:
-                self._wire.restart()
+            if not self._connection.is_ours:
+                raise KernelError(_NOT_OURS)
             self._end_conversation(Status.KILLED, reason)
             self._restart()
         self._report(KernelState.IDLE, f"{text} {self._run_startup()}".strip())
@@ -199,8 +199,8 @@ class JupyterKernel(Kernel):
         """Start a new process. Raises `KernelError`."""
         self._report(KernelState.STARTING, "")
         try:
-            self._wire.restart()
-            self._begin()
+            self._connection.restart()
+            self._begin_conversation()
         except KernelError as error:
             self._failure = str(error)
             self._report(KernelState.DEAD, f"Could not start a new kernel: {error}")
@@ -209,23 +209,23 @@ class JupyterKernel(Kernel):
     def _watch(self) -> None:
         """Start a new process if the kernel dies. Runs on a thread."""
         while not self._closed.wait(WATCH_INTERVAL_S):
-            with self._swap:
+            with self._process_lock:
                 conversation = self._conversation
             if conversation is None:
                 continue
-            end_reason = self._wire.ended()
+            end_reason = self._connection.end_reason()
             if end_reason:
                 self._on_death(end_reason, conversation)
 
     def _on_death(self, reason: str, conversation: JupyterConversation) -> None:
-        with self._swap:
+        with self._process_lock:
             # The kernel may have been replaced or closed in the meantime.
             if conversation is not self._conversation or self._closed.is_set():
                 return
             self._failure = reason
             self._end_conversation(Status.DIED, reason)
             self._state = KernelState.DEAD
-            if not self._wire.ours:
+            if not self._connection.is_ours:
                 return
             try:
                 self._restart()
@@ -249,20 +249,25 @@ class JupyterKernel(Kernel):
 
     def _info_as(self, state: KernelState) -> KernelInfo:
         conversation = self._conversation
-        ready = KernelReady("", "", "", 0)
+        ready = KernelReady(python="", executable="", cwd="", pid=0)
         cwd = ""
         if conversation is not None:
             ready = conversation.ready
             cwd = conversation.cwd
         return KernelInfo(
-            ready.python,
-            ready.executable,
-            cwd,
-            ready.pid,
-            state,
-            self._wire.label,
-            address=self._wire.address,
+            python=ready.python,
+            executable=ready.executable,
+            cwd=cwd,
+            pid=ready.pid,
+            state=state,
+            host=self._connection.label,
+            address=self._connection.address,
         )
+
+
+def _not_run(cell: int, status: Status, detail: str) -> CellResult:
+    """Return the result of a cell that did not run. detail: a sentence saying why."""
+    return CellResult(cell, status, output="", kinds=(), duration=0.0, changes=(), detail=detail)
 
 
 def jupyter_kernel(address: str, cwd: str, startup: str) -> Kernel:
@@ -276,7 +281,7 @@ def jupyter_kernel(address: str, cwd: str, startup: str) -> Kernel:
     Raises:
         KernelError: The address is wrong, or Jupyter's client libraries are missing.
     """
-    name = parse(address)
+    name = parse_address(address)
     try:
         from mahtab_tui.kernel.jupyter.local import ExistingConnection, LocalConnection
     except ModuleNotFoundError as error:

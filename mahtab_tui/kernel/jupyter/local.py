@@ -37,7 +37,7 @@ class ZmqConnection:
 
     label: str
     address: str
-    ours: bool
+    is_ours: bool
     """Whether we started the kernel, and therefore end it."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class ZmqConnection:
         """Start or join the kernel, and pass on its messages. Raises `KernelError`."""
         raise NotImplementedError
 
-    def ended(self) -> str:
+    def end_reason(self) -> str:
         """Return why the kernel cannot be reached any more, as a sentence; empty while it may."""
         raise NotImplementedError
 
@@ -67,7 +67,7 @@ class ZmqConnection:
         raise NotImplementedError
 
     def restart(self) -> None:
-        """Start a new process. Raises `KernelError`."""
+        """Start a new process of a kernel that is ours. Raises `KernelError`."""
         raise NotImplementedError
 
     @property
@@ -153,7 +153,7 @@ class ZmqConnection:
 class LocalConnection(ZmqConnection):
     """A kernel that we start, by the name of its kernelspec."""
 
-    ours = True
+    is_ours = True
 
     def __init__(self, name: str, cwd: str) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class LocalConnection(ZmqConnection):
             raise KernelError(f"The kernel {self._name} could not be started: {error}.") from None
         self._connect(self._manager.blocking_client(), on_message)
 
-    def ended(self) -> str:
+    def end_reason(self) -> str:
         if self._manager.is_alive():
             return ""
         error_bytes = self._errors.seek(0, os.SEEK_END)
@@ -223,7 +223,7 @@ class LocalConnection(ZmqConnection):
 class ExistingConnection(ZmqConnection):
     """A kernel started by another program, found by its connection file."""
 
-    ours = False
+    is_ours = False
 
     def __init__(self, file: str) -> None:
         super().__init__()
@@ -252,13 +252,10 @@ class ExistingConnection(ZmqConnection):
         client.hb_channel.start()
         client.hb_channel.unpause()
 
-    def ended(self) -> str:
+    def end_reason(self) -> str:
         if self._client.hb_channel.is_beating():
             return ""
         return f"The kernel of {self._file} no longer answers."
 
     def interrupt(self) -> None:
         self.send("control", self.session.msg("interrupt_request", content={}))
-
-    def restart(self) -> None:
-        raise KernelError("Only the program that started this kernel can restart it.")

@@ -47,7 +47,7 @@ class Address(NamedTuple):
     """The command whose stdin and stdout lead there."""
 
 
-def parse(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Parse an address. Raises `KernelError`."""
     if text.startswith(_COMMAND_PREFIX):
         return _parse_command(text)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import save_last_output
-from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.askpass import Ask
 from mahtab_tui.kernel.remote.notes import KernelNote, Station
 from mahtab_tui.kernel.remote.transport import MAX_FINISH_TIMEOUT_S, KernelGone, Transport
@@ -20,13 +20,15 @@ from mahtab_tui.worker.link.station_link import EXITED, OUTPUT, Link, LinkError
 
 HOST_ID_BYTES = 8
 """Random bytes of the id of this process's connection."""
+_MAX_OUTPUT_BYTES = HEAD_BYTES + 3 * TAIL_BYTES
+"""More than the other machine keeps of a cell's output."""
 
 
 class ConnectedKernel(NamedTuple):
     """A kernel on another machine, with the connection to it."""
 
     station: Station
-    host: str
+    host_id: str
     """The id of this process's connection."""
     transport: Transport
     token: bytes
@@ -51,10 +53,10 @@ def attach_remote(note: KernelNote, ask: Ask) -> ConnectedKernel:
         KernelError: The other machine cannot be reached, or does not answer as it should.
     """
     station = note.station
-    host = secrets.token_hex(HOST_ID_BYTES)
+    host_id = secrets.token_hex(HOST_ID_BYTES)
     token = os.urandom(TOKEN_BYTES)
-    request = {**station.request(host), "received": 0, "attach": token.hex()}
-    transport = Transport(parse(station.address), request, ask)
+    request = {**station.request(host_id), "received": 0, "attach": token.hex()}
+    transport = Transport(parse_address(station.address), request, ask)
     if "last" in transport.answer:
         with contextlib.closing(transport):
             _save_last_output(note, transport)
@@ -63,7 +65,7 @@ def attach_remote(note: KernelNote, ask: Ask) -> ConnectedKernel:
         hello = transport.answer["hello"]
         return ConnectedKernel(
             station,
-            host,
+            host_id,
             transport,
             token,
             cell=int(transport.answer["cell"]),
@@ -81,7 +83,9 @@ def stop_remote(note: KernelNote, ask: Ask) -> None:
     cannot be reached."""
     with contextlib.suppress(KernelGone):
         request = {**note.station.request(), "stop": True}
-        with contextlib.closing(Transport(parse(note.station.address), request, ask)) as transport:
+        with contextlib.closing(
+            Transport(parse_address(note.station.address), request, ask)
+        ) as transport:
             if "last" in transport.answer:
                 _save_last_output(note, transport)
     note.forget()
@@ -118,7 +122,7 @@ def _fetch_output(transport: Transport) -> _FetchedOutput:
     link = Link()
     output: list[bytes] = []
     output_bytes = 0
-    link.connect(transport.received)
+    link.connect(transport.received_number)
     data = transport.buffered
     while True:
         has_ended = False
@@ -128,7 +132,7 @@ def _fetch_output(transport: Transport) -> _FetchedOutput:
             elif message.kind == OUTPUT:
                 output.append(message.data)
                 output_bytes += len(message.data)
-        if output_bytes > HEAD_BYTES + 3 * TAIL_BYTES:
+        if output_bytes > _MAX_OUTPUT_BYTES:
             raise LinkError("more arrived than is kept there")
 
         confirmation = bytes(link.outgoing)

@@ -17,13 +17,14 @@ from mahtab_tui.kernel.remote.process import RemoteProcess
 from mahtab_tui.kernel.remote.transport import Transport
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.worker.link.frames import TOKEN_BYTES
-from mahtab_tui.worker.link.station_link import FOLDER
 
 STATION_NAME_BYTES = 8
 """Random bytes of a station's name."""
 STATION_TOKEN_BYTES = 16
 """Random bytes of the secret that a station requires."""
 SECONDS_PER_HOUR = 3_600
+_SAVE_FOLDER = "~/.mahtab/elsewhere"
+"""Where the variables of kernels are saved on the other machine."""
 
 
 class RemoteLauncher:
@@ -76,7 +77,7 @@ class RemoteLauncher:
             return RemoteProcess(reattached, wire)
 
         address = self._address
-        host = secrets.token_hex(HOST_ID_BYTES)
+        host_id = secrets.token_hex(HOST_ID_BYTES)
         station = Station(
             address.text,
             address.label,
@@ -92,17 +93,17 @@ class RemoteLauncher:
             "bootstrap": BOOTSTRAP,
             "kernel_token": token.hex(),
         }
-        request = {**station.request(host), "received": 0, "start": start_settings}
+        request = {**station.request(host_id), "received": 0, "start": start_settings}
         transport = Transport(address, request, wire.ask, wire.given_up)
 
         note = save_note(self._session, station) if self._session else None
         if self._session and note is None:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used."
-        return RemoteProcess(ConnectedKernel(station, host, transport, token, note=note), wire)
+        return RemoteProcess(ConnectedKernel(station, host_id, transport, token, note=note), wire)
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Save in the home folder there, with a separate key, so that the user's key stays here."""
         address = self._address.text.encode(errors="surrogateescape")
         key = hmac.new(bytes.fromhex(target.key), address, "sha256").hexdigest()
-        folder = f"{FOLDER}/{PurePath(target.folder).name}"
+        folder = f"{_SAVE_FOLDER}/{PurePath(target.folder).name}"
         return {**target._replace(folder=folder, key=key)._asdict(), "cloudpickle": ""}

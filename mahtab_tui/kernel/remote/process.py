@@ -19,7 +19,7 @@ from typing import NamedTuple
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.connection_state import ConnectionState
 from mahtab_tui.kernel.process_parts import DetachHandle, Output
-from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.attaching import ConnectedKernel
 from mahtab_tui.kernel.remote.remote_output import RemoteOutput
 from mahtab_tui.kernel.remote.transport import (
@@ -77,8 +77,8 @@ class RemoteProcess:
             connected: The kernel, and the connection to it.
             wire: Is told when the connection is lost and when it is back.
         """
-        self._address = parse(connected.station.address)
-        self._request = connected.station.request(connected.host)
+        self._address = parse_address(connected.station.address)
+        self._request = connected.station.request(connected.host_id)
         self._note = connected.note
         self.detach_handle: DetachHandle | None = None if self._note is None else self
         self._wire = wire
@@ -213,7 +213,7 @@ class RemoteProcess:
             self._wire.lost(time.time() + pause, reason)
             if self._leaving.wait(pause):
                 return None
-            request = {**self._request, "received": self._link.received}
+            request = {**self._request, "received": self._link.received_number}
             try:
                 transport = Transport(self._address, request, self._wire.ask, self._leaving)
             except (KernelGone, KernelClaimed):
@@ -234,7 +234,7 @@ class RemoteProcess:
         """
         link = self._link
         try:
-            link.connect(transport.received)
+            link.connect(transport.received_number)
             self._receive(transport.buffered)
         except LinkError as error:
             return str(error)
@@ -280,7 +280,7 @@ class RemoteProcess:
                     return f"nothing arrived for {MAX_SILENCE_S:.0f} s"
                 if now - last_heartbeat > HEARTBEAT_S:
                     last_heartbeat = now
-                    link.alive()
+                    link.send_heartbeat()
         return ""
 
     def _transfer(
@@ -313,7 +313,7 @@ class RemoteProcess:
             del link.outgoing[:written]
         elif key.fileobj is self._wake_receiver:
             self._wake_receiver.recv(LINK_PIECE_BYTES)
-        elif link.waiting < MAX_PENDING_BYTES:
+        elif link.unconfirmed_bytes < MAX_PENDING_BYTES:
             data = self._inner_channel.recv(LINK_PIECE_BYTES)
             link.send(FRAMES if data else END, data)
             if not data:
@@ -325,7 +325,7 @@ class RemoteProcess:
         """Return whether the kernel has ended, or everything is sent to a kernel that is left."""
         if self._reported_code is not None:
             return True
-        return self._all_sent and self._leaving.is_set() and self._link.settled
+        return self._all_sent and self._leaving.is_set() and self._link.is_settled
 
     def _receive(self, data: bytes) -> None:
         """Pass on what the station has sent. Raises `LinkError`."""

@@ -118,7 +118,7 @@ class Transport:
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
         try:
-            self.received = self._connect(request)
+            self.received_number = self._connect(request)
         except BaseException:
             self.close()
             raise
@@ -164,8 +164,8 @@ class Transport:
                 file.close()
 
     def _connect(self, request: Mapping[str, Any]) -> int:
-        """Exchange the first lines with the loader and the station; returns the number of bytes that
-        the station has received. Raises `KernelError`."""
+        """Exchange the first lines with the loader and the station; returns the number of the last
+        message that the station has received. Raises `KernelError`."""
         packed_files = bundle()
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         description = {

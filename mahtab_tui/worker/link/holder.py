@@ -65,12 +65,12 @@ def run_holder(kernel: int, settings: HolderSettings, control: int, state: Share
     gc.enable()
     # Interrupts are for the kernel, but reach its whole process group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with open(settings.path + KEY_SUFFIX, encoding="ascii") as file:
+    with open(settings.socket_path + KEY_SUFFIX, encoding="ascii") as file:
         key = file.read()
     _close_descriptors_except(
-        [settings.listener, settings.pipe, settings.spool, settings.lifeline, control]
+        [settings.listener, settings.output_pipe, settings.spool, settings.lifeline, control]
     )
-    os.chdir(os.path.dirname(settings.path))
+    os.chdir(os.path.dirname(settings.socket_path))
     _Holder(kernel, settings, socket.socket(fileno=control), state, key).run()
 
 
@@ -98,11 +98,11 @@ class _Holder:
         key: str,
     ) -> None:
         self._kernel_pid = kernel
-        self._path = settings.path
+        self._path = settings.socket_path
         self._key = key
         self._control = control
         self._state = state
-        self._spool = Spool(settings.pipe, settings.spool)
+        self._spool = Spool(settings.output_pipe, settings.spool)
         self._listener = socket.socket(fileno=settings.listener)
         self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
         """Ends when the host does; None if there is no host."""

@@ -62,14 +62,14 @@ class HolderClient:
             settings: From the host, or the station.
             page: The memory that holder and kernel share.
         """
-        spool = Spool(hide_descriptor(settings.pipe), hide_descriptor(settings.spool))
+        spool = Spool(hide_descriptor(settings.output_pipe), hide_descriptor(settings.spool))
         self.backlog = EventBacklog(spool, SharedState(page))
         self.is_ending = False
         """Whether the host wants the kernel to end with it."""
         self.on_purpose = False
         """Whether the host left the kernel on purpose."""
         self._control = socket.socket(fileno=hide_descriptor(control))
-        self._max_absence_s = settings.hours * 3600
+        self._max_absence_s = settings.max_absence_hours * 3600
         # By `time.monotonic`:
         self._absent_since: float | None = None
         """Since when there is no host; None if there is one."""

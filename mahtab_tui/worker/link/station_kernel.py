@@ -172,7 +172,13 @@ def _start_process(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=[channel, settings.control, settings.pipe, settings.spool, settings.page],
+            pass_fds=[
+                channel,
+                settings.control,
+                settings.output_pipe,
+                settings.spool,
+                settings.page,
+            ],
             cwd=cwd,
             start_new_session=True,
         )

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 MAGIC = "mahtab-far-1"
 """Sent by the loader, with the protocol's version."""
-FOLDER = "~/.mahtab/elsewhere"
-"""Where the variables of remote kernels are saved."""
 
 # Kinds of messages
 FRAMES = b"f"
@@ -53,19 +51,19 @@ class Link:
     def __init__(self) -> None:
         self.outgoing = bytearray()
         """The bytes to send next; whoever sends some removes them."""
-        self.received = 0
+        self.received_number = 0
         """The number of the last message that came."""
-        self.waiting = 0
+        self.unconfirmed_bytes = 0
         """Bytes of the messages that are not confirmed."""
         self._sent = 0
         """The number of the last message that was sent."""
         self._unconfirmed: deque[tuple[int, Message]] = deque()
         self._incoming = bytearray()
         """Bytes of the connection that are no complete message yet."""
-        self._connected = False
+        self._is_connected = False
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the other side has confirmed everything."""
         return not self._unconfirmed
 
@@ -73,24 +71,25 @@ class Link:
         """Send a message now, or when there is a connection."""
         self._sent += 1
         self._unconfirmed.append((self._sent, Message(kind, data)))
-        self.waiting += len(data)
+        self.unconfirmed_bytes += len(data)
         self._write(kind, self._sent, data)
 
-    def alive(self) -> None:
-        """Say only that this side is there."""
+    def send_heartbeat(self) -> None:
+        """Say only that this side is there, without a number."""
         self._write(_ALIVE, 0)
 
-    def connect(self, received: int) -> None:
-        """Begin to use a new connection. received: the last message that the other side has."""
+    def connect(self, received_number: int) -> None:
+        """Begin to use a new connection. received_number: of the last message that the other
+        side has."""
         self.disconnect()
-        self._confirm(received)
-        self._connected = True
+        self._confirm(received_number)
+        self._is_connected = True
         for number, message in self._unconfirmed:
             self._write(message.kind, number, message.data)
 
     def disconnect(self) -> None:
         """Keep messages until there is a connection."""
-        self._connected = False
+        self._is_connected = False
         self.outgoing.clear()
         self._incoming.clear()
 
@@ -111,15 +110,15 @@ class Link:
             end = data_start + length
             if len(self._incoming) < end:
                 break
-            if self._is_new(kind, number):
+            if self._take_head(kind, number):
                 messages.append(Message(kind, bytes(self._incoming[data_start:end])))
             start = end
         del self._incoming[:start]
         if messages:
-            self._write(_RECEIVED, self.received)
+            self._write(_RECEIVED, self.received_number)
         return messages
 
-    def _is_new(self, kind: bytes, number: int) -> bool:
+    def _take_head(self, kind: bytes, number: int) -> bool:
         """Note the head of a message; return whether it has data that did not come before."""
         if kind == _RECEIVED:
             self._confirm(number)
@@ -127,12 +126,12 @@ class Link:
         if kind == _ALIVE:
             return False
         if kind not in _NUMBERED:
-            raise LinkError("something else was written to the wire")
-        if number > self.received + 1:
+            raise LinkError("a message of an unknown kind arrived")
+        if number > self.received_number + 1:
             raise LinkError("a message is missing")
-        if number <= self.received:  # it was sent again
+        if number <= self.received_number:  # it was sent again
             return False
-        self.received = number
+        self.received_number = number
         return True
 
     def _confirm(self, number: int) -> None:
@@ -140,8 +139,8 @@ class Link:
         if number > self._sent:
             raise LinkError("a message was confirmed that was never sent")
         while self._unconfirmed and self._unconfirmed[0][0] <= number:
-            self.waiting -= len(self._unconfirmed.popleft()[1].data)
+            self.unconfirmed_bytes -= len(self._unconfirmed.popleft()[1].data)
 
     def _write(self, kind: bytes, number: int, data: bytes = b"") -> None:
-        if self._connected:
+        if self._is_connected:
             self.outgoing += _HEAD.pack(kind, number, len(data)) + data

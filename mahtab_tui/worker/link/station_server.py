@@ -107,7 +107,7 @@ class StationServer:
             now = time.monotonic()
             if now - last_heartbeat >= _HEARTBEAT_INTERVAL_S:
                 last_heartbeat = now
-                self._link.alive()
+                self._link.send_heartbeat()
             self._dismiss_silent_candidates(now)
 
     def _dismiss_silent_candidates(self, now: float) -> None:
@@ -134,7 +134,7 @@ class StationServer:
             yield _Watched(kernel.channel.fileno(), select.POLLIN | writes, self._on_channel)
         yield _Watched(kernel.control.fileno(), select.POLLIN, self._on_kernel_exit)
         # The kernel's prints wait for a host that does not keep up.
-        is_behind = self._wire is not None and self._link.waiting > BACK_PRESSURE_BYTES
+        is_behind = self._wire is not None and self._link.unconfirmed_bytes > BACK_PRESSURE_BYTES
         if not kernel.all_printed and not is_behind:
             yield _Watched(kernel.output, select.POLLIN, self._read_output)
 
@@ -150,20 +150,20 @@ class StationServer:
             if is_abandoned and not self._ends_at and not has_cell:
                 self._end_kernel()
             return False
-        if self._wire is not None and self._link.settled and not self._link.outgoing:
+        if self._wire is not None and self._link.is_settled and not self._link.outgoing:
             self._close_wire()
         if self._wire is not None:
             return False
         # The end of a cell is worth more than that of an idle kernel.
         limit_s = self._idle_limit_s if has_cell else min(self._idle_limit_s, _EXIT_RETENTION_S)
-        return self._link.settled or self._stopped or now - self._alone_since > limit_s
+        return self._link.is_settled or self._stopped or now - self._alone_since > limit_s
 
     def _update_kernel(self) -> None:
         if self._code is not None:
             return
         if self._ends_at and time.monotonic() >= self._ends_at:
             self._kernel.signal(signal.SIGKILL)
-        away = self._wire is None and self._link.waiting < MAX_WAITING_DISPLAY_BYTES
+        away = self._wire is None and self._link.unconfirmed_bytes < MAX_WAITING_DISPLAY_BYTES
         if away != self._away:
             self._away = away
             with suppress(OSError):
@@ -193,7 +193,7 @@ class StationServer:
     def _read_output(self) -> None:
         with suppress(BlockingIOError):
             self._kernel.all_printed = not self._kernel.spool.move()
-        if self._wire is not None or self._link.waiting < MAX_AHEAD_BYTES:
+        if self._wire is not None or self._link.unconfirmed_bytes < MAX_AHEAD_BYTES:
             self._forward_output()
 
     def _forward_output(self) -> None:
@@ -297,7 +297,7 @@ class StationServer:
     def _use_wire(self, connection: socket.socket, answer: dict[str, object]) -> None:
         """Begin to use a connection. answer: what its host gets before the first message."""
         self._wire = connection
-        line = json.dumps({**answer, "received": self._link.received}) + "\n"
+        line = json.dumps({**answer, "received": self._link.received_number}) + "\n"
         self._link.outgoing[:0] = line.encode()
 
     def _send_end(self, connection: socket.socket) -> None:
