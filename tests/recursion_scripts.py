@@ -20,7 +20,7 @@ from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.search import Asking, Search
 from mahtab_tui.search.search_answers import SearchAnswer
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.worker.rlm.answers import FORM
 from mahtab_tui.worker.sandbox.engine import Final
 from tests import tags
@@ -304,7 +304,7 @@ def check(story: Story) -> None:
         ]
         ended_nodes = [record.attrs["node"] for record in records if record.tag == tags.RLM_FINAL]
         assert sorted(begun_nodes) == sorted(set(begun_nodes)) == sorted(ended_nodes)
-        tree = Tree(name)
+        tree = SearchTree(name)
         for record in records:
             tree.fold(record)
         assert tree.finished

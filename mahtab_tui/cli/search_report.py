@@ -23,7 +23,7 @@ from mahtab_tui.cli.headless import (
 from mahtab_tui.search.logs import LogFile
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.search_answers import SearchAnswer
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.system import start_thread
 
 PROGRESS_INTERVAL_S = 0.1
@@ -37,7 +37,7 @@ class Progress:
     """A progress line on stderr: rewritten on a terminal, printed occasionally elsewhere."""
 
     def __init__(self) -> None:
-        self._tree = Tree("")
+        self._tree = SearchTree("")
         self._lock = threading.Lock()  # the searching threads fold, the progress thread draws
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._start_time = time.monotonic()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from mahtab_tui.bus.records import KernelRecord, NotebookFile, NotebookWritten, Notice, Record
+from mahtab_tui.bus.records import KernelRecord, NotebookOpened, NotebookWritten, Notice, Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.resuming import attach, resume
@@ -82,10 +82,10 @@ def reopen_notebook(past: list[Record]) -> LoadedNotebook | None:
     Returns:
         None if the session opened none, or if it cannot be read, which a notice in `past` reports.
     """
-    opened: NotebookFile | None = None
+    opened: NotebookOpened | None = None
     last_file = ""
     for record in past:
-        if isinstance(record, NotebookFile):
+        if isinstance(record, NotebookOpened):
             opened = record
             last_file = record.file
         elif isinstance(record, NotebookWritten) and record.file:

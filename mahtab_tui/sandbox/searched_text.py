@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -33,6 +33,18 @@ TextKind = Literal["str", "list", "dict"]
 Document = tuple[str, int, int]
 """One document of a list or a dict: its name (a dict's key; of a list, its number), start and
 end."""
+
+
+def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
+    """Merge spans that overlap or touch; drop empty ones."""
+    merged: list[TextSpan] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            last_start, last_end = merged[-1]
+            merged[-1] = (last_start, max(last_end, end))
+        elif start < end:
+            merged.append((start, end))
+    return merged
 
 
 class TextRun(NamedTuple):

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from mahtab_tui.sandbox.base import CallRefusedError
-from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan
+from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan, merge_spans
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
 from mahtab_tui.search.requests import ToolRequest, read_call, read_final, read_tool_call
 from mahtab_tui.search.sub_answers import SubAnswers
-from mahtab_tui.search.tree import merge_spans
 
 _MAX_EVIDENCE_SPANS = 4_096
 """Maximum number of places on which an answer rests."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import (
@@ -21,7 +21,6 @@ from mahtab_tui.bus.records import (
     Usage,
 )
 from mahtab_tui.bus.usage import UsageStats
-from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.tree_nodes import FINISHED, FanOut, SearchNode, State, Turn, shortened
 
 _TurnRecord = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
@@ -33,18 +32,8 @@ _SHORTENED_CHARS = 600
 """Characters of each text of such a node."""
 _MAX_ANSWER_CHARS = 40_000
 """Characters of a node's answer."""
-
-
-def merge_spans(spans: Iterable[TextSpan]) -> list[TextSpan]:
-    """Merge spans that overlap or touch; drop empty ones."""
-    merged: list[TextSpan] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            last_start, last_end = merged[-1]
-            merged[-1] = (last_start, max(last_end, end))
-        elif start < end:
-            merged.append((start, end))
-    return merged
+_END_STATES: dict[str, State] = {state: state for state in FINISHED}
+"""The states of a node that has ended, by the words of records."""
 
 
 class OpenQuestion(NamedTuple):
@@ -61,7 +50,7 @@ class _FinishedNode(NamedTuple):
     chars: int
 
 
-class Tree:
+class SearchTree:
     """One search. Any part of a stream gives a tree: events that are repeated, unknown or
     inconsistent are skipped."""
 
@@ -78,9 +67,9 @@ class Tree:
         """The depth of the deepest node; 0 for the root's."""
         self.questions: dict[str, OpenQuestion] = {}
         """The questions that wait for the user, by their ids."""
-        self.structure = 0
+        self.structure_version = 0
         """Grows when a node starts, ends or asks for consent."""
-        self._seq = -1
+        self._last_seq = -1
         """The number of the last event."""
         self._finished: deque[_FinishedNode] = deque()
         """Nodes that have ended, the oldest first."""
@@ -103,9 +92,9 @@ class Tree:
         if not isinstance(record, SearchRecord | Usage):
             return
         if record.seq is not None:
-            if record.seq <= self._seq:
+            if record.seq <= self._last_seq:
                 return
-            self._seq = record.seq
+            self._last_seq = record.seq
         if isinstance(record, SearchBegin):
             self._begin(record)
             return
@@ -123,7 +112,7 @@ class Tree:
                 self._end(node, "stopped", last_sign - node.begun)
         for question in self.questions.values():
             question.fan_out.asks = False
-            self.structure += 1
+            self.structure_version += 1
         self.questions.clear()
 
     def _begin(self, record: SearchBegin) -> None:
@@ -152,7 +141,7 @@ class Tree:
         self.counts[node.state] += 1
         for ancestor in _ancestors(node):
             ancestor.alive += 1
-        self.structure += 1
+        self.structure_version += 1
         self.depth = max(self.depth, node.depth)
 
     def _set_state(self, node: SearchNode, state: State) -> None:
@@ -173,7 +162,7 @@ class Tree:
         node.back_off = None
         for ancestor in _ancestors(node):
             ancestor.alive -= 1
-        self.structure += 1
+        self.structure_version += 1
         self._retain_texts(node)
 
     def _retain_texts(self, node: SearchNode) -> None:
@@ -188,7 +177,8 @@ class Tree:
             self._finished_chars -= oldest.chars
 
     def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
-        """Add an event to its node. After a node's end, only its texts may still come."""
+        """Add an event to its node. After a node's end, its texts, its usage and the answers to its
+        questions may still come."""
         match record:
             case SearchFanOut():
                 self._fan_out(node, record)
@@ -213,11 +203,7 @@ class Tree:
             duration = record.time - node.begun
 
         # A newer version may have written another word.
-        end_state: State = "done"
-        for state in FINISHED:
-            if state == record.state:
-                end_state = state
-        self._end(node, end_state, duration)
+        self._end(node, _END_STATES.get(record.state, "done"), duration)
 
     def _add_usage(self, node: SearchNode, record: Usage) -> None:
         """Count a model call for its turn, its node, the nodes above, and the search."""
@@ -271,7 +257,7 @@ class Tree:
         batch.refused = record.state == "refused"
         if batch.asks:
             self.questions[batch.request] = OpenQuestion(node, batch)
-        self.structure += 1
+        self.structure_version += 1
 
     def _get_turn(self, node: SearchNode, record: _TurnRecord) -> Turn:
         """Return the turn of a record, by default the newest; make it if it is new."""

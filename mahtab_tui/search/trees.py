@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from mahtab_tui.bus.records import Record, SearchBegin, SearchRecord, Usage
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.tree_nodes import FINISHED, FanOut
 
 MAX_TREES = 50
@@ -46,23 +46,25 @@ class Trees:
     """The newest searches of a session."""
 
     def __init__(self) -> None:
-        self._trees: dict[str, Tree] = {}
+        self._trees: dict[str, SearchTree] = {}
         self._forgotten_structure = 0
         """The structure of trees that were forgotten, so that the sum never shrinks."""
 
     def __len__(self) -> int:
         return len(self._trees)
 
-    def __iter__(self) -> Iterator[Tree]:
+    def __iter__(self) -> Iterator[SearchTree]:
         return reversed(self._trees.values())
 
-    def __getitem__(self, id: str) -> Tree:
+    def __getitem__(self, id: str) -> SearchTree:
         return self._trees[id]
 
     @property
-    def structure(self) -> int:
+    def structure_version(self) -> int:
         """Grows when a node of any tree starts, ends or asks for consent."""
-        return self._forgotten_structure + sum(tree.structure for tree in self._trees.values())
+        return self._forgotten_structure + sum(
+            tree.structure_version for tree in self._trees.values()
+        )
 
     @property
     def progress(self) -> SearchProgress | None:
@@ -90,7 +92,7 @@ class Trees:
                 continue
             has_searches = True
             if record.tree not in self._trees and record.tag == SearchBegin.tag:
-                self._trees[record.tree] = Tree(record.tree)
+                self._trees[record.tree] = SearchTree(record.tree)
                 self._forget_oldest()
             if record.tree in self._trees:
                 self._trees[record.tree].fold(record)
@@ -101,5 +103,5 @@ class Trees:
         finished = [tree for tree in self._trees.values() if tree.finished]
         excess = max(0, len(self._trees) - MAX_TREES)
         for tree in finished[:excess]:
-            self._forgotten_structure += tree.structure + 1
+            self._forgotten_structure += tree.structure_version + 1
             del self._trees[tree.id]

@@ -77,10 +77,10 @@ class NotebookFile:
         self._resume(file, past)
 
     def _resume(self, file: LoadedNotebook, past: Sequence[Record]) -> None:
-        record_classes = records.NotebookFile | records.NotebookWritten
+        record_classes = records.NotebookOpened | records.NotebookWritten
         file_records = [record for record in past if isinstance(record, record_classes)]
         opened_files = [
-            record for record in file_records if isinstance(record, records.NotebookFile)
+            record for record in file_records if isinstance(record, records.NotebookOpened)
         ]
         if not opened_files:
             return
@@ -200,7 +200,7 @@ class NotebookFile:
         """Add the new records to the conversation."""
         while self._new_records:
             record = self._new_records.popleft()
-            if isinstance(record, records.NotebookFile):
+            if isinstance(record, records.NotebookOpened):
                 # It was read again, including this session's additions.
                 if record.file == self._opened_file:
                     self._first_entry = len(self._conversation.entries)

@@ -105,7 +105,7 @@ class Notebook(logging.Handler):
         file = self._file.loaded
         first = self._file.first_position
         cell_count = len(file.cells)
-        opened = records.NotebookFile(
+        opened = records.NotebookOpened(
             self._opening_sentences(),
             file=str(file.path),
             digest=file.digest,

@@ -13,7 +13,7 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import (
     Agent,
     AssistantChat,
-    NotebookFile,
+    NotebookOpened,
     NotebookWritten,
     Notice,
     Private,
@@ -107,7 +107,7 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> OpenedSession:
         lock = lock_session(row.id)
         page = load_records(database(), row.id, limit=MAX_PAST_RECORDS)
         private_marks = records_with_tag(database(), row.id, Private.tag)
-        notebook_files = records_with_tag(database(), row.id, NotebookFile.tag)
+        notebook_files = records_with_tag(database(), row.id, NotebookOpened.tag)
         notebook_writes = records_with_tag(database(), row.id, NotebookWritten.tag)
     except StoreError as error:
         raise SessionNotFound(str(error)) from None

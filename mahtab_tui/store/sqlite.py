@@ -35,7 +35,7 @@ _STARTUP_RECORDS = (
     | records.Namespace
     | records.Notice
     | records.Restore
-    | records.NotebookFile
+    | records.NotebookOpened
     | records.NotebookCell
     | records.NotebookOutput
 )
@@ -312,7 +312,9 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
     """Copy a session's records, or those before a number, to a new one. Raises `StoreError`."""
     now = time.time()
     with opened(path) as connection, transaction(connection):
-        connection.execute(_COPY_RECORDS, (copy, records.NotebookFile.tag, session, before, before))
+        connection.execute(
+            _COPY_RECORDS, (copy, records.NotebookOpened.tag, session, before, before)
+        )
         query = "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?"
         connection.execute(query, (copy, now, now, session))
         if before is None:  # a partial copy may lack the question that the title comes from

@@ -19,7 +19,7 @@ from mahtab_tui.tui.commands.declarations import PaneCommand
 if TYPE_CHECKING:
     from mahtab_tui.bus.entries import Cell
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.search.tree import Tree
+    from mahtab_tui.search.tree import SearchTree
     from mahtab_tui.search.tree_nodes import SearchNode
 
 
@@ -101,7 +101,7 @@ class OpenFrames(OpenScreen):
 class OpenSearchNode(OpenScreen):
     """Show one call of a search."""
 
-    tree: Tree
+    tree: SearchTree
     node: SearchNode
 
 

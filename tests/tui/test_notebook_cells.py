@@ -39,7 +39,7 @@ TRACEBACK = (
 
 def notebook(first_position: int = 1) -> list[Record]:
     return [
-        records.NotebookFile(
+        records.NotebookOpened(
             "a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first_position, cells=4
         ),
         records.NotebookCell("# Title\n\nwith *words*", position=first_position, kind="markdown"),
@@ -157,7 +157,9 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
 
 
 async def test_hostile_cells_are_plain_text() -> None:
-    story: list[Record] = [records.NotebookFile(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)]
+    story: list[Record] = [
+        records.NotebookOpened(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)
+    ]
     for index, kind in enumerate(("markdown", "code", "raw", "other"), 1):
         story.append(records.NotebookCell(HOSTILE, position=index, kind=kind))
     for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):

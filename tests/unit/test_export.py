@@ -63,7 +63,7 @@ UNCHANGED = [
 ]
 PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n\n", "    ", "> ", "- ", "\\", "![", "[", "](", "](javascript:x)", ")", ">", "x", "\r", "[z]: y:x", "&lt;", "# ", "\t", "<https://a.b>", "***", "1. ", "'"]  # fmt: skip
 
-OPENED = records.NotebookFile(
+OPENED = records.NotebookOpened(
     "opened", file="/a.ipynb", digest="d", first=1, cells=1, rewritable=True, time=1.0
 )
 LINES = st.lists(
@@ -562,7 +562,7 @@ def test_resumed_session_knows_its_notebook_however_old(home: Path, project: Pat
     if store.claim is not None:
         store.claim.release()
     past = resumed_store(find_session(None, project)).past
-    kinds = records.NotebookFile | records.NotebookWritten
+    kinds = records.NotebookOpened | records.NotebookWritten
     assert [record for record in past if isinstance(record, kinds)] == [OPENED, written[1]]
 
 

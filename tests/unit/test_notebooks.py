@@ -129,7 +129,7 @@ def test_long_session_is_resumed_with_all_its_records(
     it.happen(*ran(1, "early = 1"), *ran(2, "late = 2"))
     it.notebook.save()
     everything = it.records()
-    kinds = records.NotebookFile | records.NotebookWritten
+    kinds = records.NotebookOpened | records.NotebookWritten
     latest_records = (
         *(record for record in everything if isinstance(record, kinds)),
         *everything[-4:],
@@ -225,7 +225,7 @@ def test_notebook_in_another_language_warns_before_its_first_run(
 ) -> None:
     notebook = new_notebook(cells=[new_code_cell("x <- 1")]) | {"metadata": metadata}
     it = open_bench(write(notebook, tmp_path / "it.ipynb", 2))
-    [opened] = [record for record in it.records() if isinstance(record, records.NotebookFile)]
+    [opened] = [record for record in it.records() if isinstance(record, records.NotebookOpened)]
     assert opened.text.endswith("It is for r, not for Python.")
     assert not it.notebook.confirmed
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
+from mahtab_tui.sandbox.searched_text import merge_spans
 from mahtab_tui.search.logs import LogFile
-from mahtab_tui.search.tree import MAX_FINISHED_CHARS, Tree, merge_spans
+from mahtab_tui.search.tree import MAX_FINISHED_CHARS, SearchTree
 from mahtab_tui.search.tree_nodes import FINISHED, SearchNode
 from mahtab_tui.search.trees import MAX_TREES, Trees
 from tests import tags
@@ -43,14 +44,14 @@ _NAMES = st.sampled_from(
 )
 
 
-def folded(records: list[Record]) -> Tree:
-    tree = Tree("t1")
+def folded(records: list[Record]) -> SearchTree:
+    tree = SearchTree("t1")
     for record in records:
         tree.fold(record)
     return tree
 
 
-def shape(tree: Tree) -> list[tuple[Any, ...]]:
+def shape(tree: SearchTree) -> list[tuple[Any, ...]]:
     return [
         (
             node.id,
@@ -65,7 +66,7 @@ def shape(tree: Tree) -> list[tuple[Any, ...]]:
     ]
 
 
-def check(tree: Tree) -> None:
+def check(tree: SearchTree) -> None:
     below: Counter[str] = Counter()
     seen_ids: set[str] = set()
 
@@ -244,9 +245,9 @@ def test_only_the_newest_finished_trees_are_retained() -> None:
     trees = Trees()
     for number in range(MAX_TREES + 10):
         scribe = Scribe(f"t{number}")
-        structure_before = trees.structure
+        structure_before = trees.structure_version
         trees.fold([scribe.begin("1", "q"), scribe.final("1", "a")])
-        assert trees.structure != structure_before
+        assert trees.structure_version != structure_before
     assert len(trees) == MAX_TREES
     assert next(iter(trees)).id == f"t{MAX_TREES + 9}"
 

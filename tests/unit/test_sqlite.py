@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError
-from mahtab_tui.bus.records import NotebookFile, Record
+from mahtab_tui.bus.records import NotebookOpened, Record
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_removal import delete_records
 from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, load_records
@@ -297,12 +297,12 @@ def test_fork_has_all_records_and_diverges(path: Path) -> None:
 def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
     about: dict[str, Any] = {"file": "/p/a.ipynb", "digest": "", "first": 1, "cells": 0}
-    store.append(NotebookFile("A notebook.", **about, rewritable=True, time=1.0))
+    store.append(NotebookOpened("A notebook.", **about, rewritable=True, time=1.0))
     store.append(cell(1, "1"))
     fork_session(path, "s", "copy")
     for session, rewritable in (("s", True), ("copy", False)):
         (notebook, _) = (record for _, record in load_records(path, session).records)
-        assert isinstance(notebook, NotebookFile)
+        assert isinstance(notebook, NotebookOpened)
         assert notebook.rewritable is rewritable
     store.close()
 

@@ -23,7 +23,7 @@ from mahtab_tui.bus import StoreError, logger, records
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.past_conversation import load_messages
 from mahtab_tui.store.memory_store import MemoryStore
@@ -478,7 +478,7 @@ def test_old_session_is_found_once_indexed(sessions: Path) -> None:
 
 
 def test_the_log_of_a_search_is_read() -> None:
-    tree = Tree("")
+    tree = SearchTree("")
     for record in read_log(WRITTEN / "search.jsonl"):
         tree.fold(record)
     assert tree.root is not None

@@ -13,10 +13,8 @@ from mahtab_tui.bus.records.answers import (
     LastConversation,
     ModelRecord,
     Summary,
-    Usage,
     UserAttachment,
     UserChat,
-    Window,
 )
 from mahtab_tui.bus.records.approvals import Approval, Decision, Input, Review
 from mahtab_tui.bus.records.cells import (
@@ -41,7 +39,7 @@ from mahtab_tui.bus.records.cells import (
 from mahtab_tui.bus.records.log import RecordHandler, emit, get_record, warn
 from mahtab_tui.bus.records.notebooks import (
     NotebookCell,
-    NotebookFile,
+    NotebookOpened,
     NotebookOutput,
     NotebookWritten,
 )
@@ -79,3 +77,4 @@ from mahtab_tui.bus.records.session import (
     SessionRecord,
     SkillRecord,
 )
+from mahtab_tui.bus.records.usage import Usage, Window

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus.entry_names import answer_entry, question_entry, tool_entry
-from mahtab_tui.bus.marks import NULL, Data, Flag, Name, Word
+from mahtab_tui.bus.marks import Data, Flag, Name, Word
 from mahtab_tui.bus.records.record import INDEXED_INPUT_CHARS, INDEXED_OUTPUT_CHARS, Record, Stream
 
 
@@ -32,8 +32,10 @@ class UserAttachment(Record, tag="user-attachment"):
     picture: Word | None = None
     """The id of a picture, whose first record also has the following fields."""
     mime: Word | None = None
+    """The picture's type, such as "image/png"."""
     data: Data | None = None
     width: int | None = None
+    """In pixels, like its height."""
     height: int | None = None
 
 
@@ -123,7 +125,8 @@ class AssistantTool(
     arguments: str = ""
     state: Word = ""
     """First "running", then "ok", "error", "refused" or "stopped"."""
-    duration: float | None = None  # seconds
+    duration: float | None = None
+    """In seconds; None until it has ended."""
 
     @property
     def entry_name(self) -> str:
@@ -146,37 +149,3 @@ class Summary(Record, tag="summary", indexed=INDEXED_INPUT_CHARS):
 
 class LastConversation(Record, tag="last-conversation", in_prompt=True):
     """What the user and the model said last in the session before this one."""
-
-
-class Window(Record, tag="window", in_store=False):
-    """How full the model's window is. A resumed session may have another window."""
-
-    tokens: int = 0
-    """Tokens of the last request as counted by the model, or an estimate for the next one."""
-    size: int = 0
-    """Tokens that the window holds."""
-    estimated: Flag = False
-    """Whether the tokens were not counted by the model."""
-
-
-class Usage(Record, tag="usage"):
-    """The usage of one model call."""
-
-    tree: Word | None = None
-    """Of a search's call: the fields of `SearchRecord`."""
-    node: Word | None = None
-    seq: int | None = None
-    turn: int | None = None
-    """The question, or the turn of a search's node."""
-    model: Word = ""
-    """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
-    input_tokens: int = 0
-    """All input tokens, including those read from or written to the cache."""
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_creation_tokens: int = 0
-    cost: Annotated[float | None, NULL] = None
-    """US dollars; None if the price is unknown."""
-    source: Word | None = None
-    """One of "agent", "reflection", "summary", "embedding" and "rlm"."""
-    estimated: Flag = False

@@ -7,7 +7,7 @@ from mahtab_tui.bus.marks import Data, Flag, Name, Word
 from mahtab_tui.bus.records.record import INDEXED_INPUT_CHARS, INDEXED_OUTPUT_CHARS, Record
 
 
-class NotebookFile(Record, tag="notebook-file", in_prompt=True):
+class NotebookOpened(Record, tag="notebook-file", in_prompt=True):
     """A notebook is opened; its cells follow. Text: a sentence for the user and the model."""
 
     file: Name

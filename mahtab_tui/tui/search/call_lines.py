@@ -12,7 +12,7 @@ from rich.style import Style
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.sandbox.searched_text import TextSpan
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.tree_nodes import STATES, FanOut, SearchNode, State
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -177,7 +177,7 @@ class CallLine(NamedTuple):
     """A line of a tree: a node, a fan-out, or what belongs to them."""
 
     kind: LineKind
-    tree: Tree
+    tree: SearchTree
     node: SearchNode
     prefix: str = ""
     """What is drawn of the tree's structure before the line: ``│ └ ``."""
@@ -222,7 +222,7 @@ class CallDrawing:
         style: Style = getattr(self.palette, role)
         return style
 
-    def _totals(self, tree: Tree) -> list[Span]:
+    def _totals(self, tree: SearchTree) -> list[Span]:
         usage = tree.used
         tokens = f"{short_number(usage.tokens)} tok"
         figures = [format_count(usage.calls, "call"), tokens]

@@ -131,7 +131,7 @@ class NodeScreen(Dialog[None], NodeActions):
         """Draw what has changed since the last drawing; times go on."""
         node = self._node
         now = self._clock()
-        versions = (node.version, self._tree.structure)
+        versions = (node.version, self._tree.structure_version)
         has_changed = versions != self._drawn_versions
         # Times go on while the call or one of its sub-calls runs.
         if has_changed or not node.finished or node.alive:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.tree_nodes import FanOut, SearchNode
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.rows.row import Row, RowsView, Span
@@ -74,12 +74,12 @@ class CallTree:
     @property
     def outdated(self) -> bool:
         """Whether the trees have other lines than when these were made."""
-        return self._trees.structure != self._structure
+        return self._trees.structure_version != self._structure
 
     def arrange(self) -> None:
         """Make the lines; the cursor of a line that is gone moves to the nearest one."""
         old_cursor = self.cursor
-        self._structure = self._trees.structure
+        self._structure = self._trees.structure_version
         self.lines = self._make_lines()
         self._rows_by_key = {}
         for row, line in enumerate(self.lines):
@@ -105,7 +105,9 @@ class CallTree:
             lines += self._tree_lines(tree, tree.root, is_newest=is_newest)
         return lines
 
-    def _tree_lines(self, tree: Tree, root: SearchNode, *, is_newest: bool) -> Iterator[CallLine]:
+    def _tree_lines(
+        self, tree: SearchTree, root: SearchNode, *, is_newest: bool
+    ) -> Iterator[CallLine]:
         is_open = self._open_by_key.get((tree.id, root.id), is_newest or not tree.finished)
         yield CallLine("root", tree, root, open=is_open)
         if not is_open:
@@ -117,7 +119,7 @@ class CallTree:
         for additional_root in tree.roots[1:]:
             yield from self._node_lines(tree, additional_root, "", is_last=True)
 
-    def _lines_below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
+    def _lines_below(self, tree: SearchTree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
         """Yield the lines of a node's calls. prefix: what is drawn before them."""
         # A large fan-out stands for its parts, where the first of them would be.
         items: dict[str, SearchNode | FanOut] = {}
@@ -141,7 +143,7 @@ class CallTree:
                 yield from self._batch_lines(tree, node, item, prefix, is_last=is_last)
 
     def _node_lines(
-        self, tree: Tree, node: SearchNode, prefix: str, *, is_last: bool
+        self, tree: SearchTree, node: SearchNode, prefix: str, *, is_last: bool
     ) -> Iterator[CallLine]:
         is_open = None
         if node.children or node.batches:
@@ -153,7 +155,7 @@ class CallTree:
             yield from self._lines_below(tree, node, prefix + branch.below)
 
     def _batch_lines(
-        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, is_last: bool
+        self, tree: SearchTree, node: SearchNode, batch: FanOut, prefix: str, *, is_last: bool
     ) -> Iterator[CallLine]:
         """Yield the line of a fan-out, and those of its parts if it is open."""
         is_open = None

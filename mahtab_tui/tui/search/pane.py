@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.tree_nodes import SearchNode
 from mahtab_tui.search.trees import SearchControl, Trees
 from mahtab_tui.tui.commands.declarations import NODE_COMMANDS, PaneCommand, bindings
@@ -34,7 +34,7 @@ THROTTLED_LAYOUT_LINES = 200
 class CallSelection(NamedTuple):
     """A call that the user has chosen."""
 
-    tree: Tree
+    tree: SearchTree
     node: SearchNode
 
 

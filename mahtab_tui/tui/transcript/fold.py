@@ -98,7 +98,7 @@ class Transcript(Conversation):
             records.Review: self._fold_review,
             records.Agent: self._fold_agent,
             records.KernelRecord: self._fold_kernel,
-            records.NotebookFile: self._fold_notebook_file,
+            records.NotebookOpened: self._fold_notebook_opened,
             records.NotebookCell: self._fold_notebook_cell,
             records.NotebookOutput: self._fold_notebook_output,
         }
@@ -455,7 +455,7 @@ class Transcript(Conversation):
         self.running[cell.number] = cell
         self.touch(cell)
 
-    def _fold_notebook_file(self, record: records.NotebookFile) -> None:
+    def _fold_notebook_opened(self, record: records.NotebookOpened) -> None:
         for entry in self.entries:
             is_unrun_cell = unrun_cell_position(entry.key) is not None
             if is_unrun_cell and not entry.removed:

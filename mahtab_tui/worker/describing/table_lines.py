@@ -50,7 +50,7 @@ class DescribedTable(NamedTuple):
         return []
 
 
-class Detail(NamedTuple):
+class TableDetail(NamedTuple):
     """How much is said about a table."""
 
     rows: int
@@ -71,13 +71,13 @@ class Detail(NamedTuple):
 
 
 DETAILS = (
-    Detail(MAX_HEAD_ROWS, MAX_ROW_CHARS, MAX_LISTED_VALUES, 400, 70),
-    Detail(1, _MAX_SHORT_ROW_CHARS, MAX_LISTED_VALUES, 150, 40),
-    Detail(1, _MAX_SHORT_ROW_CHARS, MAX_LISTED_VALUES, 150, 20),
-    Detail(1, _MAX_SHORTEST_ROW_CHARS, MAX_LISTED_VALUES, 150, 0),
-    Detail(1, _MAX_SHORTEST_ROW_CHARS, MAX_LISTED_VALUES, 90, 0),
-    Detail(1, _MAX_SHORTEST_ROW_CHARS, COMMONEST_VALUES, 50, 0),
-    Detail(1, _MAX_SHORTEST_ROW_CHARS, 0, 0, 0),
+    TableDetail(MAX_HEAD_ROWS, MAX_ROW_CHARS, MAX_LISTED_VALUES, 400, 70),
+    TableDetail(1, _MAX_SHORT_ROW_CHARS, MAX_LISTED_VALUES, 150, 40),
+    TableDetail(1, _MAX_SHORT_ROW_CHARS, MAX_LISTED_VALUES, 150, 20),
+    TableDetail(1, _MAX_SHORTEST_ROW_CHARS, MAX_LISTED_VALUES, 150, 0),
+    TableDetail(1, _MAX_SHORTEST_ROW_CHARS, MAX_LISTED_VALUES, 90, 0),
+    TableDetail(1, _MAX_SHORTEST_ROW_CHARS, COMMONEST_VALUES, 50, 0),
+    TableDetail(1, _MAX_SHORTEST_ROW_CHARS, 0, 0, 0),
 )
 
 
@@ -124,7 +124,7 @@ def short_table_lines(table: DescribedTable, limit: int) -> list[str]:
     return lines
 
 
-def head_lines(table: DescribedTable, detail: Detail) -> list[str]:
+def head_lines(table: DescribedTable, detail: TableDetail) -> list[str]:
     """Write the first rows, with as many columns as fit. The columns have their names above, so the
     rows are neither titled nor aligned, which would take as many tokens as the values."""
     columns = table.columns
@@ -178,7 +178,7 @@ def _single_line(table: DescribedTable) -> str:
     return f"{table.title}: {', '.join(words)}"
 
 
-def _column_lines(columns: Sequence[DescribedColumn], detail: Detail) -> list[str]:
+def _column_lines(columns: Sequence[DescribedColumn], detail: TableDetail) -> list[str]:
     lines: list[str] = []
     for column in columns:
         facts = detail.facts_text(column)
@@ -187,7 +187,7 @@ def _column_lines(columns: Sequence[DescribedColumn], detail: Detail) -> list[st
     return lines
 
 
-def _line_with_cells(column: DescribedColumn, detail: Detail) -> str:
+def _line_with_cells(column: DescribedColumn, detail: TableDetail) -> str:
     facts = detail.facts_text(column)
     line = f"{column.label} {column.type}: {', '.join(column.cells)}"
     return f"{line}  {facts}" if facts else line
