@@ -1,7 +1,7 @@
 """The texts that guide a model through a question: how to work, and how to go on after each step.
 
 The sections that tell it of the session are in `prompt_sections`, `background`, `surroundings` and
-`variable_texts`; the texts of searches are in `search.prompts`.
+`variable_texts`; the texts of searches are in `search.prompts` and `search.system_prompts`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,10 @@ from mahtab_tui.search.limits import SearchDeadline, SearchLimits
 from mahtab_tui.search.logs import SearchLog
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.nodes import FanOutPlace, LiveNode, NodeOutcome, NodeSource, TreeServices
+from mahtab_tui.search.query_lines import is_better_searched
 from mahtab_tui.search.requests import Request
 from mahtab_tui.search.search_tools import SearchTools
+from mahtab_tui.search.system_prompts import plain_system, with_instructions
 from mahtab_tui.search.tree_nodes import shortened
 from mahtab_tui.search.turns import Exploration
 
@@ -213,7 +215,7 @@ class Engine:
         is_root = depth == 0
         if is_root and self.limits.max_depth > 0:
             # A short text is searched by code all the same where that is better.
-            return not self.by_code and not prompts.is_looked_up(query, self._text)
+            return not self.by_code and not is_better_searched(query, self._text.text)
         return True
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
@@ -292,7 +294,7 @@ class Engine:
         """Answer a node by one call that reads its text."""
         self._check_plain(node.source)
         text = node.source.make_text()
-        system = prompts.with_instructions(prompts.plain_system(), text)
+        system = with_instructions(plain_system(), text)
         message = prompts.plain_message(node.query, text.text)
         del text  # it may be a copy
 

@@ -9,10 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
+from mahtab_tui.worker.rlm.answers import FORM
 from mahtab_tui.worker.sandbox.line_search import find_line
 
 MAX_SEARCHED_CHARS = 5_000_000
 """Only the beginning of a longer text is searched: a few hundredths of a second."""
+_MIN_SEARCHED_CHARS = 2_000
+"""Texts up to this many characters cost fewer tokens to read than to search."""
 _MAX_QUERY_CHARS = 2_000
 _MAX_QUERY_WORDS = 8
 _MAX_TRIED_WORDS = 30
@@ -265,3 +268,12 @@ def _related(text: str, best: int, query_words: set[str], search_start: int) -> 
             if 1 < len(starts) <= _MAX_RARE_LINES:
                 related |= dict.fromkeys(starts)
     return set(list(related)[:_MAX_EXCERPTS])
+
+
+def is_better_searched(query: str, text: str) -> bool:
+    """Return whether a text is better searched than read: one of its lines has all of a query's
+    words."""
+    if len(text) <= _MIN_SEARCHED_CHARS:
+        return False
+    question = query.partition(FORM)[0]
+    return find_query_lines(question, text).complete

@@ -28,6 +28,7 @@ from mahtab_tui.search.limits import SearchDeadline
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
 from mahtab_tui.search.prompts import NO_CODE
 from mahtab_tui.search.sandbox_calls import SandboxCalls
+from mahtab_tui.search.system_prompts import system_prompt, with_instructions
 
 _MAX_OUTPUT_CHARS = 10_000
 """Maximum characters of a turn's output that are recorded, and that a model gets."""
@@ -135,14 +136,14 @@ class Exploration:
             self._services.calls.ledger.release(self._reserved)
 
     def _system_prompt(self, text: SearchedText) -> str:
-        prompt = prompts.system_prompt(
+        prompt = system_prompt(
             text,
             self._services.limits,
             depth=self._node.depth,
             unsupported_features=self._services.sandboxes.unsupported_features,
             tools=self._tool_descriptions,
         )
-        return prompts.with_instructions(prompt, text)
+        return with_instructions(prompt, text)
 
     def _conclude(self, outcome: NodeOutcome | None, reason: str) -> NodeOutcome:
         """Return the outcome, with the reason if it is partial; without an outcome, the findings as

@@ -20,7 +20,8 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo import WHO, ChatDemo, answer
 from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE, user_turn
 from mahtab_tui.llm.replay_file import read_replay
-from mahtab_tui.search.prompts import plain_message, plain_system
+from mahtab_tui.search.prompts import plain_message
+from mahtab_tui.search.system_prompts import plain_system
 from mahtab_tui.worker.describing.description import describe_value
 
 # The demo model.

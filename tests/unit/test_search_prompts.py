@@ -22,11 +22,10 @@ from mahtab_tui.search.prompts import (
     first_message,
     last_message,
     plain_message,
-    plain_system,
     shortened_turn_message,
-    system_prompt,
     turn_message,
 )
+from mahtab_tui.search.system_prompts import plain_system, system_prompt
 from mahtab_tui.worker.sandbox.functions import FUNCTIONS
 
 SECRET = "the words of the text itself"
