@@ -15,7 +15,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.inspector.export import export_code, suggest_file
+from mahtab_tui.tui.inspector.export import export_code, suggest_file_name
 from mahtab_tui.tui.screens.frames import variables_path
 from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import interpreters, running
@@ -356,7 +356,7 @@ def test_what_json_cannot_hold_is_refused(objects: Looking, value: str, tmp_path
 
 def test_array_of_three_dimensions_is_not_written_as_csv(objects: Looking) -> None:
     opened = objects.open("cube")
-    assert suggest_file(opened) == "cube.pkl"
+    assert suggest_file_name(opened) == "cube.pkl"
     with pytest.raises(ValueError, match="one or two dimensions"):
         export_code(opened, "cube.csv")
 

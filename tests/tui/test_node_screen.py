@@ -15,7 +15,7 @@ from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.search.call_pane import CallPane
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection
-from mahtab_tui.tui.search.searched_text import TextRows
+from mahtab_tui.tui.search.text_pane import TextRows
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running

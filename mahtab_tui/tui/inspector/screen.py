@@ -30,7 +30,7 @@ from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.inspector.array import ArrayView, make_plot_view
-from mahtab_tui.tui.inspector.export import EXPORT_SUFFIXES, export_code, suggest_file
+from mahtab_tui.tui.inspector.export import EXPORT_SUFFIXES, export_code, suggest_file_name
 from mahtab_tui.tui.inspector.picture import PictureView
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
@@ -328,7 +328,7 @@ class InspectorScreen(Dialog[None]):
         prompt = f"export {excerpt.description}:" if excerpt.description else "export to:"
         self.viewer.ask(
             f"file; its extension sets the format: {', '.join(EXPORT_SUFFIXES)}",
-            suggest_file(replace(excerpt.opened, expression=opened.expression)),
+            suggest_file_name(replace(excerpt.opened, expression=opened.expression)),
             lambda file: self._export(excerpt, file.strip()),
             prompt,
         )

@@ -29,7 +29,7 @@ from mahtab_tui.tui.search.call_lines import (
 )
 from mahtab_tui.tui.search.call_pane import CallPane
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
-from mahtab_tui.tui.search.searched_text import TextPane
+from mahtab_tui.tui.search.text_pane import TextPane
 from mahtab_tui.tui.widgets.bars import KeyLine, short_number
 
 SIDE_BY_SIDE_MIN_WIDTH = 130
@@ -143,7 +143,7 @@ class NodeScreen(Dialog[None], NodeActions):
         if has_changed:
             self._drawn_versions = versions
             self._call_pane.refresh_view()
-            self._text.rows.mark(node.rests_on)
+            self._text.rows.show_evidence(node.rests_on)
 
     def action_leave(self) -> None:
         if not self._text.leave_search():
@@ -173,4 +173,4 @@ class NodeScreen(Dialog[None], NodeActions):
         if self._text.has_text:
             if not self._text.has_focus_within:
                 self.action_text()
-            self.call_after_refresh(self._text.show, message.span)
+            self.call_after_refresh(self._text.show_span, message.span)

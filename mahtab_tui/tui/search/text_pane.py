@@ -18,6 +18,14 @@ from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import LocalText, LongTextView, StyledPart, TextRow, TextSource
 from mahtab_tui.tui.theme import get_palette
 
+_MAX_ROWS_ABOVE = 3
+"""Rows above a place to which the view jumps, at most a quarter of them."""
+_CHARS_PER_LINE = 40
+"""A guess, from which the width of line numbers follows."""
+_GUTTER_MARGIN = 4
+"""Columns beside a line number: for a bar, and blanks."""
+_MIN_TEXT_WIDTH = 10
+
 
 class TextRows(LongTextView, can_focus=True):
     """The searched text, with the spans of a call and those that its answer rests on."""
@@ -37,23 +45,25 @@ class TextRows(LongTextView, can_focus=True):
         self._spans = spans
         self._evidence: Sequence[TextSpan] = ()
 
-    def mark(self, evidence: Sequence[TextSpan]) -> None:
+    def show_evidence(self, evidence: Sequence[TextSpan]) -> None:
+        """Highlight the spans that the answer rests on."""
         self._evidence = evidence
         self.refresh_view()
 
     @property
     def rows_above(self) -> int:
-        return min(3, self.size.height // 4)
+        return min(_MAX_ROWS_ABOVE, self.size.height // 4)
 
     @property
     def _gutter(self) -> int:
-        # The number of lines is not known, but lines have about 40 characters.
-        line_count = max(1, self.source.size // 40)
-        return len(f"{line_count:,}") + 4
+        """The columns of line numbers and bars."""
+        # The number of lines is not known.
+        line_count = max(1, self.source.size // _CHARS_PER_LINE)
+        return len(f"{line_count:,}") + _GUTTER_MARGIN
 
     @property
     def text_width(self) -> int:
-        return max(10, self.size.width - self._gutter - 2)
+        return max(_MIN_TEXT_WIDTH, self.size.width - self._gutter - 2)
 
     def row_prefix(self, row: TextRow) -> list[Span]:
         palette = get_palette(self.app)
@@ -67,6 +77,7 @@ class TextRows(LongTextView, can_focus=True):
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
 
     def edge(self, y: int) -> Span:
+        """Return the right edge of a row, which shows where in the text the view is."""
         palette = get_palette(self.app)
         if y == self.top * max(1, self.size.height) // max(1, self.source.size):
             return "◀", palette.text
@@ -92,7 +103,7 @@ def _overlaps(row: TextRow, spans: Sequence[TextSpan]) -> bool:
 
 
 class TextPane(Vertical):
-    """The searched text with a search line, or why there is none."""
+    """The searched text with a search line, or a sentence saying why there is none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", key_display="/")]
 
@@ -101,14 +112,14 @@ class TextPane(Vertical):
         super().__init__(id="node-side")
         self.has_text = source is not None and bool(spans)
         self.rows = TextRows(source or LocalText(""), spans)
-        self._line = LineInput(placeholder="search the text", compact=True, id="find")
-        self._line.display = False
+        self._search_line = LineInput(placeholder="search the text", compact=True, id="find")
+        self._search_line.display = False
         self._spans = spans
 
     def compose(self) -> ComposeResult:
         if self.has_text:
             yield self.rows
-            yield self._line
+            yield self._search_line
         else:
             if self._spans:
                 reason = "The text is no longer kept."
@@ -116,7 +127,8 @@ class TextPane(Vertical):
                 reason = "Code made this call's text: it is not part of the searched text."
             yield Static(reason, classes="quiet-words", markup=False)
 
-    def show(self, span: TextSpan) -> None:
+    def show_span(self, span: TextSpan) -> None:
+        """Go to a span, and show it as the one that the user opened."""
         if self.has_text:
             self.rows.span = span
             self.rows.hit = None
@@ -124,18 +136,19 @@ class TextPane(Vertical):
 
     def action_search(self) -> None:
         if self.has_text:
-            self._line.display = True
-            self._line.focus()
+            self._search_line.display = True
+            self._search_line.focus()
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _search_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.rows.focus()
         self.rows.search(event.value)
 
     def leave_search(self) -> bool:
-        if not self._line.has_focus:
+        """Close the search line; return whether it was in use."""
+        if not self._search_line.has_focus:
             return False
-        self._line.display = False
+        self._search_line.display = False
         self.rows.focus()
         return True
