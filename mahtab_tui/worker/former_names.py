@@ -53,6 +53,7 @@ _PRESENT_NAMES = {
     "protected": "guard.protected",
     "sandbox.private_places": "guard.private_places",
     "sandbox.read_only": "guard.read_only",
+    "sandbox.readable": "sandbox.value_text",
     "sandbox.refusals": "guard.refusals",
     "scripts": "magic.scripts",
     "search": "rlm.search",

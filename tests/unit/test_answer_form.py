@@ -38,7 +38,7 @@ from mahtab_tui.worker.rlm.answer_form import WrongForm
 from mahtab_tui.worker.rlm.answer_reading import read_as
 from mahtab_tui.worker.rlm.answers import Answer, Result, SearchUsage, needs_code, search_for_form
 from mahtab_tui.worker.rlm.form_description import describe_form
-from mahtab_tui.worker.sandbox.readable import materialize, readable
+from mahtab_tui.worker.sandbox.value_text import materialize, value_text
 
 DAY = date(2026, 3, 1)
 
@@ -177,7 +177,7 @@ Number = NewType("Number", int)
 def test_answer_is_read_as_the_requested_type(
     answer_type: Any, answer: object, value: object
 ) -> None:
-    read = read_as(answer_type, readable(materialize(answer, 1000)))  # as FINAL does
+    read = read_as(answer_type, value_text(materialize(answer, 1000)))  # as FINAL does
     assert (repr(read), type(read)) == (repr(value), type(value))
     assert describe_form(answer_type)
 
@@ -190,11 +190,11 @@ class Measured:
 
 
 def test_fields_of_a_dataclass_are_those_that_its_objects_have() -> None:
-    assert readable(Measured(3, scale=2)) == '{"value": 3}'
+    assert value_text(Measured(3, scale=2)) == '{"value": 3}'
 
 
 def test_no_entry_is_lost_if_keys_are_alike_in_json() -> None:
-    assert readable({Path("a"): 1, "a": 2}) == f"{{{Path('a')!r}: 1, 'a': 2}}"
+    assert value_text({Path("a"): 1, "a": 2}) == f"{{{Path('a')!r}: 1, 'a': 2}}"
 
 
 @pytest.mark.parametrize(

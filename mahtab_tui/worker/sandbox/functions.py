@@ -13,7 +13,7 @@ from .engine import AnswerList, EngineHost, Final, SubAnswer, to_answer
 from .evidence import MAX_ANSWER_SPANS, EvidenceFinder
 from .line_search import compile_pattern, extend_lines, find_matches
 from .pieces import Hit, Part, Piece, Source, find_span, piece_spans, to_plain_str
-from .readable import materialize, readable, subset_text, wrong_type
+from .value_text import materialize, value_text
 
 MAX_ANSWER_CHARS = 40_000
 """Characters of an answer that code gives with FINAL."""
@@ -196,7 +196,7 @@ class SandboxFunctions:
             raise ValueError(
                 f"FINAL got {answer!r}, which is no answer. Search with other words; if nothing is to be found, call FINAL again, or say so in words"
             )
-        text = to_plain_str(readable(answer))
+        text = to_plain_str(value_text(answer))
         if len(text) > self._max_answer_chars:
             raise ValueError(
                 f"FINAL: the answer has {len(text):,} characters, and {self._max_answer_chars:,} is the most. Give the result instead of the material:"
@@ -257,9 +257,9 @@ class SandboxFunctions:
         if text is None:
             return self._text
         if isinstance(text, (list, tuple)) and all(isinstance(item, str) for item in text):
-            return subset_text(name, text)
+            return _subset_text(name, text)
         if not isinstance(text, str):
-            raise wrong_type(name, "text", "a str", text)
+            raise _wrong_type(name, "text", "a str", text)
         return text
 
     def _ask(
@@ -280,7 +280,7 @@ class SandboxFunctions:
         the text itself, and where runs of it come from."""
         if spans := piece_spans(subset):
             return {"spans": spans}
-        text = subset_text(name, subset)
+        text = _subset_text(name, subset)
         # A piece knows where it is; anything else must be looked for.
         if not isinstance(text, Piece):
             self._lookups -= 1
@@ -340,7 +340,7 @@ def _query_and_text(prompt: Any) -> tuple[str, str]:
 
 def _check_int(name: str, argument: str, value: object) -> None:
     if not isinstance(value, int):
-        raise wrong_type(name, argument, "a whole number", value)
+        raise _wrong_type(name, argument, "a whole number", value)
 
 
 def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
@@ -352,11 +352,35 @@ def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
     try:
         return list(texts.values() if isinstance(texts, dict) else texts)
     except TypeError:
-        raise wrong_type(name, argument, "a list of strings", texts) from None
+        raise _wrong_type(name, argument, "a list of strings", texts) from None
 
 
 def _check_query(name: str, query: object) -> None:
     if not isinstance(query, str):
-        raise wrong_type(name, "query", "the question, a str", query)
+        raise _wrong_type(name, "query", "the question, a str", query)
     if not query.strip():
         raise ValueError(f"{name}: query is empty")
+
+
+def _subset_text(name: str, value: object) -> str:
+    """Return the text for a sub-call. Raises TypeError, with the function's name."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return "\n".join(item.rstrip("\n") for item in value)
+    if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
+        return value_text(value)
+    raise TypeError(
+        f"{name} reads a text: give a str (a part of context, or text of your own), not {_type_name(value)}"
+    )
+
+
+def _wrong_type(name: str, argument: str, expected: str, value: object) -> TypeError:
+    """Return the error for an argument of another type. name: the function's."""
+    return TypeError(f"{name}: {argument} must be {expected}, not {_type_name(value)}")
+
+
+def _type_name(value: object) -> str:
+    if value is None:
+        return "None"
+    return type(value).__name__

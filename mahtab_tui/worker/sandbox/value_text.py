@@ -1,4 +1,4 @@
-"""Values as text: answers, and what sub-calls read."""
+"""Values as text, for answers and for the texts of sub-calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def materialize(value: object, max_items: int) -> object:
     return items
 
 
-def readable(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as text: strings unchanged, data as JSON if possible, everything else as
     Python shows it."""
     try:
@@ -50,13 +50,7 @@ def _as_data(value: Any) -> object:
     if kind in (str, int, float, bool, type(None)):
         return value
     if isinstance(value, dict):
-        data = {_as_data(name): _as_data(item) for name, item in value.items()}
-        json_keys = {name if isinstance(name, str) else json.dumps(name) for name in data}
-        if len(json_keys) < len(value):
-            raise ValueError(
-                "JSON would have a key twice"
-            )  # {1: 2, "1": 3}, {Path("a"): 1, "a": 2}
-        return data
+        return _as_json_object(value)
     if isinstance(value, (list, tuple)):
         return [_as_data(item) for item in value]
     if isinstance(value, (set, frozenset)):
@@ -64,6 +58,23 @@ def _as_data(value: Any) -> object:
     if dataclasses.is_dataclass(kind):
         names = [field.name for field in dataclasses.fields(kind)]
         return {name: _as_data(getattr(value, name)) for name in names}
+    return _as_scalar(value)
+
+
+def _as_json_object(value: dict[Any, Any]) -> dict[Any, object]:
+    """Return a dict with keys and values that JSON has. Raises ValueError if two keys would be the
+    same."""
+    data = {_as_data(name): _as_data(item) for name, item in value.items()}
+    json_keys = {name if isinstance(name, str) else json.dumps(name) for name in data}
+    if len(json_keys) < len(value):
+        # {1: 2, "1": 3}, {Path("a"): 1, "a": 2}
+        raise ValueError("JSON would have a key twice")
+    return data
+
+
+def _as_scalar(value: Any) -> object:
+    """Return a date, number, path or member of an enum as JSON has it; other values unchanged."""
+    kind = type(value)
     if hasattr(kind, "__members__"):  # an enum
         return _as_data(value.value)
     if hasattr(kind, "isoformat"):
@@ -92,26 +103,3 @@ def _as_json(data: Any) -> str:
         items = [json.dumps(item, ensure_ascii=False) for item in data]
     separator = ",\n  "
     return f"{line[0]}\n  {separator.join(items)}\n{line[-1]}"
-
-
-def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call. name: the function's, for the message of the `TypeError`."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return "\n".join(item.rstrip("\n") for item in value)
-    if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
-        return readable(value)
-    raise TypeError(
-        f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}"
-    )
-
-
-def wrong_type(name: str, argument: str, expected: str, value: object) -> TypeError:
-    return TypeError(f"{name}: {argument} must be {expected}, not {_kind(value)}")
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "None"
-    return type(value).__name__
