@@ -1,8 +1,8 @@
 """Random programs that change files: run, undo, redo, and compare with what the folder was.
 
 ``nice python -m tests.random_files 1000`` runs 1,000 programs, prints the seeds whose undo left a
-difference without naming it, lost what somebody else wrote, or did something else than its preview, and
-exits with 1 then."""
+difference without naming it, lost what somebody else wrote, or did something else than its preview,
+and exits with 1 then."""
 
 from __future__ import annotations
 

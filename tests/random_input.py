@@ -1,7 +1,7 @@
 """Send random keys, clicks, pastes and resizes to the whole application with a real kernel.
 
-``nice python -m tests.random_input 500`` makes 500 runs. It prints the seeds that ended in an error,
-with their last actions, and then exits with 1. The same seed makes the same actions.
+``nice python -m tests.random_input 500`` makes 500 runs. It prints the seeds that ended in an
+error, with their last actions, and then exits with 1. The same seed makes the same actions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Random sessions of cells and questions, with random rewinds and redos, compared with what each part
-was like before.
+"""Random sessions of cells and questions, with random rewinds and redos, compared with what each
+part was like before.
 
 ``nice python -m tests.random_rewind 20`` runs 20 sessions, prints the seeds that differ, and exits
 with 1 then."""

@@ -1,5 +1,5 @@
-"""The code blocks of an answer: the request to run one, the result of one that did not run, and what
-ran last."""
+"""The code blocks of an answer: the request to run one, the result of one that did not run, and
+what ran last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs the graph of a question, and reports what it does to the bus and to a program's callbacks."""
+"""Runs the graph of a question, and reports what it does to the bus and to a program's
+callbacks."""
 
 from __future__ import annotations
 

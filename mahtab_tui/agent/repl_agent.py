@@ -1,5 +1,5 @@
-"""The agent, which answers questions one after the other. `turn_prompts.py` has what its model gets, and
-`graph_runs.py` runs a question's graph."""
+"""The agent, which answers questions one after the other. `turn_prompts.py` has what its model
+gets, and `graph_runs.py` runs a question's graph."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a model gets for a question: the system prompt, the conversation, and the question itself with
-the sections that may change within a session."""
+"""What a model gets for a question: the system prompt, the conversation, and the question itself
+with the sections that may change within a session."""
 
 from __future__ import annotations
 

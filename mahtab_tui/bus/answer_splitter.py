@@ -1,7 +1,7 @@
 """Splits a model's answer into words and code while it arrives, in pieces that can be drawn.
 
-Text that could still become a tag or a fence is held back, so that the result does not depend on how
-the text is split into tokens. `bus.answers` says what counts as code.
+Text that could still become a tag or a fence is held back, so that the result does not depend on
+how the text is split into tokens. `bus.answers` says what counts as code.
 """
 
 from __future__ import annotations

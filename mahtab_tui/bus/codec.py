@@ -1,5 +1,5 @@
-"""Converts records to JSON values and back. Input may be hostile or from a newer version: fields are
-checked against their types, and unknown ones ignored."""
+"""Converts records to JSON values and back. Input may be hostile or from a newer version: fields
+are checked against their types, and unknown ones ignored."""
 
 from __future__ import annotations
 

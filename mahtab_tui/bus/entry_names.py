@@ -1,4 +1,5 @@
-"""The names of the entries of a conversation, by which records and the user's actions refer to them.
+"""The names of the entries of a conversation, by which records and the user's actions refer to
+them.
 
 A name is empty if a number that it needs is unknown.
 """

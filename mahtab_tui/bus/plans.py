@@ -1,4 +1,5 @@
-"""Plans in answers: their steps, the request to carry them out, and the step that an answer names."""
+"""Plans in answers: their steps, the request to carry them out, and the step that an answer
+names."""
 
 from __future__ import annotations
 

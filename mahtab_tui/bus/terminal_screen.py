@@ -1,7 +1,7 @@
 """Computes how a terminal would show a text that moves the cursor, for screens and models.
 
-`Screen` keeps the lines that the cursor can reach: as texts, or as a `ScreenLine` once the cursor has
-gone back in it."""
+`Screen` keeps the lines that the cursor can reach: as texts, or as a `ScreenLine` once the cursor
+has gone back in it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What `mahtab-tui ask` does with a session's records: it prints them, keeps what makes up an answer,
-and answers approvals."""
+"""What `mahtab-tui ask` does with a session's records: it prints them, keeps what makes up an
+answer, and answers approvals."""
 
 from __future__ import annotations
 

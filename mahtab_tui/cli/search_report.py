@@ -1,4 +1,5 @@
-"""What a search without a screen prints: progress on stderr, and on stdout the answer or all events."""
+"""What a search without a screen prints: progress on stderr, and on stdout the answer or all
+events."""
 
 from __future__ import annotations
 

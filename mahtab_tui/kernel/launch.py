@@ -1,4 +1,5 @@
-"""Where a kernel runs: the interface of launchers, the one for this machine, and its interpreters."""
+"""Where a kernel runs: the interface of launchers, the one for this machine, and its
+interpreters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Starts the worker in a process on this machine, with a socket for frames and a pipe for output."""
+"""Starts the worker in a process on this machine, with a socket for frames and a pipe for
+output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the host needs of a kernel's process, wherever it runs: its channel, its output, its signals, and
-how it can outlive the screen."""
+"""What the host needs of a kernel's process, wherever it runs: its channel, its output, its
+signals, and how it can outlive the screen."""
 
 from __future__ import annotations
 

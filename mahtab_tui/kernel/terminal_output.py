@@ -1,7 +1,8 @@
 """The output of a cell, as a terminal would finally show it.
 
-Printed text is kept as it is until it moves the cursor (a progress bar, for example). Then a simulated
-screen (`bus/terminal_screen.py`) takes over, and hands on the lines that have scrolled out of it."""
+Printed text is kept as it is until it moves the cursor (a progress bar, for example). Then a
+simulated screen (`bus/terminal_screen.py`) takes over, and hands on the lines that have scrolled
+out of it."""
 
 from __future__ import annotations
 

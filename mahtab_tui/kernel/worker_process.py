@@ -1,6 +1,7 @@
 """A kernel's process, from its start to its end, or until another host attaches to it.
 
-`process.ProcessKernel` has one process after the other; `launch.Launcher` starts it, here or elsewhere."""
+`process.ProcessKernel` has one process after the other; `launch.Launcher` starts it, here or
+elsewhere."""
 
 from __future__ import annotations
 

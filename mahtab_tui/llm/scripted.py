@@ -1,5 +1,5 @@
-"""LangChain models without a service: what they share, and the one that reads prepared answers from a
-file."""
+"""LangChain models without a service: what they share, and the one that reads prepared answers from
+a file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the prompts of searches and the scripted models share: by these sentences and tags a model that
-is played by a script recognises what it is asked."""
+"""What the prompts of searches and the scripted models share: by these sentences and tags a model
+that is played by a script recognises what it is asked."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How a prompt describes the variables of a session: the important ones by a text each, which the kernel
-has made, and the others in short lines."""
+"""How a prompt describes the variables of a session: the important ones by a text each, which the
+kernel has made, and the others in short lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What carries the frames between an agent and a session: a socket, or calls within this process."""
+"""What carries the frames between an agent and a session: a socket, or calls within this
+process."""
 
 from __future__ import annotations
 

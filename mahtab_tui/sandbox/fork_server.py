@@ -1,4 +1,5 @@
-"""The processes that make sandboxes: one that has loaded everything, and one for each shared text."""
+"""The processes that make sandboxes: one that has loaded everything, and one for each shared
+text."""
 
 from __future__ import annotations
 

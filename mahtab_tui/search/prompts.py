@@ -1,4 +1,5 @@
-"""The messages that are sent to models during a search; `system_prompts` has what comes before them.
+"""The messages that are sent to models during a search; `system_prompts` has what comes before
+them.
 
 Outside text stands between tags that it cannot forge.
 """

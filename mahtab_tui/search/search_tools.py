@@ -1,6 +1,6 @@
-"""The functions of the caller that the code of a search may call: how many at a time, how often, and
-with which data. A `ToolRunner` runs them: `worker.rlm.running_tools.CallerTools` in this process,
-`session.kernel_tools.KernelTools` in the kernel."""
+"""The functions of the caller that the code of a search may call: how many at a time, how often,
+and with which data. A `ToolRunner` runs them: `worker.rlm.running_tools.CallerTools` in this
+process, `session.kernel_tools.KernelTools` in the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The system prompts of a search: what a node is told about its text, its functions and its limits."""
+"""The system prompts of a search: what a node is told about its text, its functions and its
+limits."""
 
 from __future__ import annotations
 

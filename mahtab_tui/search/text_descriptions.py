@@ -1,4 +1,5 @@
-"""What a node is told about its text at the beginning: its size, its parts, its beginning and end."""
+"""What a node is told about its text at the beginning: its size, its parts, its beginning and
+end."""
 
 from __future__ import annotations
 

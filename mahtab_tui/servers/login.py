@@ -1,7 +1,7 @@
 """Login to a server over HTTP (OAuth).
 
-The SDK speaks the protocol; this module opens a port, to which the user's browser returns, and saves
-the tokens.
+The SDK speaks the protocol; this module opens a port, to which the user's browser returns, and
+saves the tokens.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A server's program and its pipes, as a transport of the SDK. The SDK's own transport for pipes takes quadratic time for long lines, and
-its program may outlive a killed parent."""
+"""A server's program and its pipes, as a transport of the SDK. The SDK's own transport for pipes
+takes quadratic time for long lines, and its program may outlive a killed parent."""
 
 from __future__ import annotations
 

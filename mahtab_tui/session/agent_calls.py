@@ -1,5 +1,5 @@
-"""Serves the calls of the agents that joined a session: code (`agent_cell.py`), and what concerns the
-kernel and the session."""
+"""Serves the calls of the agents that joined a session: code (`agent_cell.py`), and what concerns
+the kernel and the session."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The code of a joined agent on its way through the queue and the kernel, and the answer that the agent
-gets."""
+"""The code of a joined agent on its way through the queue and the kernel, and the answer that the
+agent gets."""
 
 from __future__ import annotations
 

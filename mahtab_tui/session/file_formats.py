@@ -1,4 +1,5 @@
-"""Recognises how a file is packed, the sheets of a workbook, and files that are not what their suffix says."""
+"""Recognises how a file is packed, the sheets of a workbook, and files that are not what their
+suffix says."""
 
 from __future__ import annotations
 

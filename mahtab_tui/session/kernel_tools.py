@@ -1,5 +1,5 @@
-"""The functions of a cell that the code of a search calls: the kernel fetches the calls and sends the
-results."""
+"""The functions of a cell that the code of a search calls: the kernel fetches the calls and sends
+the results."""
 
 from __future__ import annotations
 

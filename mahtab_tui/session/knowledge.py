@@ -1,4 +1,5 @@
-"""The skills, instructions, tools and MCP servers of a session. Each part is made when it is needed first."""
+"""The skills, instructions, tools and MCP servers of a session. Each part is made when it is needed
+first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a question mentions, and what the user types of it: ``@file``, ``$variable``, ``@cell:3``."""
+"""What a question mentions, and what the user types of it: ``@file``, ``$variable``,
+``@cell:3``."""
 
 from __future__ import annotations
 

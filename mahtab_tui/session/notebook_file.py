@@ -1,4 +1,5 @@
-"""The file of a notebook: its cells, and how the results and additions of a session are written to it."""
+"""The file of a notebook: its cells, and how the results and additions of a session are written to
+it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The notebook opened by a session: its cells are logged, run from the screen, and written back with their
-results (`notebook_file.py`)."""
+"""The notebook opened by a session: its cells are logged, run from the screen, and written back
+with their results (`notebook_file.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The locks of the open sessions. A lock ends with the program in any case; if its file is replaced,
-the first program notices before its next write."""
+"""The locks of the open sessions. A lock ends with the program in any case; if its file is
+replaced, the first program notices before its next write."""
 
 from __future__ import annotations
 

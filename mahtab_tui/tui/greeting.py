@@ -1,4 +1,5 @@
-"""What stands in the panes until there is something to show: the greeting and the search example."""
+"""What stands in the panes until there is something to show: the greeting and the search
+example."""
 
 from __future__ import annotations
 

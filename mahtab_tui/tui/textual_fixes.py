@@ -1,8 +1,8 @@
 """Workarounds for Textual: the list of all, and those that belong to no widget of ours.
 
 All are needed with Textual 8.2.8. Those marked with * are tried without our code by
-`tests/tui/test_textual_fixes.py`: when a new version of Textual makes a test fail there, Textual has
-it repaired, and the workaround can go.
+`tests/tui/test_textual_fixes.py`: when a new version of Textual makes a test fail there, Textual
+has it repaired, and the workaround can go.
 
 What Textual does, where it is reported, and what works around it:
 
@@ -18,8 +18,8 @@ What Textual does, where it is reported, and what works around it:
   `Dialog.dismiss` in `dialog.py`.
 - Raises for a key without a screen, and for a press on a removed widget. Not reported;
   `TerminalApp.on_event` and `_on_message` in `terminal_app.py`.
-- Highlights all lines at each edit (pull request 5642, open), never frees the tree of a document, and
-  others; the end of `CodeArea` in `editor/code_area.py`.
+- Highlights all lines at each edit (pull request 5642, open), never frees the tree of a document,
+  and others; the end of `CodeArea` in `editor/code_area.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The worker's view of the standard library: neither a file in the working directory nor a cell can
 replace what the worker uses.
 
-`bind_library` runs before the first cell. It copies the modules that are loaded, and has the worker's
-own modules refer to the copies. What the worker imports afterwards is copied as well: `_OwnLoader` gives
-its modules a builtin `__import__` that does so. `late_import` and `own_module` load modules that are
-needed later, from the folders that `sys.path` had at the start."""
+`bind_library` runs before the first cell. It copies the modules that are loaded, and has the
+worker's own modules refer to the copies. What the worker imports afterwards is copied as well:
+`_OwnLoader` gives its modules a builtin `__import__` that does so. `late_import` and `own_module`
+load modules that are needed later, from the folders that `sys.path` had at the start."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The kernel: its parts, and the jobs of its main thread.
 
-The control thread reads what the host sends, and gives each frame to the `Responder`. That answers the
-frame itself, lets a part of the kernel handle it, or passes it to `Worker.on_message`, which queues it
-as a job. The main thread runs the jobs one after the other, and the user's tasks between them."""
+The control thread reads what the host sends, and gives each frame to the `Responder`. That answers
+the frame itself, lets a part of the kernel handle it, or passes it to `Worker.on_message`, which
+queues it as a job. The main thread runs the jobs one after the other, and the user's tasks between
+them."""
 
 from __future__ import annotations
 

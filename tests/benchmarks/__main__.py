@@ -1,6 +1,7 @@
 """Prints figures with their goals and baselines: ``python -m tests.benchmarks [NAME ...]``.
 
-``answers``, ``steps``, ``long``, ``searches``, ``first_search`` and ``floods`` are programs of their own, with ``--help``.
+``answers``, ``steps``, ``long``, ``searches``, ``first_search`` and ``floods`` are programs of
+their own, with ``--help``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Searches by other installed engines with prepared models, for the benchmarks that compare them."""
+"""Searches by other installed engines with prepared models, for the benchmarks that compare
+them."""
 
 from __future__ import annotations
 

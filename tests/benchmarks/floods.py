@@ -3,9 +3,9 @@
 ``python -m tests.benchmarks floods [NAME ...]`` measures how long a key takes until it is drawn,
 and prints a line for each flood. On a busy machine, the column ``own`` says more: it leaves out the
 time for which the main thread was ready to run, but had no processor. ``pieces`` are the longest
-pieces of work on the main thread between two keys, in milliseconds of its processor time; a key that
-comes during such a piece waits for its end. ``--nice -5`` lets it all run before other programs,
-if the user may do that.
+pieces of work on the main thread between two keys, in milliseconds of its processor time; a key
+that comes during such a piece waits for its end. ``--nice -5`` lets it all run before other
+programs, if the user may do that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Runs one search by another engine, in a Python that has it: reads the task as JSON, prints the answer as JSON."""
+"""Runs one search by another engine, in a Python that has it: reads the task as JSON, prints the
+answer as JSON."""
 
 from __future__ import annotations
 

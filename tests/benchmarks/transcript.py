@@ -1,4 +1,5 @@
-"""Figures of the transcript: one cell more, at few and at many entries, and a long output, whole."""
+"""Figures of the transcript: one cell more, at few and at many entries, and a long output,
+whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels in a real terminal: a reset, a kill, another interpreter or folder; remote and Jupyter's."""
+"""Kernels in a real terminal: a reset, a kill, another interpreter or folder; remote and
+Jupyter's."""
 
 from __future__ import annotations
 

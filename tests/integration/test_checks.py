@@ -1,4 +1,5 @@
-"""Sessions and notebooks that are run again, in real kernels: what is the same, and what is safe."""
+"""Sessions and notebooks that are run again, in real kernels: what is the same, and what is
+safe."""
 
 from __future__ import annotations
 

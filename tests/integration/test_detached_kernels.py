@@ -1,4 +1,5 @@
-"""A kernel runs without a host, and replays to the next one all that has happened, in order, once."""
+"""A kernel runs without a host, and replays to the next one all that has happened, in order,
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Protected files that code without approval tries to change while the witness watches the kernel."""
+"""Protected files that code without approval tries to change while the witness watches the
+kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Going back to an earlier question or cell, in a session with a real kernel, store and model service."""
+"""Going back to an earlier question or cell, in a session with a real kernel, store and model
+service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The parts of a session that a model gets: hidden entries, instructions, and other agents' cells."""
+"""The parts of a session that a model gets: hidden entries, instructions, and other agents'
+cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An MCP server over stdin and stdout in plain Python. Arguments: its behaviour, its tools (JSON)."""
+"""An MCP server over stdin and stdout in plain Python. Arguments: its behaviour, its tools
+(JSON)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The benchmark of long conversations: its truths are computed, and differ from outdated answers."""
+"""The benchmark of long conversations: its truths are computed, and differ from outdated
+answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The records of what the user is asked: whether code may run, whether its changes stay, and its input."""
+"""The records of what the user is asked: whether code may run, whether its changes stay, and its
+input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The records of a session as a whole: its kernel, its queue, and what the user does to its conversation."""
+"""The records of a session as a whole: its kernel, its queue, and what the user does to its
+conversation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Templates of the code that writes an object to a file: {object} is the object's expression, {file}
-that of the file's name. The tables have them by the object's exact type."""
+"""Templates of the code that writes an object to a file: {object} is the object's expression,
+{file} that of the file's name. The tables have them by the object's exact type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An error of a cell and the objects that it is about, without running the user's code. `failed_code.py`
-finds the code, and `hints.py` writes what helps."""
+"""An error of a cell and the objects that it is about, without running the user's code.
+`failed_code.py` finds the code, and `hints.py` writes what helps."""
 
 from __future__ import annotations
 

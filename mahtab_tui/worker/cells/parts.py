@@ -1,4 +1,5 @@
-"""What a cell changed inside a table or a dict: its columns, its index, its keys. No user code runs."""
+"""What a cell changed inside a table or a dict: its columns, its index, its keys. No user code
+runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Splits code into tokens, also code that is not complete, and finds the expression that ends at one."""
+"""Splits code into tokens, also code that is not complete, and finds the expression that ends at
+one."""
 
 from __future__ import annotations
 

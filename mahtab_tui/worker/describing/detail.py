@@ -1,4 +1,5 @@
-"""Describes a variable in detail, for the user. With the user's leave, code of its class may run."""
+"""Describes a variable in detail, for the user. With the user's leave, code of its class may
+run."""
 
 from __future__ import annotations
 

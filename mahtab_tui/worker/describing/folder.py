@@ -1,5 +1,5 @@
-"""What a model is told about the kernel's environment: the installed packages, by the names of their
-metadata, and the files in the working directory. Nothing is imported or opened."""
+"""What a model is told about the kernel's environment: the installed packages, by the names of
+their metadata, and the files in the working directory. Nothing is imported or opened."""
 
 from __future__ import annotations
 

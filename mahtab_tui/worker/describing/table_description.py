@@ -1,8 +1,8 @@
 """Describes tables and arrays for a model, similar to ``df.describe()`` and ``df.head(2)``.
 
-The modules for the libraries (`pandas_description.py`, `typed_description.py`, `array_description.py`)
-describe the columns, of which readers (`column_reader.py`) read the values for a limited time;
-`table_lines.py` lays them out."""
+The modules for the libraries (`pandas_description.py`, `typed_description.py`,
+`array_description.py`) describe the columns, of which readers (`column_reader.py`) read the values
+for a limited time; `table_lines.py` lays them out."""
 
 from __future__ import annotations
 

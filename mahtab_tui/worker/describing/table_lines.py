@@ -1,5 +1,5 @@
-"""Lays a described table out in lines, with as many details as fit: `DETAILS` are tried from the most
-to the least detailed."""
+"""Lays a described table out in lines, with as many details as fit: `DETAILS` are tried from the
+most to the least detailed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The words of shell commands as the shell reads them, as far as that can be told without running it."""
+"""The words of shell commands as the shell reads them, as far as that can be told without running
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fingerprints of values, by which kernels that share no memory can tell whether theirs are equal."""
+"""Fingerprints of values, by which kernels that share no memory can tell whether theirs are
+equal."""
 
 from __future__ import annotations
 

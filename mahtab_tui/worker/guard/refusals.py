@@ -1,9 +1,9 @@
 """Names what the system refuses to a locked process, even if its code hides the error, and counts
 its threads.
 
-The process hands over a descriptor on which Linux reports some calls. They wait for an answer, which
-is an error unless the call makes one of the allowed number of threads, or writes to an open file, which
-the system refuses by itself if the process has only the right to read it."""
+The process hands over a descriptor on which Linux reports some calls. They wait for an answer,
+which is an error unless the call makes one of the allowed number of threads, or writes to an open
+file, which the system refuses by itself if the process has only the right to read it."""
 
 from __future__ import annotations
 

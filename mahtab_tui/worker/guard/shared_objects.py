@@ -1,5 +1,5 @@
-"""Finds the new values of a locked fork that share objects with each other or with earlier values: in
-the kernel they become copies."""
+"""Finds the new values of a locked fork that share objects with each other or with earlier values:
+in the kernel they become copies."""
 
 from __future__ import annotations
 

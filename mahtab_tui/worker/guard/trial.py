@@ -1,5 +1,5 @@
-"""Tries in a forked process whether work on data from an untrusted process ends in time: a few bytes
-can name a million large copies, or keys of a dict that all collide."""
+"""Tries in a forked process whether work on data from an untrusted process ends in time: a few
+bytes can name a million large copies, or keys of a dict that all collide."""
 
 from __future__ import annotations
 

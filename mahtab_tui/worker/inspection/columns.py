@@ -1,5 +1,5 @@
-"""Columns of any objects, read a part at a time; the classes for numpy, Arrow and polars derive from
-`Column`."""
+"""Columns of any objects, read a part at a time; the classes for numpy, Arrow and polars derive
+from `Column`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What limits an answer: its time, the code of objects that runs for it, and errors that are sentences."""
+"""What limits an answer: its time, the code of objects that runs for it, and errors that are
+sentences."""
 
 from __future__ import annotations
 

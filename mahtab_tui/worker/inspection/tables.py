@@ -1,5 +1,5 @@
-"""Tables of known libraries, read in one way: `as_table` returns a `Table`, whose columns are read one by
-one (`columns.py`), because there may be thousands."""
+"""Tables of known libraries, read in one way: `as_table` returns a `Table`, whose columns are read
+one by one (`columns.py`), because there may be thousands."""
 
 from __future__ import annotations
 

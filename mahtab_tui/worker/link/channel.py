@@ -1,4 +1,5 @@
-"""The kernel's end of the connection: writes frames to the host, or keeps them while there is none."""
+"""The kernel's end of the connection: writes frames to the host, or keeps them while there is
+none."""
 
 from __future__ import annotations
 

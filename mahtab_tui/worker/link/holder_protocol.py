@@ -1,7 +1,7 @@
 """What a host, a kernel, and the kernel's holder (`holder.py`) or station agree on.
 
-These are the words that they exchange, the settings with which a kernel starts, and the files beside
-its socket.
+These are the words that they exchange, the settings with which a kernel starts, and the files
+beside its socket.
 """
 
 from __future__ import annotations

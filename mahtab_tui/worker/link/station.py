@@ -1,5 +1,5 @@
-"""What the loader starts on the other machine: it connects a host to the session's station, and starts
-the station if there is none."""
+"""What the loader starts on the other machine: it connects a host to the session's station, and
+starts the station if there is none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs first on the other machine, as an argument of its Python: fetches our files over stdin, unless
-they are there, and starts the station. Imports none of our modules. Older Pythons read this file, too,
-to say that they are too old, so that it has no annotations and no formatted strings.
+"""Runs first on the other machine, as an argument of its Python: fetches our files over stdin,
+unless they are there, and starts the station. Imports none of our modules. Older Pythons read this
+file, too, to say that they are too old, so that it has no annotations and no formatted strings.
 
 The host sees these lines: a greeting with the version of Python; then "have" or "send"."""
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"

@@ -1,4 +1,5 @@
-"""What cells written for notebooks import from `IPython.display`, whether IPython is installed or not."""
+"""What cells written for notebooks import from `IPython.display`, whether IPython is installed or
+not."""
 
 from __future__ import annotations
 

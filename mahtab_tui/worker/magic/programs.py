@@ -1,7 +1,7 @@
 """Magic commands that run other programs: scripts, pip, uv, and commands of the shell.
 
-The functions get the text after the command, and whoever calls it. What a program prints goes to the
-screen as it comes."""
+The functions get the text after the command, and whoever calls it. What a program prints goes to
+the screen as it comes."""
 
 from __future__ import annotations
 

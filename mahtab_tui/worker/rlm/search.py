@@ -1,5 +1,5 @@
-"""The functions `rlm` and `arlm` of every namespace: the host searches, and calls back what the search
-needs of the cell, such as the functions that its code may call."""
+"""The functions `rlm` and `arlm` of every namespace: the host searches, and calls back what the
+search needs of the cell, such as the functions that its code may call."""
 
 from __future__ import annotations
 

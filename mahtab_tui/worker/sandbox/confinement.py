@@ -1,4 +1,5 @@
-"""Locks a process down: by Landlock, which denies files, by a filter of system calls, and by limits.
+"""Locks a process down: by Landlock, which denies files, by a filter of system calls, and by
+limits.
 
 A process calls `leave_parent`, `deny_files`, `limit_resources` and `restrict_system_calls`, in this
 order. The last one tries what must fail, so that no process runs code half locked down."""

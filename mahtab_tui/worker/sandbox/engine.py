@@ -1,4 +1,5 @@
-"""The search engine, as code in a sandbox sees it: calls, their answers, and the end of the code."""
+"""The search engine, as code in a sandbox sees it: calls, their answers, and the end of the
+code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The functions that code in a sandbox calls: to read its text, to have models read parts of it, and
-to answer."""
+"""The functions that code in a sandbox calls: to read its text, to have models read parts of it,
+and to answer."""
 
 from __future__ import annotations
 

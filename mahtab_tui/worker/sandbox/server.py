@@ -22,7 +22,8 @@ A sandbox and the engine exchange frames over the sandbox's socket:
 
 During a turn, its code calls the engine (`EngineConnection`).
 
-The server ends with the connection, and its children end with it. A model's code never runs in it."""
+The server ends with the connection, and its children end with it. A model's code never runs in
+it."""
 
 from __future__ import annotations
 

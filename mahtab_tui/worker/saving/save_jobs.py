@@ -1,5 +1,5 @@
-"""What the kernel saves and restores of its namespace: when the host asks for it, and by itself while
-there is no host.
+"""What the kernel saves and restores of its namespace: when the host asks for it, and by itself
+while there is no host.
 
 `keeper.Keeper` does the work. It is loaded when it is needed first."""
 

@@ -1,5 +1,5 @@
-"""Lets processes that `multiprocessing` starts find the functions and classes of cells, which are in no
-file."""
+"""Lets processes that `multiprocessing` starts find the functions and classes of cells, which are
+in no file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The settings and the schemas of open SQLite connections, which are not in Python's objects.
 
 Only statements that end at once are executed. On the thread that waits for them, none of them waits
-for a lock. Reading the settings of a file in WAL mode, to which nobody is connected yet, creates its
-files `-wal` and `-shm`, as any reading does; SQLite removes them when the connection is closed."""
+for a lock. Reading the settings of a file in WAL mode, to which nobody is connected yet, creates
+its files `-wal` and `-shm`, as any reading does; SQLite removes them when the connection is
+closed."""
 
 from __future__ import annotations
 

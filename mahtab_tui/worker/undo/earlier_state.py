@@ -1,5 +1,6 @@
-"""The state before a step, described by a checkpoint, which is asked for it twice: first it describes
-each of its objects in a few numbers, then it hands out the states that differ from the kernel's."""
+"""The state before a step, described by a checkpoint, which is asked for it twice: first it
+describes each of its objects in a few numbers, then it hands out the states that differ from the
+kernel's."""
 
 from __future__ import annotations
 

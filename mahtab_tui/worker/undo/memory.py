@@ -1,7 +1,7 @@
 """The memory of arrays: which parts were written, and its state in a checkpoint.
 
-`/proc/self/pagemap` shows which pages are still shared with a fork, so not written since. Reading it
-is a hundred times faster than comparing."""
+`/proc/self/pagemap` shows which pages are still shared with a fork, so not written since. Reading
+it is a hundred times faster than comparing."""
 
 from __future__ import annotations
 

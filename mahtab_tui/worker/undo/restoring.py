@@ -1,6 +1,7 @@
 """Compares the kernel with the state before a step, and plans how to restore what differs.
 
-The kernel and the checkpoint walk the same objects. Without a checkpoint, only names are restored."""
+The kernel and the checkpoint walk the same objects. Without a checkpoint, only names are
+restored."""
 
 from __future__ import annotations
 

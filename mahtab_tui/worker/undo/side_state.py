@@ -1,5 +1,5 @@
-"""The state of objects that a forked checkpoint does not keep, such as the position in a file, which
-it shares with the kernel."""
+"""The state of objects that a forked checkpoint does not keep, such as the position in a file,
+which it shares with the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Recognises the names of secrets, such as ``password`` and ``apiKey``, whose values are not shown."""
+"""Recognises the names of secrets, such as ``password`` and ``apiKey``, whose values are not
+shown."""
 
 from __future__ import annotations
 

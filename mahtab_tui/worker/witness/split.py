@@ -1,6 +1,8 @@
-"""Divides the process that the host starts: the parent becomes the witness, and the child the kernel.
+"""Divides the process that the host starts: the parent becomes the witness, and the child the
+kernel.
 
-The witness is the parent because a system may let only a process's ancestors read its memory (Yama)."""
+The witness is the parent because a system may let only a process's ancestors read its memory
+(Yama)."""
 
 from __future__ import annotations
 
