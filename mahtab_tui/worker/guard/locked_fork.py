@@ -388,9 +388,7 @@ class LockedFork:
         return [
             name
             for name in self._before
-            if _is_name(name)
-            and name not in self._executor.namespace
-            and not name.startswith("__")
+            if _is_name(name) and name not in self._executor.namespace and not name.startswith("__")
         ]
 
     def _first_need(self, outcome: Outcome) -> str:
