@@ -367,8 +367,8 @@ class WorkerProcess:
         except KernelError as error:
             self._started.set_exception(error)
             return
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+        except Exception as error:  # whoever starts the kernel waits for this thread
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             self._started.set_exception(
                 KernelError(f"{self._executable} cannot be started: {reason}.")
             )
