@@ -123,6 +123,17 @@ def test_missing_widgets_are_only_an_error(cells: Cells) -> None:
     assert "draws in a browser" not in output
 
 
+def test_a_widget_does_not_clear_the_output_of_its_cell(cells: Cells, project: Path) -> None:
+    folder = project / "ipywidgets"
+    folder.mkdir()
+    code = "from IPython.display import clear_output\ndef interact(): clear_output(wait=True)"
+    (folder / "__init__.py").write_text("from .interaction import interact")
+    (folder / "interaction.py").write_text(code)
+    cells.run("import sys; sys.path.insert(0, ''); import IPython.display, ipywidgets")
+    result = cells.run("print(1)\nipywidgets.interact()\nprint(2)")
+    assert result.output == "1\n2\n"
+
+
 def test_names_are_found_by_wildcards(cells: Cells) -> None:
     cells.run("import json\ndumb = 1; _dump = 2")
     assert cells.text("json.*load*?") == "json.load\njson.loads\n"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import sys
 from typing import Any, ClassVar
 
 from ..stdlib import late_import
@@ -75,7 +76,10 @@ def update_display(obj: object, *, display_id: str, **options: object) -> None:
 
 
 def clear_output(wait: bool = False) -> None:
-    displays.clear_output(wait)
+    # A widget means its own part of the output, which a terminal does not have.
+    caller = sys._getframe(1).f_globals.get("__name__")
+    if not str(caller).startswith("ipywidgets."):
+        displays.clear_output(wait)
 
 
 def publish_display_data(data: dict[str, object], *args: object, **options: object) -> None:
