@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.queue_row import QueueRow
     from mahtab_tui.tui.widgets.review_row import ReviewRow
 
+REDO = "/redo"
 LONG_CELL_S = 10.0
 """The bell rings when a longer cell ends while the window has no focus."""
 EXIT_NAMES = ("exit", "quit")
@@ -117,6 +118,8 @@ class MahtabApp(TerminalApp[int]):
         self.settings = LiveSettings(self, session, self.ui_state, COMMAND_IDS)
         self.navigation = Navigation(self, session, COMMANDS)
         self.keeps_namespace = keeps_namespace
+        self._rewound_text = ""
+        """The input that the last rewind has put into the editor."""
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
@@ -244,6 +247,9 @@ class MahtabApp(TerminalApp[int]):
         mode = message.mode
         text = message.text
         replaces = message.replaces
+        # Who regrets a rewind types at the end of the input that it has brought back.
+        if text == self._rewound_text + REDO:
+            text = REDO
         if not replaces and self._asks_to_leave(text):
             self.command_context.quit_flow.leave()
             return
@@ -366,6 +372,7 @@ class MahtabApp(TerminalApp[int]):
     @on(EditInput)
     def _edit_input(self, message: EditInput) -> None:
         if message.keeps_draft:
+            self._rewound_text = message.text
             self.editor.end_replacing()
             self.editor.put(message.mode, message.text)
         if not self._asks_to_type_secret(message.mode, message.text):

@@ -232,6 +232,18 @@ async def test_rewind_puts_the_question_into_the_editor_and_keeps_the_draft(
     assert (app.editor.mode, app.editor.text) == ("python", "a draft")
 
 
+async def test_redo_typed_behind_the_input_that_came_back_is_the_command(
+    app: MahtabApp, pilot: Pilot[int], entered: list[tuple[Mode, str]]
+) -> None:
+    await open_rewind(pilot)
+    await pilot.press("tab", "enter")
+    await until(pilot, lambda: app.editor.text == QUESTION)
+    await until(pilot, lambda: bool(removals(app)))
+    await pilot.press("end", *"/redo", "enter")
+    await until(pilot, lambda: not removals(app))
+    assert entered == []
+
+
 async def test_what_is_not_ticked_stays(app: MahtabApp, pilot: Pilot[int]) -> None:
     screen = await open_rewind(pilot)
     conversation = screen.query(Tick).first()
