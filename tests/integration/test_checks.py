@@ -372,6 +372,23 @@ def test_secrets_in_the_results_of_a_notebook_are_masked(
 
 
 @pytest.mark.usefixtures("project")
+def test_what_rests_on_input_in_a_notebook_is_not_comparable(tmp_path: Path) -> None:
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        cell("name = input()"),
+        cell("size = len(name); size", value("4")),
+        cell("size + 1", value("5")),
+        cell("other = 1; other", value("2")),
+    )
+    comparisons = check_notebook(path)
+    assert verdicts(comparisons) == {
+        **dict.fromkeys(("Cell 1", "Cell 2", "Cell 3"), "not comparable"),
+        "Cell 4": "different",
+    }
+    assert comparisons["Cell 3"].reason == "it rests on Cell 1, which did not run in full"
+
+
+@pytest.mark.usefixtures("project")
 def test_numbers_that_only_look_like_addresses_are_compared(tmp_path: Path) -> None:
     path = write_notebook(tmp_path / "n.ipynb", cell("hex(0xabcdef12)", value("'0xabcdef13'")))
     assert check_notebook(path)["Cell 1"].verdict == "different"

@@ -279,17 +279,19 @@ class Check:
     def _compare(
         self, runs: Sequence[FreshRun], saved: SavedVariables | None
     ) -> Iterator[Comparison]:
-        dependents: Mapping[int, int] = {}
+        dependents: dict[int, str] = {}
         staleness = self._recording.staleness
         if staleness is not None:
-            dependents = staleness.cells_resting_on(sorted(runs[0].unknown_reasons))
+            names = {cell.number: cell.name for cell in self._recording.cells}
+            origins = staleness.cells_resting_on(sorted(runs[0].unknown_reasons))
+            dependents = {cell: names[origin] for cell, origin in origins.items()}
         for cell in self._recording.cells:
             yield _compare_cell(cell, runs, dependents.get(cell.number))
         if saved is not None:
             yield from self._compare_variables(saved, runs, dependents)
 
     def _compare_variables(
-        self, saved: SavedVariables, runs: Sequence[FreshRun], dependents: Mapping[int, int]
+        self, saved: SavedVariables, runs: Sequence[FreshRun], dependents: Mapping[int, str]
     ) -> Iterator[Comparison]:
         for name, reason in saved.missing.items():
             yield Comparison(name, "not comparable", f"it was not saved: {reason}")
@@ -346,8 +348,8 @@ def _restore_saved(check_kernel: CheckKernel) -> SavedVariables:
     return SavedVariables(kernel.fingerprints(list(variables)), variables, missing)
 
 
-def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: int | None) -> Comparison:
-    """Compare a cell. origin: a cell that means nothing, on which it rests; None for none."""
+def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: str | None) -> Comparison:
+    """Compare a cell. origin: the name of one that means nothing, on which it rests; None for none."""
     number = cell.number
     if failure := runs[0].failures.get(number):
         return Comparison(cell.name, "failed", failure)
@@ -371,8 +373,8 @@ def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: int | No
     )
 
 
-def _rests_on(name: str, origin: int) -> Comparison:
-    return Comparison(name, "not comparable", f"it rests on In {origin}, which did not run in full")
+def _rests_on(name: str, origin: str) -> Comparison:
+    return Comparison(name, "not comparable", f"it rests on {origin}, which did not run in full")
 
 
 def _compare_variable(

@@ -15,11 +15,13 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.bus.values import Status
+from mahtab_tui.bus.values import Change, Status
 from mahtab_tui.export.entries import ExportedConversation, has_run
 from mahtab_tui.export.outputs import RICH_TEXT_MIMES, OutputPart, outputs
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
 from mahtab_tui.export.selection import NothingToExport, select
+from mahtab_tui.worker.cells.compiling import bound_names
+from mahtab_tui.worker.magic.syntax import parse_python
 
 
 class CellOutcome(NamedTuple):
@@ -223,7 +225,19 @@ def read_cells(notebook: LoadedNotebook) -> Recording:
     unavailable_reason = ""
     if notebook.language:
         unavailable_reason = f"It is for {notebook.language}, not for Python."
-    return Recording(cells, unavailable_reason=unavailable_reason)
+    return Recording(cells, staleness=_follow_names(cells), unavailable_reason=unavailable_reason)
+
+
+def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
+    """Return which cells use names that others bind, as far as their code shows it."""
+    staleness = Staleness()
+    for cell in cells:
+        staleness.start(cell.number, cell.code)
+        tree = parse_python(cell.code)
+        names = bound_names(tree) if tree is not None else ()
+        changes = tuple(Change(name, "rebound", None) for name in names)
+        staleness.fold(records.Namespace(cell=cell.number, changes=changes))
+    return staleness
 
 
 def _notebook_parts(node: Node) -> list[OutputPart]:
