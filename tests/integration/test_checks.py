@@ -455,12 +455,13 @@ def test_without_protection_no_link_leads_out_of_the_copy(project: Path) -> None
         copy.remove()
 
 
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
 def test_a_project_that_is_too_large_is_not_copied_in_part(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
     monkeypatch.setattr("mahtab_tui.session.checking.project_copy.MAX_FILES", 3)
     for number in range(5):
-        (project / f"{number}").write_text("x")
+        make(project / f"{number}")
     path = write_notebook(project / "n.ipynb", cell("open('ran', 'w')"))
     with pytest.raises(CheckError, match=r"has more than 3 files: too much for a copy. Nothing"):
         run(notebook_check(path, load_settings()))

@@ -105,6 +105,7 @@ class ProjectCopy:
     def __init__(self, project: str) -> None:
         """Make the folders, which are empty. Raises `CheckError`."""
         self.project = os.path.realpath(project)
+        self._home = os.path.realpath(home_folder())
         self.linked: list[str] = []
         """Paths in the project that are links to the originals."""
         self.left_out: list[str] = []
@@ -178,7 +179,9 @@ class ProjectCopy:
     def _copy_entry(self, entry: os.DirEntry[str], target: str) -> bool:
         """Copy a file or a link, or make a folder; return whether its entries follow."""
         self._entry_count += 1
-        if os.path.realpath(entry.path) == os.path.realpath(home_folder()):
+        self._check_limits()
+        # No link is followed, so that paths are resolved.
+        if entry.path == self._home:
             return False
         try:
             status = entry.stat(follow_symlinks=False)
