@@ -57,6 +57,8 @@ numpy | import numpy as np; v = np.arange(6.0); box = [v] | v.resize(9, refcheck
 numpy | import numpy as np; np.random.seed(1); r = np.random.default_rng(2); q = np.random.RandomState(3) | np.random.rand(); r.random(9); q.rand() | np.random.get_state()[2], r.bit_generator.state['state'], q.get_state()[2]
 pandas | import pandas as pd | pd.api.extensions.register_dataframe_accessor('mine')(type('Mine', (), {'__init__': lambda self, frame: None})) | hasattr(pd.DataFrame, 'mine'), 'mine' in pd.DataFrame._accessors
 numpy | import numpy as np | np.setbufsize(16384) | np.getbufsize()
+pandas | import sys; import pandas as pd | pd.api.extensions.register_extension_dtype(type('Mine', (pd.api.extensions.ExtensionDtype,), {'name': 'mine'})) | [kind.__name__ for kind in sys.modules['pandas.core.dtypes.base']._registry.dtypes].count('Mine')
+pandas | import json | json.dumps.__annotations__['z'] = int; json.loads.__doc__ = 'x' | json.dumps.__annotations__, json.loads.__doc__ == 'x'
 pyarrow | import pyarrow as pa; t = pa.table({'a': [1, 2]}); box = [t] | t = t.append_column('b', [[3, 4]]); box.clear() | t.to_pydict(), box[0] is t
 matplotlib | import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect() | plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1]) | plt.get_fignums(), plt.rcParams['lines.linewidth']
 """

@@ -31,6 +31,8 @@ _FILE_SETTINGS = (
     *("mmap_size", "cache_spill"),
 )
 """Numbers of each attached database; SQLite may read its file for them."""
+_LIMITS = range(12)
+"""Numbers of the limits of a connection."""
 _FILE_MODES = ("journal_mode", "locking_mode")
 """Words of each attached database."""
 _PLAIN_TEXT_FACTORIES = (str, bytes, bytearray)
@@ -164,6 +166,9 @@ def _read_settings(sqlite3: Any, connection: Any, *, may_wait: bool) -> dict[str
         return None if row is None else row[0]
 
     settings = {name: read(f"PRAGMA {name}") for name in _OWN_SETTINGS}
+    if hasattr(sqlite3.Connection, "getlimit"):  # since Python 3.11
+        for number in _LIMITS:
+            settings[f"limit {number}"] = sqlite3.Connection.getlimit(connection, number)
     # In a transaction, reading anything of a file would lock it, even the list of databases.
     if sqlite3.Connection.in_transaction.__get__(connection):
         settings[_UNREAD_REASON] = "its transaction is open"

@@ -200,7 +200,9 @@ def take_content_snapshots(
     """Note the content of the containers among attributes. label: of their holder."""
     snapshots: dict[int, ContainerSnapshot] = {}
     for name, value in attributes.items():
-        if type(name) is not str or name.startswith("__") or "cache" in name:
+        if type(name) is not str or "cache" in name:
+            continue
+        if name.startswith("__") and name != "__annotations__":
             continue
         for container in _find_containers(value):
             if len(snapshots) >= MAX_CONTAINERS:

@@ -28,7 +28,7 @@ from .memory_use import MemoryUse, private_bytes
 from .plan import Plan
 from .process_state import ProcessState
 from .restoring import plan_undo
-from .side_state import SideState
+from .side_state import SideState, find_library_files
 from .step import Step
 
 MAX_RETAINED_OBJECTS = 3_000
@@ -163,7 +163,9 @@ class UndoHistory:
         step.process = ProcessState(step.mentioned)
         graph = self._walk(step)
         step.retained = graph.retained_objects()
-        step.side_state = SideState(step.retained)
+        library_files = find_library_files(library.holder for library in step.libraries)
+        by_address = {address_of(value): value for value in (*step.retained, *library_files)}
+        step.side_state = SideState(by_address.values())
 
         kept_addresses = graph.nodes.keys() - graph.finalizable()
         blocks = {

@@ -38,7 +38,11 @@ from .registries import read_registered, write_registered
 _ALWAYS = ("builtins", "sys")
 """The modules that every cell can change without mentioning them."""
 
-_FUNCTION_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
+_FUNCTION_ATTRIBUTES = (
+    *("__code__", "__defaults__", "__kwdefaults__", "__doc__", "__name__", "__qualname__"),
+    # Since Python 3.14, reading them runs code.
+    *(() if sys.version_info >= (3, 14) else ("__annotations__",)),
+)
 
 _MAX_LIBRARIES = 60
 """Snapshots of modules, classes, functions and objects that are taken at the most."""

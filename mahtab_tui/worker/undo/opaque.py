@@ -5,8 +5,11 @@ They are only compared by their progress (how far they have got), and then named
 from __future__ import annotations
 
 import gc
+import queue
 import sys
+import threading
 import types
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..values.objects import (
@@ -30,6 +33,8 @@ _GENERATOR_ENDED = -2
 """Progress of a generator that has ended. Before the first step it is -1, then larger."""
 
 _CONNECTION_FIELDS = "total_changes in_transaction isolation_level row_factory text_factory".split()
+_LATER_CONNECTION_FIELDS = ("autocommit",)
+"""Of Python 3.12 and later."""
 
 _FILE_CLASSES = frozenset(
     "TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split()
@@ -106,7 +111,11 @@ def _read_finalizer_progress(finalizer: object) -> Values:
 
 
 def _read_connection_progress(connection: object) -> Values:
-    return [_library_attribute(connection, name) for name in _CONNECTION_FIELDS]
+    progress = [_library_attribute(connection, name) for name in _CONNECTION_FIELDS]
+    for name in _LATER_CONNECTION_FIELDS:
+        with suppress(AttributeError):
+            progress.append(_library_attribute(connection, name))
+    return progress
 
 
 def _read_mapped_position(mapped: Any) -> Values:
@@ -114,6 +123,19 @@ def _read_mapped_position(mapped: Any) -> Values:
         if not view.readonly:
             raise ValueError("others may write to its memory")
     return [_library_attribute(mapped, "tell")()]
+
+
+def _read_pool_progress(pool: object) -> Values:
+    """Return how many calls wait, how many threads have none, and how many calls have not ended."""
+    fields = own_dict(pool)
+    progress: Values = []
+    if type(fields.get("_work_queue")) is queue.SimpleQueue:
+        progress.append(fields["_work_queue"].qsize())
+    if type(fields.get("_idle_semaphore")) is threading.Semaphore:
+        progress.append(own_dict(fields["_idle_semaphore"]).get("_value"))
+    if type(fields.get("_pending_work_items")) is dict:
+        progress.append(len(fields["_pending_work_items"]))
+    return progress
 
 
 def _read_cache_progress(function: object) -> Values:
@@ -170,7 +192,7 @@ _KIND_BY_CLASS: dict[ClassName, OpaqueKind] = {
 
 _KIND_BY_MODULE: dict[str, OpaqueKind] = {
     **dict.fromkeys(["threading", "_thread", "multiprocessing", "queue", "_queue"], _SHARED_OBJECT),
-    "concurrent.futures": OpaqueKind("a pool of threads or processes", lambda value: []),
+    "concurrent.futures": OpaqueKind("a pool of threads or processes", _read_pool_progress),
     **dict.fromkeys(["asyncio", "_asyncio", "contextvars", "_contextvars"], _EVENT_LOOP_PART),
     **dict.fromkeys(["socket", "_socket", "ssl", "_ssl", "sqlite3", "_sqlite3"], _CONNECTION),
     **dict.fromkeys(["duckdb", "_duckdb"], _CONNECTION),

@@ -21,6 +21,17 @@ _LASTING_CALLS = {
     "set_wakeup_fd": ("signal", "the descriptor is not compared"),
     "flock": ("fcntl", "locks of files are not compared"),
     "lockf": ("fcntl", "locks of files are not compared"),
+    "eventfd_read": ("os", "what it reads does not come back"),
+    "eventfd_write": ("os", "what it writes stays"),
+    **dict.fromkeys(("run_in_executor", "to_thread"), ("asyncio", "what it runs goes on")),
+    **dict.fromkeys(
+        ("add_reader", "add_writer", "remove_reader", "remove_writer"),
+        ("asyncio", "what the event loop waits for is not compared"),
+    ),
+    **dict.fromkeys(
+        ("start_server", "start_unix_server", "create_server", "create_unix_server"),
+        ("asyncio", "the server goes on"),
+    ),
     "set_errno": ("ctypes", "its errno is not compared"),
     "prctl": ("ctypes", "what it sets is not compared"),
     "freeze": ("gc", "the frozen objects stay frozen"),
@@ -32,11 +43,14 @@ _LASTING_CALLS = {
         ),
         ("sqlite3", "what it registers stays"),
     ),
+    "setconfig": ("sqlite3", "what it sets is not compared"),
 }
 """Functions whose effect cannot be seen, by name: their modules, and the reason that is given for
 cells that mention them."""
 
-_DESCRIPTOR_FUNCTIONS = frozenset("read readv readinto write writev lseek sendfile splice".split())
+_DESCRIPTOR_FUNCTIONS = frozenset(
+    "read readv readinto write writev lseek sendfile splice dup2 closerange".split()
+)
 
 
 class ProcessState:
@@ -50,6 +64,8 @@ class ProcessState:
         self._module_count = len(sys.modules)
         self._modules = ModuleTable() if "modules" in mentioned else None
         uses_descriptors = not _DESCRIPTOR_FUNCTIONS.isdisjoint(mentioned)
+        # Nearly everything has a method `close`.
+        uses_descriptors |= "os" in mentioned and "close" in mentioned
         self._descriptors = Descriptors() if uses_descriptors else None
 
     def find_descriptor_changes(self, without: Collection[int]) -> list[Unrestored]:
@@ -69,6 +85,8 @@ class ProcessState:
         ]
         if "codecs" in mentioned and "register" in mentioned:
             calls.append(Unrestored("codecs.register", "what it registers stays"))
+        if "atexit" in mentioned and "unregister" in mentioned:
+            calls.append(Unrestored("atexit.unregister", "it does not come back"))
         return calls
 
     def find_changes(self, mentioned: Collection[str] = ()) -> dict[str, Action | None]:

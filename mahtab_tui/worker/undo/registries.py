@@ -143,6 +143,15 @@ def write_registered(cls: type, classes: Iterable[type]) -> None:
         _abc._abc_register(cls, registered)
 
 
+def read_extension_types() -> list[type]:
+    """Return the types of columns that were registered with pandas."""
+    return list(sys.modules["pandas.core.dtypes.base"]._registry.dtypes)
+
+
+def write_extension_types(types: list[type]) -> None:
+    sys.modules["pandas.core.dtypes.base"]._registry.dtypes[:] = types
+
+
 def read_accessors() -> list[dict[str, Any]]:
     """Return what was registered with `register_dataframe_accessor` and the like, by name, for each
     class of pandas."""
@@ -232,9 +241,10 @@ def write_decimal_contexts(contexts: list[Any]) -> None:
 class _DescriptorState(NamedTuple):
     identity: tuple[int, int]
     """The device and the number of its file."""
-    is_pipe: bool
+    kind: str
+    """"file", "device" or "pipe"."""
     position: int
-    """Bytes from the start of a file, or waiting in a pipe."""
+    """Bytes from the start of a file, or waiting in a pipe; 0 for a device."""
 
 
 def _list_descriptors() -> list[int]:
@@ -266,14 +276,24 @@ class Descriptors:
         """Return what cannot be restored, as labels and reasons. without: descriptors of files that
         are compared in another way."""
         changes: list[tuple[str, str]] = []
-        for number, new_state in _read_descriptors():
-            old_state = self._states.get(number)
-            if number in without or old_state is None or old_state.identity != new_state.identity:
+        new_states = dict(_read_descriptors())
+        for number, old_state in self._states.items():
+            new_state = new_states.get(number)
+            if number in without:
                 continue
-            if new_state.is_pipe and new_state.position < old_state.position:
+            if new_state is None or old_state.identity != new_state.identity:
+                # The kernel has pipes and sockets of its own.
+                if old_state.kind != "pipe":
+                    reason = "it was closed, and is not opened again"
+                    changes.append((f"descriptor {number}", reason))
+            elif old_state.position == new_state.position:
+                continue
+            elif new_state.kind == "pipe":
                 reason = "what was read from this pipe does not come back"
+                if new_state.position > old_state.position:
+                    reason = "what was written to this pipe stays in it"
                 changes.append((f"descriptor {number}", reason))
-            elif not new_state.is_pipe and new_state.position != old_state.position:
+            else:
                 reason = "the file was read or written; its position stays"
                 changes.append((f"descriptor {number} ({_file_name(number)})", reason))
         return changes
@@ -298,8 +318,10 @@ def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
             status = os.fstat(number)
             if stat.S_ISREG(status.st_mode):
                 position = os.lseek(number, 0, os.SEEK_CUR)
-                yield number, _DescriptorState(identity, False, position)
+                yield number, _DescriptorState(identity, "file", position)
+            elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+                yield number, _DescriptorState(identity, "device", 0)
             elif stat.S_ISFIFO(status.st_mode) and _is_readable(number):
                 # The number of bytes that wait in the pipe, as a C int.
                 waiting = fcntl.ioctl(number, termios.FIONREAD, bytes(4))
-                yield number, _DescriptorState(identity, True, *struct.unpack("i", waiting))
+                yield number, _DescriptorState(identity, "pipe", *struct.unpack("i", waiting))

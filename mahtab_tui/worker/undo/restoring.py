@@ -21,7 +21,7 @@ from .libraries import AttributeChange, LibrarySnapshot, ReleasedObject
 from .memory import CheckpointMemory, MemorySpan
 from .plan import RECREATE_TIMEOUT_S, MemoryCopy, Plan
 from .reduction import load_state
-from .side_state import SideState
+from .side_state import SideState, file_label
 from .step import Step
 
 ANSWER_TIMEOUT_S = 60.0
@@ -246,7 +246,10 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
         for value, action in first_step.side_state.find_differences():
             names = plan.find_names(value)
             if action is None:
-                reason = _CONNECTION if is_connection(type(value)) else _OPEN_FILE
+                is_file = not is_connection(type(value))
+                reason = _OPEN_FILE if is_file else _CONNECTION
+                if is_file and not names:
+                    names = [file_label(value)]
                 plan.not_restored += [Unrestored(name, reason) for name in names]
             else:
                 plan.actions.append(action)

@@ -155,6 +155,7 @@ class SideState:
                 addresses.append(address_of(value))
         self.addresses = frozenset(addresses)
         """Those of the objects whose state is noted."""
+        self._earlier_descriptors = self._read_descriptors()
 
     def find_too_large(self, max_bytes: int) -> frozenset[int]:
         """Return the addresses of the largest tables, without which all others have at most
@@ -184,7 +185,10 @@ class SideState:
             yield value, kind.restore_action(value, old_state, new_state)
 
     def file_descriptors(self) -> set[int]:
-        """Return the descriptors of the files that are compared here."""
+        """Return the descriptors that the files compared here have, and had then."""
+        return self._earlier_descriptors | self._read_descriptors()
+
+    def _read_descriptors(self) -> set[int]:
         descriptors: set[int] = set()
         for reference, kind, _ in self._entries:
             if kind is _FILE and (value := reference()) is not None:
@@ -214,6 +218,28 @@ class SideState:
             for number, thread in _running_threads().items()
             if number not in self._threads
         ]
+
+
+def find_library_files(holders: Iterable[object]) -> list[Any]:
+    """Return the open files of libraries: those of log handlers, and attributes of some modules, classes
+    and objects.
+
+    holders: These modules, classes and objects."""
+    values = [value for holder in holders for value in list(own_dict(holder).values())]
+    handlers = getattr(sys.modules.get("logging"), "_handlerList", ())
+    for reference in list(handlers):
+        if type(reference) is weakref.ref:
+            values.append(own_dict(reference()).get("stream"))
+    return [value for value in values if file_class(type(value)) is not None]
+
+
+def file_label(file: Any) -> str:
+    """Return what an open file is called that no variable leads to."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{file_class(type(file)).fileno(file)}")
+    except (OSError, ValueError, AttributeError):  # closed
+        return "a file"
+    return os.path.basename(path)
 
 
 def _reference(value: object) -> Callable[[], object]:
