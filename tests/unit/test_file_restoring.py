@@ -385,6 +385,52 @@ def test_a_write_through_one_of_several_names_is_undone_for_all(project: Project
     assert project.files() == after
 
 
+def test_a_write_through_a_name_that_led_elsewhere_is_undone_after_others(project: Project) -> None:
+    for name in ("kept", "borrowed", "other"):
+        (project.folder / name).write_bytes(name.encode())
+    before = project.files()
+
+    def link() -> None:
+        os.unlink(project.path("borrowed"))
+        os.link(project.path("kept"), project.path("borrowed"))
+
+    first_cell = project.cell(link, removed="borrowed")
+    project.write("borrowed", b"written by another name")
+    project.rename("other", "borrowed")
+    last_cell = project.write("kept", b"written later")
+    after = project.files()
+    assert reasons(project.stack.undo(first_cell)) == {}
+    assert project.files() == before
+    project.stack.redo()
+    assert project.files() == after
+    project.stack.undo(last_cell)
+    assert reasons(project.stack.undo(first_cell)) == {}
+    assert project.files() == before
+
+
+def test_a_restored_file_is_not_taken_for_a_missing_one_with_its_number(project: Project) -> None:
+    missing = [f"missing{number}" for number in range(30)]
+    for name in ("file", "edited", *missing):
+        (project.folder / name).write_bytes(name.encode())
+
+    def write(content: str, *names: str) -> int:
+        return project.cell(
+            lambda: [(project.folder / name).write_text(content) for name in names],
+            written=" ".join(names),
+        )
+
+    cell = write("first", "file", "edited")
+    (project.folder / "edited").write_bytes(b"by somebody else")
+    write("second", "file", "edited", *missing)
+    for name in missing:
+        (project.folder / name).unlink()  # by somebody else; many systems use the number again
+    preview = project.preview(cell)
+    restorer = project.stack.undo(cell)
+    assert reasons(restorer) == reasons(preview)
+    assert reasons(restorer).keys() == {"edited", *missing}
+    assert project.files() == {"file": b"file", "edited": b"by somebody else"}
+
+
 def test_an_open_file_that_somebody_else_changes_is_not_overwritten(project: Project) -> None:
     (project.folder / "a").write_bytes(b"original")
     project.journal.open_paths.add(project.path("a"))

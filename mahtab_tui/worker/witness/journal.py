@@ -129,6 +129,9 @@ class FileJournal:
         """Files that a process of the kernel has open for writing, as far as it is known."""
         self.mapped_paths: set[str] = set()
         """Those of them that a process has in its memory."""
+        self.shared_paths: dict[tuple[int, int], set[str]] = {}
+        """By device and number of a file that has had several names, paths that have led to it, also in
+        steps that are undone."""
 
     def step(self, cell: int) -> FileStep:
         """Return the step of a cell, which is the newest."""
@@ -329,6 +332,19 @@ class FileJournal:
         return snapshots
 
     # Undo and redo
+
+    def note_shared_paths(self, steps: Sequence[FileStep]) -> None:
+        """Note the files that have had several names, before steps are taken back."""
+        epochs = [epoch for step in (*self.steps, *steps) for epoch in step.epochs]
+        touches = [item for epoch in epochs for item in epoch.touches.items()]
+        for path, touch in touches:
+            if touch.snapshot.has_other_names:
+                self.shared_paths.setdefault(touch.snapshot.state.inode, set()).add(path)
+        for path, touch in touches:
+            after = touch.after.state if touch.after is not None else MISSING
+            for state in (touch.snapshot.state, after):
+                if state.inode in self.shared_paths:
+                    self.shared_paths[state.inode].add(path)
 
     def groups(self, steps: Sequence[FileStep]) -> list[Group]:
         """Return what to restore, the newest first."""

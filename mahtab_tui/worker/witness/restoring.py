@@ -121,6 +121,8 @@ class Restorer:
         """By path, the copies of what is replaced."""
         self._missing_inodes: set[tuple[int, int]] = set()
         """Of files whose old names are not restored: they may have others, which must stay."""
+        self._made_inodes: set[tuple[int, int]] = set()
+        """Of files that are made by this, and may have got the number of one that is gone."""
         self._stuck_moves: list[Move] = []
         """Renames of folders that could not be reversed, the newest first."""
         self._kept_bytes = 0
@@ -136,6 +138,7 @@ class Restorer:
 
     def restore(self, steps: Sequence[FileStep]) -> None:
         """Take back steps, the newest first."""
+        self._journal.note_shared_paths(steps)
         for group in self._journal.groups(steps):
             if self._record is not None:
                 self._journal.begin_epoch(self._record)
@@ -147,6 +150,11 @@ class Restorer:
         self._problems.update(dict.fromkeys(problem for step in steps for problem in step.problems))
 
     # What to restore
+
+    def _is_shared(self, state: FileState) -> bool:
+        """Return whether a file has several names, or had them: an earlier change may be taken back in it by
+        another of them."""
+        return self._files.has_other_names(state) or state.inode in self._journal.shared_paths
 
     def _restore_group(self, group: Group) -> None:
         touches = {self._place(path): touch for path, touch in group.touches.items()}
@@ -205,8 +213,10 @@ class Restorer:
         """Leave out, and name, the new names of files whose old names are not restored."""
         kept: list[_Item] = []
         for item in items:
-            loses_name = item.now.kind == FILE and item.now.inode != item.before.inode
-            if loses_name and item.now.inode in self._missing_inodes:
+            inode = item.now.inode
+            loses_name = item.now.kind == FILE and inode != item.before.inode
+            may_be_only_name = inode in self._missing_inodes and inode not in self._made_inodes
+            if loses_name and may_be_only_name:
                 self._refuse_with(item, _OLD_NAME_STAYS)
             else:
                 kept.append(item)
@@ -283,7 +293,7 @@ class Restorer:
         if item.path in self._journal.open_paths:
             return False
         is_other_file = item.before.kind != FILE or item.before.inode != item.now.inode
-        return is_other_file or not self._files.has_other_names(item.now)
+        return is_other_file or not self._is_shared(item.now)
 
     def _has_room(self, item: _Item, *, may_link: bool) -> bool:
         """Return whether a redo would get a copy; note how much it needs."""
@@ -403,7 +413,9 @@ class Restorer:
         before = item.before
         snapshot = item.touch.snapshot
         # Without a copy, the content that is there is the right one.
-        name = "" if snapshot.is_for_marks else names.of(snapshot)
+        name = ""
+        if not snapshot.is_for_marks:
+            name = names.of(snapshot) or self._other_name(snapshot)
         if self._files.state(path).inode != before.inode and name:
             self._files.add_name(name, path)
         now = self._files.state(path)
@@ -413,14 +425,25 @@ class Restorer:
             self._files.write(path, snapshot, self._backups.get(path))
         else:
             self._files.replace(path, snapshot)
+            self._made_inodes.add(self._files.state(path).inode)
         names.add(path, before.inode)
+
+    def _other_name(self, snapshot: Snapshot) -> str:
+        """Return a path that leads to the file of a snapshot with several names, if the file is as it was;
+        empty if there is none."""
+        if not snapshot.has_other_names:
+            return ""
+        for path in sorted(self._journal.shared_paths.get(snapshot.state.inode, ())):
+            if snapshot.is_same(self._files.content(path), self._files.state(path)):
+                return path
+        return ""
 
     def _is_written_in_place(self, path: str, now: FileState, before: FileState) -> bool:
         """Return whether other names and open descriptors of the file have to lead to the old content.
         Another file that has got this name may have the names of others, too."""
         if now.inode != before.inode:
             return False
-        return path in self._journal.open_paths or self._files.has_other_names(now)
+        return path in self._journal.open_paths or self._is_shared(now)
 
     def _move_back(self, move: Move) -> None:
         move = move._replace(source=self._place(move.source), target=self._place(move.target))
