@@ -157,6 +157,8 @@ class Program:
         self._has_background_process = False
         self._foreign_paths: set[str] = set()
         """What somebody else has changed."""
+        self._foreign_states: list[PathState] = []
+        """What somebody else has replaced or removed, also in folders that are renamed later."""
         self._withdrawn_texts: set[bytes] = set()
         """Texts that somebody else has written, and later removed."""
         self._named_paths: set[str] = set()
@@ -254,6 +256,7 @@ class Program:
         after = read_tree(self._folder)
         changed_paths = set(_differences(before, after))
         self._foreign_paths |= changed_paths
+        self._foreign_states += [before[name] for name in changed_paths & before.keys()]
         # Cells may have copied what somebody else takes back, and these copies may go.
         self._withdrawn_texts |= _foreign_texts(
             {name: before[name] for name in changed_paths & before.keys()}
@@ -389,6 +392,7 @@ class Program:
             is_foreign = path in self._foreign_paths or any(
                 state is not None and _FOREIGN in state.content for state in possible_states
             )
+            is_foreign = is_foreign or expected.get(path) in self._foreign_states
             if not is_named and not (is_foreign and after.get(path) in possible_states):
                 self.problems.append(
                     f"{action}: {path} is {_show(after.get(path))}, was {_show(before.get(path))}, expected {_show(expected.get(path))}"
