@@ -128,7 +128,7 @@ class Restoration:
     exact: bool
     """Whether everything is as it was."""
     files: tuple[FileRestoration, ...] = ()
-    files_unwatched: str = "file_undo is off, or this kernel cannot watch them"
+    files_unwatched: str = "file_undo is off, or has no effect here"
     """Why changes of files are not known, as a clause; empty if they are."""
 
 

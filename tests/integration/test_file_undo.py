@@ -451,7 +451,7 @@ def test_what_is_not_watched_says_so() -> None:
         cells.text("x = 1")
         assert (
             cells.kernel.preview_undo(1).files_unwatched
-            == "file_undo is off, or this kernel cannot watch them"
+            == "file_undo is off, or has no effect here"
         )
 
 

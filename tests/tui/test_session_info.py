@@ -188,7 +188,7 @@ async def test_screen_shows_the_changes_and_what_cannot_be_undone(
         assert "  numbers: The generator has moved on." in rows
         assert (
             rows[-1]
-            == f"{OUTSIDE} Files are not watched here: file_undo is off, or this kernel cannot watch them."
+            == f"{OUTSIDE} Files are not watched here: file_undo is off, or has no effect here."
         )
         assert not undone
         await pilot.press("y")

@@ -167,7 +167,7 @@ class RewindPreviewScreen(Dialog[bool]):
 
     AUTO_FOCUS = "#leave"
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
+        ("escape", "leave", "Cancel"),
         ("down,right", "app.focus_next", "Next"),
         ("up,left", "app.focus_previous", "Previous"),
         ("pagedown", "scroll(1)", "Down"),
@@ -183,7 +183,7 @@ class RewindPreviewScreen(Dialog[bool]):
         self._details = VerticalScroll(self._changes, id="rewind-details", can_focus=False)
         self._rewind = Button("Rewind", id="rewind", variant="warning", compact=True)
         self._rewind.disabled = True
-        self._leave = Button("Leave", id="leave", compact=True)
+        self._leave = Button("Cancel", id="leave", compact=True)
         self._preview: RewindPreview | None = None
         self._is_first_preview = True
         self._is_going_back = False
@@ -250,7 +250,7 @@ class RewindPreviewScreen(Dialog[bool]):
         self._ticks["namespace"].show(cells, can_go=bool(preview.cells))
         unwatched = preview.restoration.files_unwatched
         file_count = len(preview.restoration.files)
-        files = f"not watched here: {unwatched}" if unwatched else _count(file_count, "file")
+        files = f"not watched: {unwatched}" if unwatched else _count(file_count, "file")
         self._ticks["files"].show(files, can_go=file_count > 0 and not unwatched)
 
     def _name_cells(self, cells: Sequence[int]) -> str:
