@@ -408,6 +408,24 @@ def test_a_write_through_a_name_that_led_elsewhere_is_undone_after_others(projec
     assert project.files() == before
 
 
+def test_a_file_with_two_names_is_kept_once_for_a_redo(project: Project) -> None:
+    for name in ("first", "second"):
+        (project.folder / name).write_bytes(name.encode())
+    os.link(project.path("first"), project.path("third"))
+    before = project.files()
+
+    def change() -> None:
+        os.replace(project.path("third"), project.path("second"))
+        # Two copies of this are more than the copies of a cell may be.
+        (project.folder / "first").write_bytes(b"x" * (3 * 2**19))
+
+    cell = project.cell(change, removed="third second", written="first")
+    preview = project.preview(cell)
+    restorer = project.stack.undo(cell)
+    assert reasons(preview) == reasons(restorer) == {}
+    assert project.files() == before
+
+
 def test_a_restored_file_is_not_taken_for_a_missing_one_with_its_number(project: Project) -> None:
     missing = [f"missing{number}" for number in range(30)]
     for name in ("file", "edited", *missing):

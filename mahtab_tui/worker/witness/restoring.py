@@ -151,10 +151,11 @@ class Restorer:
 
     # What to restore
 
-    def _is_shared(self, state: FileState) -> bool:
-        """Return whether a file has several names, or had them: an earlier change may be taken back in it by
-        another of them."""
-        return self._files.has_other_names(state) or state.inode in self._journal.shared_paths
+    def _is_shared(self, now: FileState, snapshot: Snapshot) -> bool:
+        """Return whether a file has several names; or had them before it had one, so that an earlier change
+        may have to be taken back in it by another of them."""
+        has_had_names = not snapshot.has_other_names and now.inode in self._journal.shared_paths
+        return self._files.has_other_names(now) or has_had_names
 
     def _restore_group(self, group: Group) -> None:
         touches = {self._place(path): touch for path, touch in group.touches.items()}
@@ -293,7 +294,7 @@ class Restorer:
         if item.path in self._journal.open_paths:
             return False
         is_other_file = item.before.kind != FILE or item.before.inode != item.now.inode
-        return is_other_file or not self._is_shared(item.now)
+        return is_other_file or not self._is_shared(item.now, item.touch.snapshot)
 
     def _has_room(self, item: _Item, *, may_link: bool) -> bool:
         """Return whether a redo would get a copy; note how much it needs."""
@@ -421,7 +422,7 @@ class Restorer:
         now = self._files.state(path)
         if not _needs_content(snapshot, self._files.content(path), now):
             self._files.set_marks(path, before)
-        elif self._is_written_in_place(path, now, before):
+        elif self._is_written_in_place(path, now, snapshot):
             self._files.write(path, snapshot, self._backups.get(path))
         else:
             self._files.replace(path, snapshot)
@@ -438,12 +439,12 @@ class Restorer:
                 return path
         return ""
 
-    def _is_written_in_place(self, path: str, now: FileState, before: FileState) -> bool:
+    def _is_written_in_place(self, path: str, now: FileState, snapshot: Snapshot) -> bool:
         """Return whether other names and open descriptors of the file have to lead to the old content.
         Another file that has got this name may have the names of others, too."""
-        if now.inode != before.inode:
+        if now.inode != snapshot.state.inode:
             return False
-        return path in self._journal.open_paths or self._is_shared(now)
+        return path in self._journal.open_paths or self._is_shared(now, snapshot)
 
     def _move_back(self, move: Move) -> None:
         move = move._replace(source=self._place(move.source), target=self._place(move.target))
