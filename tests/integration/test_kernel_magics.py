@@ -73,7 +73,7 @@ def test_dollar_names_are_pythons_before_they_are_the_shells(
         ("!for word in a; do echo {{$word}}; done", "{a}"),
         ("!echo a a | sed -E 's/a{1}/b/g'", "b b"),
         ('!bash -c "echo a{1,2}"', "a1 a2"),
-        ("!echo {old!r} {old[:2]!s} {old[2]!a}", "python py t"),
+        ('!echo "{old!r}" {old[:2]!s} {old[2]!a}', "'python' py t"),
         ("!echo 3 4 | awk '{print}'", "3 4"),
         ("f('local')", "local python"),
         ("%ls -d $old {old}", ""),
