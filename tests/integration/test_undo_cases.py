@@ -66,6 +66,22 @@ import tempfile, os; t = tempfile.NamedTemporaryFile(); name = t.name | del t | 
 import socket; s = socket.create_server(('127.0.0.1', 0)); p = s.getsockname() | del s | socket.create_server(p).close(), 1 | (None, 1)
 """
 
+FINALIZER = "ended = []\nclass D:\n    def __del__(self): open('ended', 'a').write('.')\nclass H: pass\nclass S: __slots__ = 'd'"
+REPEATED_ENDS = """
+d: its | d = D() | del d
+d: its | d = D() | d = 5
+box: in | box = {'d': D()} | box = 5
+box: in | box = [D()] | box.clear()
+box: in | box = [[[D(), 1]]] | box[0][0][0] = 3
+h: in | h = H(); h.d = D() | del h.d
+H: in | H.d = D() | del H.d
+s: in | s = S(); s.d = D() | s.d = None
+f: in | f = lambda: 0; f.d = D() | f.d = 0
+q: in | import collections; q = collections.deque([D()]) | q.pop() and None
+a, b: in | import numpy; a = numpy.array([D()]); b = a[:] | a[0] = 0
+n: its | n = D(); n.itself = n | import gc; del n; gc.collect()
+"""
+
 
 def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
     expected = {}
@@ -222,16 +238,39 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
     assert cells.text("type(d) is D, d.x, 'f' in globals()") == "(True, [1], False)\n"
 
 
-def test_redo_names_objects_that_end_once_more(cells: Cells) -> None:
-    cells.text(
-        "ended = []\nclass D:\n    def __del__(self): ended.append(1)\nd, box, x = D(), {'d': D()}, 1"
-    )
-    cells.text("del d; box = 5; x = 2")
-    assert cells.kernel.undo(cells.number).exact
+@pytest.mark.parametrize(("names", "setup", "change"), rows(REPEATED_ENDS))
+def test_redo_names_objects_that_end_once_more(
+    cells: Cells, names: str, setup: str, change: str
+) -> None:
+    reason = "its __del__ runs once more"
+    if names.endswith("in"):
+        reason = "the __del__ of an object in it runs once more"
+    cells.text(FINALIZER)
+    cells.text(f"{setup}; x = 1")
+    cells.text(f"{change}; x = 2")
+    assert cells.kernel.undo(cells.number).not_restored
     redone = cells.kernel.redo()
     assert {(entry.name, entry.reason) for entry in redone.not_restored} == {
-        (name, "its __del__ runs once more") for name in ("d", "box")
+        (name, reason) for name in names.partition(":")[0].split(", ")
     }
+
+
+def test_preview_creates_no_object_whose_end_runs_code(cells: Cells) -> None:
+    cells.text(f"{FINALIZER}\nd, box = D(), [D()]")
+    cells.text("del d; box.clear()")
+    for _ in range(3):
+        cells.kernel.preview_undo(cells.number)
+    assert Path("ended").read_text() == ".."
+
+
+def test_finaliser_that_is_not_set_up_again_is_named(cells: Cells) -> None:
+    done = undone(
+        cells,
+        "import weakref\nclass W: pass\nw = W(); box = [W()]; weakref.finalize(w, len, ()); weakref.finalize(box[0], len, ())",
+        "del w; box.clear()",
+    )
+    assert {entry.name for entry in done.not_restored} == {"w", "box"}
+    assert "weakref.finalize" in done.not_restored[0].reason
 
 
 def test_record_array_of_objects_is_named_with_its_reason(cells: Cells) -> None:

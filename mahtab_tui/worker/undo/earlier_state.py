@@ -15,7 +15,7 @@ from ..values.objects import ATOMS, address_of, class_module, get_if_loaded, is_
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .fork_writer import run_in_fork
 from .graph import Graph
-from .kinds import Kinds
+from .kinds import Kinds, has_del_method
 from .library_parts import is_mapped
 from .memory import plain_array
 from .opaque import file_class
@@ -42,6 +42,9 @@ NUMBERS_PER_OBJECT = 6
 """By which a checkpoint describes an object: its address and `Node.state`."""
 
 _LOST_REFERENCE = "a weak reference does not come back: what it led to is made again"
+_LOST_FINALIZER = "what a weak reference or weakref.finalize does at its end is not set up again"
+_REPEATED_END = "its __del__ runs once more"
+_REPEATED_END_INSIDE = "the __del__ of an object in it runs once more"
 
 
 class States(NamedTuple):
@@ -55,6 +58,11 @@ class States(NamedTuple):
     """A name and a reason for each."""
     variables: dict[str, dict[str, Any]]
     """Descriptions of the earlier values, by name."""
+    created: list[object]
+    """The names in `payload`, whose objects are created again."""
+    ended: list[tuple[str, str]]
+    """Names of objects with a `__del__` that are created again, or lead to such an object, with what
+    happens when these end again."""
 
 
 Row = tuple[bool, Any, Any]
@@ -137,7 +145,7 @@ class EarlierState:
         for name, value in names.items():
             if address_of(value) in nodes and address_of(value) not in alive:
                 rows.append((True, name, value))
-        payload, unwritable = self._dump(rows, alive)
+        payload, created_names, unwritable = self._dump(rows, alive)
         described_names = [
             name
             for name in {*changed_names, *requested_names}
@@ -148,6 +156,8 @@ class EarlierState:
             changed_names,
             unwritable + self._lost_references(alive) + self._uncomparable(),
             {name: describe_variable(name, names[name]) for name in described_names},
+            created_names,
+            self._repeated_ends(ended, {label for label, _ in unwritable}),
         )
 
     def _add_holders_of_ended(self, alive: set[int], changed: set[int]) -> None:
@@ -174,8 +184,29 @@ class EarlierState:
         parts = self._graph.kinds.kind(value).parts
         return [part.read(value) for part in parts if part.write is not None]
 
-    def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
-        """Return rows as bytes, and the names of what cannot be written, with the reason."""
+    def _repeated_ends(self, ended_addresses: set[int], without: set[str]) -> list[tuple[str, str]]:
+        """Return `States.ended`. without: labels of what cannot be created again."""
+        addresses = {
+            address
+            for address in ended_addresses
+            if has_del_method(type(self._graph.nodes[address].value))
+        }
+        own_labels = {
+            format_label(name)
+            for name, value in self._names.items()
+            if address_of(value) in addresses
+        }
+        return [
+            (label, _REPEATED_END if label in own_labels else _REPEATED_END_INSIDE)
+            for label in self._labels(addresses)
+            if label not in without
+        ]
+
+    def _dump(
+        self, rows: list[Row], alive: set[int]
+    ) -> tuple[bytes, list[object], list[tuple[str, str]]]:
+        """Return rows as bytes, the names among them, and the names of what cannot be written, with
+        the reason."""
         write = partial(dump_state, alive=alive, namespace=self._namespace)
 
         def dump_all(rows: list[Row]) -> bytes | str:
@@ -184,12 +215,13 @@ class EarlierState:
 
         pickled = dump_all(rows)
         if isinstance(pickled, bytes):
-            return pickled, []
+            return pickled, _row_names(rows), []
 
         # Find out which rows cannot be written, and write the others together, so that they share
         # objects as before.
         results = list(run_in_fork(rows, write, DUMP_EACH_TIMEOUT_S, DUMP_TOTAL_TIMEOUT_S))
-        pickled = dump_all([row for row, data in zip(rows, results) if isinstance(data, bytes)])
+        writable_rows = [row for row, data in zip(rows, results) if isinstance(data, bytes)]
+        pickled = dump_all(writable_rows)
         reasons: dict[str, str] = {}
         for (is_name, key, _), data in zip(rows, results):
             if isinstance(data, str):
@@ -203,20 +235,25 @@ class EarlierState:
             else:
                 labels = self._labels([key])
             reasons.update(dict.fromkeys(labels, reason))
-        payload = write([]) if isinstance(pickled, str) else pickled
-        return payload, list(reasons.items())
+        if isinstance(pickled, str):
+            return write([]), [], list(reasons.items())
+        return pickled, _row_names(writable_rows), list(reasons.items())
 
     def _lost_references(self, alive: set[int]) -> list[tuple[str, str]]:
-        """Return the names of weak references to objects that must be created again."""
+        """Return the names of weak references to objects that must be created again, and of such
+        objects to which others refer, with what does not come back."""
         nodes = self._graph.nodes
-        ended_objects = [node.value for address, node in nodes.items() if address not in alive]
-        references = [
-            address_of(reference)
-            for value in ended_objects
-            if self._graph.kinds.kind(value).referable
-            for reference in weakref.getweakrefs(value)
-        ]
-        return [(name, _LOST_REFERENCE) for name in self._labels(alive.intersection(references))]
+        references: list[int] = []
+        watched: list[int] = []
+        for address, node in nodes.items():
+            if address in alive or not self._graph.kinds.kind(node.value).referable:
+                continue
+            for reference in weakref.getweakrefs(node.value):
+                references.append(address_of(reference))
+                if address_of(reference) not in nodes and reference.__callback__ is not None:
+                    watched.append(address)
+        lost = [(name, _LOST_REFERENCE) for name in self._labels(alive.intersection(references))]
+        return lost + [(name, _LOST_FINALIZER) for name in self._labels(watched)]
 
     def _uncomparable(self) -> list[tuple[str, str]]:
         """Return the mentioned names that lead to an object that cannot be compared, with the
@@ -239,6 +276,10 @@ class EarlierState:
         reached = self._graph.ancestors(addresses)
         named = [*self._names.items(), *self._graph.kinds.shared_objects]
         return [format_label(name) for name, value in named if address_of(value) in reached]
+
+
+def _row_names(rows: list[Row]) -> list[object]:
+    return [key for is_name, key, _ in rows if is_name]
 
 
 def _describe_uncomparable(value: object) -> str:

@@ -16,7 +16,7 @@ from ..guard.side_effects import (
     read_side_effect,
 )
 from ..link.held_signals import HeldSignals
-from ..values.objects import MISSING, TimeLimitError, address_of, class_dict, is_class, mro_of
+from ..values.objects import TimeLimitError, address_of, is_class
 from .actions import Unrestored
 from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
 from .earlier_state import CheckpointResponder
@@ -53,6 +53,8 @@ class _Undone(NamedTuple):
     state_before: Step
     """The state before it, as a step without a cell."""
     removed_steps: list[Step]
+    repeated_ends: list[Unrestored]
+    """What a redo ends once more: see `Plan.repeated_ends`."""
 
     @property
     def steps(self) -> list[Step]:
@@ -320,7 +322,7 @@ class UndoHistory:
         steps = self._steps_from(cell)
         while True:
             try:
-                return self._plan(steps).report(self._namespace)
+                return self._plan(steps, is_preview=True).report(self._namespace)
             except UndoError:  # that checkpoint has ended; with the next one, the report names more
                 continue
 
@@ -331,7 +333,7 @@ class UndoHistory:
         report = plan.report(self._namespace)
 
         state_before = self._new_step(STATE_BEFORE_UNDO)
-        self._undone.append(_Undone(state_before, removed_steps))
+        self._undone.append(_Undone(state_before, removed_steps, plan.repeated_ends))
         self._steps = self._steps[: -len(removed_steps)]
         checkpoint = _first_checkpoint(removed_steps)
         try:
@@ -349,9 +351,9 @@ class UndoHistory:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
             )
-        state_before, removed_steps = self._undone[-1]
+        state_before, removed_steps, repeated_ends = self._undone[-1]
         plan = self._plan([state_before])
-        plan.not_restored += self._find_repeated_ends(plan)
+        plan.not_restored += repeated_ends
         report = plan.report(self._namespace)
         checkpoint = _first_checkpoint(removed_steps)
         plan.apply(self._namespace, state_before.checkpoint, checkpoint)
@@ -363,27 +365,6 @@ class UndoHistory:
         undone = self._undone.pop()
         self._end_checkpoint(undone.state_before)
         self._steps += undone.removed_steps
-
-    def _find_repeated_ends(self, plan: Plan) -> list[Unrestored]:
-        """Name the objects that a redo drops and whose `__del__` runs for the second time: they ended
-        in the cell, and the undo made them again."""
-        dropped = {
-            name: value
-            for name, value in self._namespace.items()
-            if type(name) is str and plan.names.get(name, MISSING) is not value
-        }
-        return [
-            Unrestored(name, "its __del__ runs once more")
-            for name, value in dropped.items()
-            if self._has_finalizer(value)
-        ]
-
-    def _has_finalizer(self, value: object) -> bool:
-        """Return whether an object, or one that it leads to, has a `__del__`."""
-        graph = Graph(self._kinds, states=False, clock=time.thread_time)
-        graph.add((value,), time.thread_time() + RETAIN_TIMEOUT_S, _RETAIN_LIMITS)
-        classes = {type(node.value) for node in graph.nodes.values()}
-        return any("__del__" in class_dict(base) for cls in classes for base in mro_of(cls))
 
     def end(self) -> None:
         """Forget all steps, and end their checkpoints."""
@@ -426,14 +407,21 @@ class UndoHistory:
             f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already."
         )
 
-    def _plan(self, steps: list[Step]) -> Plan:
+    def _plan(self, steps: list[Step], *, is_preview: bool = False) -> Plan:
         """Plan how to restore the state before the first of these steps. Raises `UndoError` if the
-        checkpoint has ended, which the next plan will do without."""
+        checkpoint has ended, which the next plan will do without. is_preview: see `plan_undo`."""
         checkpointed = next((step for step in steps if step.checkpoint is not None), None)
         self._kinds = self._kinds.current()
         try:
             scheduled = self._scheduled()
-            return plan_undo(steps, checkpointed, self._namespace, self._kinds, scheduled)
+            return plan_undo(
+                steps,
+                checkpointed,
+                self._namespace,
+                self._kinds,
+                scheduled,
+                is_preview=is_preview,
+            )
         except (CheckpointError, UnreadableMemoryError) as error:
             if checkpointed is None:
                 raise

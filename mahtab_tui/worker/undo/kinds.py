@@ -216,7 +216,7 @@ class Kinds:
             has_finalizer = not is_known
 
         bases = mro_of(cls)
-        has_finalizer |= any("__del__" in class_dict(base) for base in bases)
+        has_finalizer |= has_del_method(cls)
         is_weak = is_subclass(cls, weakref.ref)
         is_plain = is_weak or _package_of(cls) in _PLAIN_PACKAGES
         return Kind(
@@ -282,6 +282,11 @@ class Kinds:
     def _is_user_class(self, cls: type) -> bool:
         module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
+
+
+def has_del_method(cls: type) -> bool:
+    """Return whether objects of a class run a `__del__` when they end."""
+    return any("__del__" in class_dict(base) for base in mro_of(cls))
 
 
 def _load_immutable_parts() -> dict[int, tuple[ObjectPart, ...]]:

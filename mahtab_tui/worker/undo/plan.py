@@ -42,6 +42,9 @@ class Plan:
         self.inside: list[str] = []
         """Labels of the variables and settings in which something changes."""
         self.not_restored: list[Unrestored] = []
+        self.repeated_ends: list[Unrestored] = []
+        """The names that lead to objects that are created again and have a `__del__`, which runs once
+        more if the plan is reversed."""
         self.variables: dict[str, dict[str, Any]] = {}
         """Descriptions of the earlier values, by name, of those that must be fetched."""
 

@@ -44,6 +44,8 @@ def plan_undo(
     namespace: dict[str, object],
     kinds: Kinds,
     scheduled: Sequence[object],
+    *,
+    is_preview: bool,
 ) -> Plan:
     """Plan how to restore the state before the first step.
 
@@ -53,6 +55,8 @@ def plan_undo(
         namespace: The user's.
         kinds: Of the kernel's objects.
         scheduled: Tasks and callbacks that wait.
+        is_preview: Whether the plan is only reported: no object is created again, because its end
+            would run code.
 
     Raises:
         CheckpointError: The checkpoint does not answer.
@@ -70,7 +74,9 @@ def plan_undo(
         plan.not_restored += [Unrestored(format_label(name), _ENDED) for name in ended_names]
         uncompared_steps = steps
     else:
-        plan = _compare_with_checkpoint(first_step, checkpointed, mentioned, namespace)
+        plan = _compare_with_checkpoint(
+            first_step, checkpointed, mentioned, namespace, is_preview=is_preview
+        )
         uncompared_steps = steps[: steps.index(checkpointed)]
 
     inside_changes = [
@@ -87,9 +93,15 @@ def plan_undo(
 
 
 def _compare_with_checkpoint(
-    step: Step, checkpointed: Step, mentioned: tuple[str, ...], namespace: dict[str, object]
+    step: Step,
+    checkpointed: Step,
+    mentioned: tuple[str, ...],
+    namespace: dict[str, object],
+    *,
+    is_preview: bool,
 ) -> Plan:
-    """Compare the kernel with the state before a step, and fetch what differs."""
+    """Compare the kernel with the state before a step, and fetch what differs. is_preview: see
+    `plan_undo`."""
     checkpoint = checkpointed.checkpoint
     assert checkpoint is not None
     graph = Graph(Kinds(namespace))
@@ -122,10 +134,14 @@ def _compare_with_checkpoint(
         )
     )
     nodes = graph.nodes
-    loaded: list[Row] = run_with_timeout(
-        RECREATE_TIMEOUT_S,
-        lambda: load_state(states.payload, lambda address: nodes[address].value, namespace),
-    )
+    loaded: list[Row]
+    if is_preview:
+        loaded = [(True, name, object()) for name in states.created]
+    else:
+        loaded = run_with_timeout(
+            RECREATE_TIMEOUT_S,
+            lambda: load_state(states.payload, lambda address: nodes[address].value, namespace),
+        )
 
     recreated = {name: value for is_name, name, value in loaded if is_name}
     alive = {address: nodes[address].value for address in matches.alive}
@@ -134,6 +150,7 @@ def _compare_with_checkpoint(
     plan.copies = copies
     plan.inside = states.changed
     plan.variables = states.variables
+    plan.repeated_ends = [Unrestored(*item) for item in states.ended]
     plan.not_restored = [
         *(Unrestored(*item) for item in states.not_restored),
         *(
