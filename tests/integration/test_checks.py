@@ -277,44 +277,54 @@ def processes_in(folder: str) -> list[str]:
     return pids
 
 
-def test_hostile_cells_end_and_leave_no_process(project: Path, tmp_path: Path) -> None:
+def test_hostile_cells_leave_no_process(project: Path, tmp_path: Path) -> None:
     daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(1000)\n    os._exit(0)\nos.wait()"
     path = write_notebook(
         tmp_path / "n.ipynb",
         cell(daemon),
         cell("print('x' * 60_000_000)"),
-        cell("while True:\n    pass"),
         cell("1", value("1")),
         cell("import os; os.kill(os.getpid(), 9)"),
         cell("2", value("2")),
     )
-    comparisons = check_notebook(path, timeout=5.0)
-    assert comparisons["Cell 2"].verdict == "different"
+    comparisons = check_notebook(path)
+    assert comparisons["Cell 2"].verdict == "different", comparisons["Cell 2"].reason
     assert len(comparisons["Cell 2"].now) < 1_000
-    assert comparisons["Cell 3"].reason == "it did not end within 5 s"
-    assert comparisons["Cell 4"].verdict == "same"
-    assert comparisons["Cell 5"].verdict == "failed"
-    assert comparisons["Cell 6"].reason == "it did not run, because Cell 5 has ended the kernel"
-    assert processes_in(str(checks_folder())) == []
+    assert comparisons["Cell 3"].verdict == "same"
+    assert comparisons["Cell 4"].verdict == "failed"
+    assert comparisons["Cell 5"].reason == "it did not run, because Cell 4 has ended the kernel"
+    # A process that was killed takes a moment to end.
+    wait_for(lambda: processes_in(str(checks_folder())) == [])
+
+
+def test_a_cell_that_does_not_end_is_stopped_and_the_next_one_runs(
+    project: Path, tmp_path: Path
+) -> None:
+    path = write_notebook(
+        tmp_path / "n.ipynb", cell("while True:\n    pass"), cell("1", value("1"))
+    )
+    comparisons = check_notebook(path, timeout=5.0)
+    assert comparisons["Cell 1"].reason == "it did not end within 5 s"
+    assert comparisons["Cell 2"].verdict == "same"
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1000)"])
 def test_stopping_leaves_nothing(project: Path, tmp_path: Path, code: str) -> None:
     check = notebook_check(write_notebook(tmp_path / "n.ipynb", cell(code)), load_settings())
-    runs = threading.Event()
+    is_running = threading.Event()
 
-    def stop_cell(text: str) -> None:
+    def note_start(text: str) -> None:
         if text.startswith("Cell 1"):
-            runs.set()
+            is_running.set()
 
     def stop() -> None:
-        runs.wait(TIMEOUT_S)
+        is_running.wait(TIMEOUT_S)
         check.stop()
 
     thread = threading.Thread(target=stop)
     thread.start()
     with pytest.raises(CheckStopped):
-        check.run(stop_cell)
+        check.run(note_start)
     thread.join()
     assert list(checks_folder().iterdir()) == []
     wait_for(lambda: processes_in(str(checks_folder())) == [])

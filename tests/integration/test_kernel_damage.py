@@ -237,6 +237,16 @@ def test_forked_child_has_its_exit_code(cells: Cells, body: str, code: int) -> N
     cells.expect("os.WEXITSTATUS(status)", f"{code}\n")
 
 
+def test_forked_child_forks_without_a_message(cells: Cells) -> None:
+    code = """import os
+if os.fork() == 0:
+    if os.fork() == 0:
+        print('below', flush=True); os._exit(0)
+    os.wait(); os._exit(0)
+os.wait()[1]"""
+    cells.expect(code, "below\n0\n")
+
+
 def test_forked_child_cannot_talk_to_the_session(cells: Cells) -> None:
     code = "import os\nif os.fork(): os.wait()\nelse: input('?')"
     assert "cannot reach the session" in cells.run(code).output

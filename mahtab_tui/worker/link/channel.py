@@ -122,5 +122,6 @@ class Channel:
             self._write_all(encode({**hello, "story": story}, self._limit, token))
 
     def _close_in_child(self) -> None:
-        os.close(self.fd)
-        self.fd = -1
+        if self.fd >= 0:  # else it is the child of a child
+            os.close(self.fd)
+            self.fd = -1
