@@ -49,7 +49,7 @@ def parse_single_call(code: str) -> Call | None:
     function has a name; else None."""
     match parse_code(code):
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
-            if not _BUILTINS.isdisjoint(ast.unparse(node.func).split(".")[:1]):
+            if _first_name(node.func) in _BUILTINS:
                 return None  # code may give this name to another module
             call = _read_call(node, {})
             if call.starred or call.name.startswith("?"):
@@ -59,6 +59,13 @@ def parse_single_call(code: str) -> Call | None:
                 return None
             return call
     return None
+
+
+def _first_name(node: ast.expr) -> str:
+    """Return the first part of a dotted name; empty if it has none."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def exact_rule(call: Call) -> str:

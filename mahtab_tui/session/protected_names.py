@@ -46,8 +46,8 @@ _SHELL_ONLY_FUNCTIONS = frozenset(
 )
 """Those of them that always start a shell."""
 _SHELL_CELL = re.compile(r"%%(bash|sh|script\s+(ba|da|z)?sh)\b")
-_BEFORE_COMMAND = re.compile(r"\s*(\w[\w, ]*=)?\s*")
-"""What may stand before the `!` of a shell command."""
+_BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
+"""What may stand before the `!` of a shell command, without the spaces around it."""
 
 
 def protected_candidates(code: str) -> list[str]:
@@ -79,13 +79,13 @@ def _shell_commands(code: str) -> Iterator[str]:
                 yield from _started_command(node)
         return
 
-    first_line, _, rest = code.lstrip().partition("\n")
+    first_line, _line_break, later_lines = code.lstrip().partition("\n")
     if _SHELL_CELL.match(first_line):
-        yield rest
+        yield later_lines
         return
     for line in code.split("\n"):
-        _, mark, command = line.partition("!")
-        if mark and _BEFORE_COMMAND.fullmatch(line[: -len(command) - 1]):
+        beginning, mark, command = line.partition("!")
+        if mark and _BEFORE_COMMAND.fullmatch(beginning.strip()):
             yield command.lstrip("!")
 
 
@@ -104,14 +104,20 @@ def _started_command(call: ast.Call) -> Iterator[str]:
 
 def _shown_text(expression: ast.expr) -> str:
     """Return the text of an expression, with an `x` for each part that is not plain text."""
-    match expression:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            return "".join(map(_shown_text, parts))
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _shown_text(left) + _shown_text(right)
-    return "x"
+    texts: list[str] = []
+    # A stack, because a sum of texts is nested as deeply as it is long.
+    pending = [expression]
+    while pending:
+        match pending.pop():
+            case ast.Constant(value=str(text)):
+                texts.append(text)
+            case ast.JoinedStr(values=parts):
+                pending += reversed(parts)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                pending += (right, left)
+            case _:
+                texts.append("x")
+    return "".join(texts)
 
 
 def _candidate_texts(tree: ast.AST) -> Iterator[str]:

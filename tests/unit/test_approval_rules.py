@@ -268,3 +268,4 @@ def test_long_chains_of_attributes_have_names_of_limited_length() -> None:
     assert {"os.system", "os.system.a", "os"} <= set(names)
     verdict = apply_rules([parse_rule("deny: os.system(*)")], chain, lambda texts: {}, bool)
     assert verdict.action == "deny"
+    assert parse_single_call(f"os{'.a' * 1_200}()") is None

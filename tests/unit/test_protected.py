@@ -298,3 +298,10 @@ def test_texts_of_long_code_are_found_in_linear_time() -> None:
     assert "AGENTS.md" in protected_candidates("x = 1\n" * 50_000 + "open('AGENTS.md', 'w')")
     sums = "x = " + "+".join(["'a'"] * 900) + "\n"
     assert protected_candidates(sums * 25) == ["a"]
+
+
+def test_a_command_of_many_texts_is_read() -> None:
+    texts = " + ".join(["'rm '", *["'x'"] * 1_200, "' $y'"])
+    code = f"os.system({texts})"
+    assert unreadable_command_part(code) == "$y"
+    assert "x" * 1_200 in protected_candidates(code)
