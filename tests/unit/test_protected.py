@@ -11,7 +11,13 @@ import pytest
 
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.worker.cells.attribution import CellAttribution
-from mahtab_tui.worker.guard.protected import ProtectedFiles, is_protected, leads_to_protected
+from mahtab_tui.worker.guard.protected import (
+    ProtectedFiles,
+    is_protected,
+    leads_to_protected,
+    paths_changed_by_command,
+    unreadable_part_of_command,
+)
 
 PROTECTED = [
     "AGENTS.md",
@@ -59,6 +65,10 @@ MAY_CHANGE = [
     "%%bash\nls\nrm AGEN''TS.md",
     "subprocess.run(['git', 'clone', url])",
     "os.system('git -c a=b init')",
+    "os.system('./sh -c \"cat AGENTS.md\"')",
+    "!cd .git && touch hooks/a",
+    "!(cd a; ls); (cd .git; sh -c 'touch hooks/a')",
+    "!cd sub; cd .git; touch config",
     "!git config core.hooksPath x",
     "open('AGENTS.md', 'w')",
     "open('AGENTS.md', mode)",
@@ -122,6 +132,28 @@ UNREADABLE = {
     "subprocess.run(['git', 'commit', '-m', 'costs $5'])": "",
     "os.system(\"awk '{print $1}' a > b; grep x$ b\")": "",
     "%%bash\nfor f in a b; do echo $f; done": "",
+    "%%bash\nls # don't ask\nrm $x": "$x",
+    "%%bash\ncat > a <<EOF\nit's\nEOF\nrm $x": "$x",
+    "%%bash\ncat > a <<-'EOF'\n\tcosts $(5)\n\tEOF\nls": "",
+    "%%bash\ncat > a <<EOF\n$(rm x)\nEOF": "$(…)",
+    "%%bash\ncat <<< it\nrm $x": "$x",
+    "!echo $'\\'' ; rm $x '": "$'",
+    """!echo "${x#'"'}"; rm $x #'""": "${…}",
+    """!echo "`echo '"'`"; rm $x #'""": "`",
+    "!echo `echo \\`rm x\\``": "`",
+    """!echo "$(case x in a) true " ; rm $x ; " ;; esac)\"""": "case",
+    "!trap 'rm $x' EXIT": "trap",
+    "!ls | bash -s -- a": "bash",
+    "!ls | sudo -n sh": "sh",
+    "!bash --norc -c 'rm $x'": "$x",
+    "!bash -ceu 'rm $x'": "$x",
+    "!bash -c -e 'rm $x'": "$x",
+    "!./cat $x": "$x",
+    "!cd $x; rm hooks/a": "$x",
+    "!cd $x; ls hooks > b": "$x",
+    "!cd $x && make": "",
+    "!cd $x && ls hooks": "",
+    "!echo ${x:-1} ${#x}": "",
     "print('rm $x')": "",
     "text = 'a! rm $x'": "",
     "os.system('rm *.csv')": "",
@@ -156,6 +188,10 @@ STARTED = {
     ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm A*.md")): False,
     ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm B*.md")): True,
     ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm $x")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm AGENT[^x].md")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm AGENT[[:upper:]].md")): False,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "rm AGENTS.c[sv]*")): True,
+    ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "cd sub; rm *.md")): False,
     ("subprocess.Popen", "rm", ("rm", "$x")): True,
     ("subprocess.Popen", "bash", ("bash", "-lc", "sh -c 'rm $x'")): False,
 }
@@ -204,6 +240,8 @@ def test_programs_that_may_change_a_protected_file_do_not_start(
     files.guard(1)
     attribution.begin(1)
     (project / "AGENTS.md").touch()
+    (project / "sub").mkdir()
+    (project / "sub" / "CLAUDE.md").touch()
     name, program, arguments = event
     with nullcontext() if only_reads else pytest.raises(PermissionError, match="protected"):
         files.check(name, (program, list(arguments), None, None))
@@ -219,6 +257,38 @@ def files() -> Iterator[ProtectedFiles]:
     attribution.begin(1)
     yield files
     attribution.end()
+
+
+@pytest.mark.parametrize("words", [("rm", "hooks/post-merge"), ("sh", "-c", "rm hook*/*")])
+def test_programs_are_refused_by_the_folder_in_which_they_start(
+    project: Path, files: ProtectedFiles, words: tuple[str, ...]
+) -> None:
+    hooks = project / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "post-merge").touch()
+    files.check("subprocess.Popen", (words[0], words, None, None))
+    with pytest.raises(PermissionError, match="is protected"):
+        files.check("subprocess.Popen", (words[0], words, project / ".git", None))
+
+
+def test_a_pattern_is_refused_whatever_else_it_stands_for(
+    project: Path, files: ProtectedFiles
+) -> None:
+    for folder in "abc":
+        (project / folder).mkdir()
+    *first_folders, last_folder = os.listdir(project)
+    for folder in first_folders:
+        for index in range(600):
+            (project / folder / f"{index}.md").touch()
+    (project / last_folder / "AGENTS.md").touch()
+    with pytest.raises(PermissionError, match=r"AGENTS\.md is protected"):
+        files.check("os.system", ("rm [abc]/*.md",))
+
+
+def test_a_long_command_in_a_nested_shell_counts_as_unreadable() -> None:
+    command = f"sh -c 'cat a{' ' * 20_000}; rm AGENTS.md'"
+    assert unreadable_part_of_command(command) == "more than 20,000 characters"
+    assert "AGENTS.md" in paths_changed_by_command(command)
 
 
 @pytest.mark.parametrize("path", FOLDERS)

@@ -4,7 +4,6 @@ the user has approved that code by hand."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,13 @@ from typing import Any, Callable, NamedTuple
 
 from ..cells.attribution import CellAttribution
 from ..stdlib import late_import
-from .command_words import join_words, nested_command, read_words, unreadable_part
+from .command_words import (
+    COMMAND_FOLDERS,
+    join_words,
+    nested_command,
+    read_words,
+    unreadable_part,
+)
 from .side_effects import to_text
 
 MAX_PATH_CHARS = 4096
@@ -58,9 +63,9 @@ _SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
 _READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
 _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 """Reading commands with options that write a file or start a program."""
-_COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
-MAX_MATCHES = 1000
-"""Files that are looked at of those that a pattern in a command stands for."""
+_MAX_RESOLVED_MATCHES = 1000
+"""Of the files that patterns in a command stand for, so many are looked at, for links. Of the others,
+only the names are."""
 
 _FOLDER_REFUSING_FLAGS = os.O_WRONLY | os.O_RDWR
 """The system opens no folder with these, unless it is opened as a path only."""
@@ -143,12 +148,17 @@ def leads_to_protected(text: str) -> bool:
     return resolved is not None and any(map(is_protected, resolved))
 
 
-def paths_changed_by_command(command: str) -> Iterator[str]:
-    """Yield the words of a shell command that may name a file that it changes."""
+def paths_changed_by_command(command: str, folder: str = "") -> Iterator[str]:
+    """Yield the words of a shell command that may name a file that it changes.
+
+    Args:
+        command: The command.
+        folder: Where it starts, if not in the working folder; words are yielded with it, too.
+    """
     if command_only_reads(command):
         return
     yield from filter(None, _WORD_SEPARATORS.split(command))
-    for word in read_words(command):
+    for word in read_words(command, _as_folders(folder)):
         yield word.text
         if "=" in word.text:
             yield word.text.partition("=")[2]
@@ -160,14 +170,27 @@ def unreadable_part_of_command(command: str) -> str:
     return "" if command_only_reads(command) else unreadable_part(command)
 
 
-def _matching_files(command: str) -> Iterator[str]:
-    """Yield files that the patterns in a shell command stand for."""
+def _as_folders(folder: str) -> tuple[str, ...]:
+    return (folder,) if folder else ()
+
+
+def _matching_files(command: str, folder: str) -> Iterator[str]:
+    """Yield files that the patterns in a shell command may stand for. folder: as for
+    `paths_changed_by_command`."""
     if command_only_reads(command):
         return
     glob = late_import("glob")
-    for word in read_words(command):
+    for word in read_words(command, _as_folders(folder)):
         if word.is_pattern:
-            yield from itertools.islice(glob.iglob(os.path.expanduser(word.text)), MAX_MATCHES)
+            pattern = "/".join(map(_without_brackets, word.text.split("/")))
+            yield from glob.iglob(os.path.expanduser(pattern))
+
+
+def _without_brackets(pattern: str) -> str:
+    """Return a pattern that matches as many names, or more, but has no sets of letters: shells know
+    more of them than Python."""
+    before, bracket, rest = pattern.partition("[")
+    return f"{before}*{rest.rpartition(']')[2]}" if bracket and "]" in rest else pattern
 
 
 def command_only_reads(command: str) -> bool:
@@ -183,7 +206,7 @@ def command_only_reads(command: str) -> bool:
     folder, name = os.path.split(words[0])
     has_options = any(word.startswith(("-", "+")) for word in words)
     return (
-        folder in _COMMAND_FOLDERS
+        folder in COMMAND_FOLDERS
         and name in _READING_COMMANDS
         and not (has_options and name in _WRITING_WITH_OPTIONS)
     )
@@ -215,7 +238,7 @@ class ProtectedFiles:
         if event in _COMMAND_EVENTS or event in _FORK_EVENTS:
             is_covered = self.protect_from_programs()
             if event in _COMMAND_EVENTS and not is_covered:
-                _check_command(_started_command(args))
+                _check_command(_started_command(args), _start_folder(event, args))
         if event == "open" and _opens_protected_folder(*args):
             raise PermissionError(
                 f"{to_text(args[0])} may be a folder with protected files: only code that the user has"
@@ -229,17 +252,17 @@ class ProtectedFiles:
                 )
 
 
-def _check_command(command: str) -> None:
+def _check_command(command: str, folder: str) -> None:
     """Refuse a command whose text does not show that it changes no protected file. Raises
-    `PermissionError`."""
+    `PermissionError`. folder: as for `paths_changed_by_command`."""
     part = unreadable_part_of_command(command)
     if part:
         raise PermissionError(
             f"The command may change protected files: what {part} stands for shows only when it runs."
             " Write the whole command as plain text in the code, and the user will be asked"
         )
-    for path in _matching_files(command):
-        if leads_to_protected(path):
+    for index, path in enumerate(_matching_files(command, folder)):
+        if is_protected(path) or (index < _MAX_RESOLVED_MATCHES and leads_to_protected(path)):
             raise PermissionError(
                 f"{path} is protected: only code that the user has approved by hand may change it."
                 " Name the files in the command, and the user will be asked"
@@ -256,7 +279,7 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
     if event in _FORK_EVENTS:
         return
     if event in _COMMAND_EVENTS:
-        yield from paths_changed_by_command(_started_command(args))
+        yield from paths_changed_by_command(_started_command(args), _start_folder(event, args))
         return
 
     has_two_paths = event in _TWO_PATHS_EVENTS
@@ -288,6 +311,13 @@ def _started_command(args: tuple[object, ...]) -> str:
     else:
         words = [args[1]]
     return join_words([program, *map(to_text, words[1:])])
+
+
+def _start_folder(event: str, args: tuple[object, ...]) -> str:
+    """Return the folder in which a program starts; empty for the working folder. The parameters are
+    those of the event."""
+    folder = args[2] if event == "subprocess.Popen" else None
+    return "" if folder is None else to_text(folder)
 
 
 def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
