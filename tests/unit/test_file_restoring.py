@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -24,6 +25,7 @@ from mahtab_tui.worker.witness.server import read_memory, shares_files
 from mahtab_tui.worker.witness.states import read_state
 
 LARGE_BYTES = 3 * 2**20
+_NOT_EMPTY = f"it could not be restored ({os.strerror(errno.ENOTEMPTY)})"
 
 
 class Project:
@@ -481,3 +483,54 @@ def test_a_preview_follows_a_folder_to_a_name_that_was_used_again(project: Proje
     assert restorer.files == preview.files
     assert restorer.unrestored == preview.unrestored == []
     assert (project.folder / "old/a").read_bytes() == b"original"
+
+
+def test_a_link_that_cannot_come_back_leaves_no_other_name(project: Project) -> None:
+    link = project.folder / "link"
+    link.symlink_to("elsewhere")
+
+    def replace() -> None:
+        link.unlink()
+        link.mkdir()
+
+    cell = project.cell(replace, removed="link", written="link")
+    (link / "other").write_bytes(b"of somebody else")
+    assert reasons(project.preview(cell)) == {"link": _NOT_EMPTY}
+    restorer = project.stack.undo(cell)
+    assert reasons(restorer) == {"link": _NOT_EMPTY}
+    assert os.listdir(project.folder) == ["link"]
+    assert os.listdir(link) == ["other"]
+
+
+def test_the_work_of_a_preview_grows_with_the_number_of_new_folders(tmp_path: Path) -> None:
+    few_calls = count_calls_of_preview(tmp_path / "few", folders=20)
+    many_calls = count_calls_of_preview(tmp_path / "many", folders=200)
+    assert many_calls < 15 * few_calls
+
+
+def count_calls_of_preview(place: Path, folders: int) -> int:
+    """Return how many functions a preview calls that takes back new folders, each with a file."""
+    work_folder = place / "work"
+    work_folder.mkdir(parents=True)
+    project = Project(work_folder, place / "copies")
+
+    def make_folders() -> None:
+        for index in range(folders):
+            (work_folder / f"folder{index}").mkdir()
+            (work_folder / f"folder{index}" / "file").write_bytes(b"content")
+
+    names = " ".join(f"folder{index} folder{index}/file" for index in range(folders))
+    cell = project.cell(make_folders, written=names)
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        restorer = project.preview(cell)
+    finally:
+        sys.setprofile(None)
+    assert len(restorer.files) == 2 * folders
+    return calls

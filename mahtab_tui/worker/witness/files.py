@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -51,10 +51,9 @@ class Files:
         os.chmod(path, stat.S_IMODE(state.mode))
 
     def make_symlink(self, path: str, state: FileState) -> None:
-        # A new link takes the place of the old one in one step.
         draft = _draft_name(path)
         os.symlink(state.target, draft)
-        os.rename(draft, path)
+        _put_in_place(draft, path)
 
     def make_pipe(self, path: str, state: FileState) -> None:
         os.mkfifo(path)
@@ -67,7 +66,7 @@ class Files:
         """Make a path another name of a file, in place of the file that it leads to."""
         draft = _draft_name(path)
         os.link(name, draft, follow_symlinks=False)
-        os.rename(draft, path)
+        _put_in_place(draft, path)
 
     def write(self, path: str, snapshot: Snapshot, backup: Snapshot | None) -> None:
         """Write content into a file, for all its names and open descriptors.
@@ -119,7 +118,9 @@ class PlannedFiles(Files):
     def __init__(self, copies: Copies) -> None:
         super().__init__(copies)
         self._planned: dict[str, _Planned] = {}
-        """By path, what a change would have given it."""
+        """By path, what a change would have given it. `_plan` and `_forget` change it."""
+        self._planned_entries: defaultdict[str, set[str]] = defaultdict(set)
+        """Its paths by the folder that they are in."""
         self._written: dict[tuple[int, int], _Planned] = {}
         """By device and number, what would be written into a file."""
         self._removed_names: Counter[tuple[int, int]] = Counter()
@@ -146,7 +147,7 @@ class PlannedFiles(Files):
 
     def keep_name(self, path: str, inode: tuple[int, int]) -> None:
         """Note that a copy for a redo would be a name of the file at a path."""
-        self._planned[_KEPT_NAME.format(*inode)] = self._find(path)
+        self._plan(_KEPT_NAME.format(*inode), self._find(path))
 
     def kept_name(self, inode: tuple[int, int]) -> str:
         name = _KEPT_NAME.format(*inode)
@@ -181,11 +182,11 @@ class PlannedFiles(Files):
         # What was at the new path, and in it, is gone.
         for path in list(self._planned):
             if lies_in(path, source) or lies_in(path, target):
-                del self._planned[path]
+                self._forget(path)
         self._renames.append(move)
         self._put(target, planned)
         for path, planned_path in inside.items():
-            self._planned[moved_path(path, move)] = planned_path
+            self._plan(moved_path(path, move), planned_path)
 
     def add_name(self, name: str, path: str) -> None:
         planned = self._find(name)
@@ -205,7 +206,7 @@ class PlannedFiles(Files):
         if now.kind == FILE:
             self._written[now.inode] = _Planned(marked, self.content(path))
         else:
-            self._planned[path] = _Planned(marked, "")
+            self._plan(path, _Planned(marked, ""))
 
     def _find(self, path: str) -> _Planned:
         """Return what a path leads to, but for what would be written into a file."""
@@ -225,10 +226,18 @@ class PlannedFiles(Files):
         old_state = self._find(path).state
         if old_state.kind == FILE:
             self._removed_names[old_state.inode] += 1
+        self._plan(path, planned)
+
+    def _plan(self, path: str, planned: _Planned) -> None:
         self._planned[path] = planned
+        self._planned_entries[os.path.dirname(path)].add(path)
+
+    def _forget(self, path: str) -> None:
+        del self._planned[path]
+        self._planned_entries[os.path.dirname(path)].discard(path)
 
     def _has_entries(self, folder: str) -> bool:
-        entries = {path for path in self._planned if os.path.dirname(path) == folder}
+        entries = set(self._planned_entries.get(folder, ()))
         with suppress(OSError):
             real_folder = self._find(folder).content
             entries.update(os.path.join(folder, name) for name in os.listdir(real_folder or folder))
@@ -241,3 +250,14 @@ class PlannedFiles(Files):
 
 def _draft_name(path: str) -> str:
     return f"{path}.{os.getpid()}.restored"
+
+
+def _put_in_place(draft: str, path: str) -> None:
+    """Give a draft its path, in place of what the path led to; remove the draft if that fails. Raises
+    `OSError`."""
+    try:
+        os.rename(draft, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise

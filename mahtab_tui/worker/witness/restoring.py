@@ -383,6 +383,9 @@ class Restorer:
                 self._try(item.path, partial(self._make, item, names))
 
     def _try(self, path: str, change: Callable[[], object]) -> None:
+        """Make a change of a path, unless an earlier one has failed."""
+        if path in self._unrestored:
+            return
         try:
             change()
         except OSError as error:
