@@ -18,9 +18,9 @@ from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import Detail, KernelInfo, Lock
 from mahtab_tui.session.agent_cell import MAX_CHANGES, AgentCell, Evaluation
 from mahtab_tui.session.agent_rewinds import (
-    count_entries,
     describe_points,
     describe_preview,
+    describe_rewind,
     name_parts,
 )
 from mahtab_tui.session.joined_agents import (
@@ -205,10 +205,7 @@ class AgentCalls:
         name = preview.point.name
         self._approve_action(call, f"# rewind to before {name}: {name_parts(preview)}")
         session.notice(f"{call.agent.name} rewinds the session to before {name}.")
-        restoration = rewinding.rewind(preview)
-        if preview.target.cell is None:
-            return f"Gone from the conversation: {count_entries(len(preview.entries))}."
-        return describe_restoration(restoration, f"before cell {preview.target.cell} ran")
+        return describe_rewind(preview, rewinding.rewind(preview))
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         """Switch to another interpreter, to another working directory, or to both."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from mahtab_tui.bus.values import describe_files
+from mahtab_tui.bus.values import NotRestored, describe_files
+from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.session.rewind_points import RewindPoint
 from mahtab_tui.session.rewinding import RewindPreview
+from mahtab_tui.session.undo_control import describe_restored_parts
 
 MAX_POINTS = 50
 """Points that an agent is told of, the newest."""
@@ -55,12 +57,37 @@ def describe_preview(preview: RewindPreview) -> str:
         parts = [_NOTHING]
     else:
         parts = [f"Back to before {preview.point.name} would go: {name_parts(preview)}."]
-    kept = [f"{item.name}: {item.reason}".removeprefix(": ") for item in preview.kept]
-    if kept:
-        parts.append(f"What cannot go back: {'; '.join(kept)}")
+    if preview.kept:
+        parts.append(f"What cannot go back: {_join_reasons(preview.kept)}")
     if preview.restoration.files_unwatched:
         parts.append(f"Files are not watched: {preview.restoration.files_unwatched}.")
     return "\n".join(parts)
+
+
+def describe_rewind(preview: RewindPreview, restoration: Restoration) -> str:
+    """Say what a rewind has taken back, and what not.
+
+    Args:
+        preview: That of the rewind.
+        restoration: What the rewind has restored of variables and files.
+    """
+    parts: list[str] = []
+    target = preview.target
+    if preview.entries:
+        parts.append(f"Gone from the conversation: {count_entries(len(preview.entries))}.")
+    if target.cell is not None:
+        moment = f"before cell {target.cell} ran"
+        parts.append(describe_restored_parts(target.scope, restoration, moment))
+    # What was tried in vain is named with what was restored.
+    unreachable = [item for item in preview.kept if item not in preview.restoration.not_restored]
+    if unreachable:
+        parts.append(f"What did not go back: {_join_reasons(unreachable)}")
+    return "\n".join(parts)
+
+
+def _join_reasons(items: Sequence[NotRestored]) -> str:
+    reasons = [f"{item.name}: {item.reason}".removeprefix(": ") for item in items]
+    return "; ".join(reasons)
 
 
 def name_parts(preview: RewindPreview) -> str:

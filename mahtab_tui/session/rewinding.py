@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from mahtab_tui.session.rewind_points import RewindPoint, RewindPoints
 from mahtab_tui.session.undo_control import BUSY, NOTHING_RESTORED, UndoControl, UndoTarget
 
 _CHANGED = "Something has run since you looked. Look again at what would go back."
+_CELL_NUMBER = re.compile(r"(?:in ?)?\[? ?(\d{1,9}) ?\]?")
+"""A cell, without its sign: ``12``, ``in 12``, ``in [12]``."""
 _INSIDE_ANOTHER = "it ran inside another cell"
 
 
@@ -82,18 +85,18 @@ class Rewinding:
         return [point for point in reversed(points) if not self._hidden.is_replaced(point.entry)]
 
     def find(self, name: str) -> RewindPoint:
-        """Return the point of an entry, of a cell (also ``12`` or ``In 12``) or of a question."""
-        words = name.lower().replace("in ", "cell ").replace("[", "").replace("]", "").split()
-        if len(words) == 1 and words[0].isdecimal():
-            words.insert(0, "cell")
-        wanted = " ".join(words)
+        """Return the point of an entry, of a cell (also ``12``, ``In 12`` or ``In[12]``), of the cells
+        of a step (``In 12 to 14``) or of a question."""
+        wanted = " ".join(name.lower().split())
+        if match := _CELL_NUMBER.fullmatch(wanted):
+            wanted = f"cell {match[1]}"
         for point in self.points():
-            names = [point.entry, point.name]
+            names = [point.entry, point.name, point.label.lower()]
             if point.mode == "python":
                 names += [f"cell {cell}" for cell in point.cells]
             if wanted in names:
                 return point
-        raise KernelError(f"There is no point to rewind to called {name!r}.")
+        raise KernelError(f"There is no point {name!r} to go back to.")
 
     def author_of(self, cell: int) -> str:
         """Return who has run a cell; empty if that is unknown."""
@@ -137,7 +140,8 @@ class Rewinding:
             if has_names:
                 raise
             # The kernel cannot undo at all; of cells that have run, this was said already.
-            return nothing, replace(NOTHING_RESTORED, files_unwatched=str(error)), kept
+            reason = str(error).rstrip(".")
+            return nothing, replace(NOTHING_RESTORED, files_unwatched=reason), kept
         kept = [*kept, *restoration.not_restored]
         if restoration.files_unwatched:
             undo_scope = undo_scope._replace(files=False)

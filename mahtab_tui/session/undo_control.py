@@ -239,17 +239,30 @@ class UndoControl:
             undone: Whether this was an undo.
         """
         self._namespace_store.schedule_write()
-        if not scope.namespace:
-            text = _describe_files(restoration, moment)
-        else:
+        text = describe_restored_parts(scope, restoration, moment)
+        if scope.namespace:
             auxiliary = "was" if len(cells) == 1 else "were"
             verb = "undone" if undone else "redone"
-            sentence = f"{name_cells(cells).capitalize()} {auxiliary} {verb}."
-            text = f"{sentence} {describe_restoration(restoration, moment)}"
-            if not scope.files:
-                text += " Files stay as they are."
+            text = f"{name_cells(cells).capitalize()} {auxiliary} {verb}. {text}"
         emit(self._runtime.log, records.Undo(text, cells=cells, undone=undone))
         self._cells.authors.report_restoration(restoration.changes)
+
+
+def describe_restored_parts(scope: UndoScope, restoration: Restoration, moment: str) -> str:
+    """Return sentences about what an undo or a redo has restored, what it could not restore, and
+    what it has left alone.
+
+    Args:
+        scope: What was taken back or done again.
+        restoration: What was restored.
+        moment: That of the restored state, such as ``before cell 2 ran``.
+    """
+    if not scope.namespace:
+        return _describe_files(restoration, moment)
+    text = describe_restoration(restoration, moment)
+    if not scope.files:
+        text += " Files stay as they are."
+    return text
 
 
 def _describe_files(restoration: Restoration, moment: str) -> str:

@@ -4,15 +4,19 @@ service."""
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.entries import AnswerText, Cell, Note, Question
+from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.values import FileWatching
+from mahtab_tui.kernel.values import FileWatching, UndoScope
+from mahtab_tui.session.agent_rewinds import describe_preview, describe_rewind
 from mahtab_tui.session.rewinding import RewindPreview, RewindScope
+from mahtab_tui.session.undo_control import UndoTarget
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession, texts
@@ -255,6 +259,59 @@ def test_an_agents_cells_after_the_point_go_back_and_are_named(
     assert [it.session.rewinding.author_of(cell) for cell in rewound.cells] == ["you", "codex"]
     it.session.rewinding.rewind(rewound)
     assert printed(it, "'b' in globals()") == "False"
+
+
+def test_an_agent_is_told_what_did_not_go_back(
+    open_session: OpenSession, service: Service, project: Path
+) -> None:
+    it = open_with(open_session, service, undo_steps=1, watching=watch(project))
+    it.run("old = 1", f"new = 2; {NEW_FILE}")
+    agent = it.join_agent()
+    assert it.session.approvals.answer("guest-1", Decision("run"))
+    answer = agent("rewind", point="In[1]", dry_run=False)
+    assert answer.splitlines() == [
+        "Gone from the conversation: 2 entries.",
+        "The namespace is as it was before cell 2 ran. Files: `out.txt` removed.",
+        "What did not go back: In 1: Cell 1 can no longer be undone, because only 1 cell can be undone"
+        " (undo_steps). The oldest that can is cell 2.",
+    ]
+    assert printed(it, "old, 'new' in globals()") == "1 False"
+
+
+def test_an_agent_is_not_told_that_variables_went_back_with_files_alone(
+    open_session: OpenSession, service: Service
+) -> None:
+    it = open_with(open_session, service)
+    it.run("a = 1")
+    files_alone = preview(it, "cell 1")
+    files_alone = replace(
+        files_alone, target=UndoTarget(1, UndoScope(namespace=False, file_cell=1))
+    )
+    text = describe_rewind(files_alone, files_alone.restoration)
+    assert "Files are as they were before cell 1 ran; variables stay as they are." in text
+    assert "namespace" not in text
+
+
+def test_an_agent_is_told_in_a_sentence_why_files_are_not_watched(
+    open_session: OpenSession, service: Service
+) -> None:
+    it = open_with(open_session, service, undo_steps=0)
+    it.run("a = 1")
+    last_line = describe_preview(preview(it, "cell 1")).splitlines()[-1]
+    assert last_line.startswith("Files are not watched: ")
+    assert last_line.endswith("undo_steps is 0.")
+
+
+def test_cells_of_a_point_are_found_by_all_their_names(
+    open_session: OpenSession, service: Service
+) -> None:
+    it = open_with(open_session, service, code("a = 1", "b = 2"), "Done.")
+    ask(it, "two cells, please")
+    find = it.session.rewinding.find
+    for name in ("2", "In 2", "in [2]", "In[2]", "cell 2", "In 1 to 2"):
+        assert find(name).label == "In 1 to 2"
+    with pytest.raises(KernelError, match="no point 'In 3' to go back to"):
+        find("In 3")
 
 
 def test_a_private_variable_stays_private_after_a_rewind(

@@ -326,7 +326,10 @@ async def test_an_agent_rewinds_after_a_dry_run_if_the_user_allows_it(share: Sha
 
         group.start_soon(allow)
         answer = await a.text("rewind", point="cell 2", dry_run=False)
-        assert answer == "The namespace is as it was before cell 2 ran."
+        assert answer.splitlines() == [
+            "Gone from the conversation: 2 entries.",
+            "The namespace is as it was before cell 2 ran. Files stay as they are.",
+        ]
         assert await a.eval("items, 'other' in globals()") == "([1], False)"
         assert "no point" in await a.text("rewind", point="cell 77")
 

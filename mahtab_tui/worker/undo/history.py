@@ -130,7 +130,8 @@ class UndoHistory:
         self._forget_redo()
         self._steps.append(self._new_step(cell))
         while len(self._steps) > self._max_steps:
-            self._drop_oldest(f"only {self._max_steps:,} cells can be undone (undo_steps)")
+            cells = "1 cell" if self._max_steps == 1 else f"{self._max_steps:,} cells"
+            self._drop_oldest(f"only {cells} can be undone (undo_steps)")
         self._killed_checkpoints = [
             checkpoint for checkpoint in self._killed_checkpoints if not checkpoint.has_exited()
         ]
