@@ -101,7 +101,11 @@ def _limit_rows(rows: list[str]) -> list[str]:
 
 
 def format_answer(
-    done: Evaluation, arguments: EvalArguments, form: ResultForm | None = None
+    done: Evaluation,
+    arguments: EvalArguments,
+    form: ResultForm | None = None,
+    *,
+    names_cell: bool = False,
 ) -> ToolAnswer:
     """Write the result of a cell for the agent.
 
@@ -109,6 +113,7 @@ def format_answer(
         done: the result.
         arguments: those of the call.
         form: how its value, output and traceback are written; by default as plain text.
+        names_cell: whether the number that the user sees at the cell (In 7) is told as well.
     """
     form = form or ResultForm()
     result = done.result
@@ -120,7 +125,8 @@ def format_answer(
     sections += _format_texts(result, form, arguments.max_output)
     if done.late:
         sections.append(f"Printed since the last call:\n{format_output(done.late)}")
-    sections.append(format_changes(result.changes, done.omitted_changes))
+    cell_label = f"In {result.cell}" if names_cell and not done.declined else ""
+    sections.append(format_changes(result.changes, done.omitted_changes, cell_label))
     sections.append(escape_controls(describe_files(result.files)))
 
     text = "\n".join(section.rstrip("\n") for section in sections if section)
@@ -185,11 +191,18 @@ def describe_end(done: Evaluation, timeout_s: float | None) -> str:
             return ""
 
 
-def format_changes(changes: Sequence[Change], omitted_count: int = 0) -> str:
-    """Format ``[+x int 5, ~rows list 3 items, −old]``. omitted_count: further changes, which are only
-    counted."""
+def format_changes(
+    changes: Sequence[Change], omitted_count: int = 0, cell_label: str = ""
+) -> str:
+    """Format ``[In 7: +x int 5, ~rows list 3 items, −old]``.
+
+    Args:
+        changes: what a cell has changed; without any, only the label is left.
+        omitted_count: further changes, which are only counted.
+        cell_label: the cell, as the user sees it (In 7); empty to leave it out.
+    """
     if not changes:
-        return ""
+        return f"[{cell_label}]" if cell_label else ""
     descriptions: list[str] = []
     for change in changes[:MAX_CHANGES]:
         words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
@@ -199,7 +212,8 @@ def format_changes(changes: Sequence[Change], omitted_count: int = 0) -> str:
     omitted_count += len(changes) - len(descriptions)
     if omitted_count:
         descriptions.append(f"and {omitted_count:,} more")
-    return f"[{', '.join(descriptions)}]"
+    prefix = f"{cell_label}: " if cell_label else ""
+    return f"[{prefix}{', '.join(descriptions)}]"
 
 
 def _describe_variable(variable: Variable, change: Change) -> list[str]:

@@ -153,7 +153,7 @@ class ToolHandlers:
         """Run Python in a session that keeps its state from call to call: variables, imports,
         functions. The answer holds the last expression's value, then what was printed, then the
         error, then what changed in the namespace: [+added, ~rebound or changed, ?perhaps changed in
-        place, −deleted]. Show the user the code readably before you call this."""
+        place, −deleted], in a shared session with the cell's number: [In 7: +added]. Show the user the code readably before you call this."""
         reason = refusal(arguments.code)
         if reason:
             raise McpToolError(f"The code was not run. {reason}")
@@ -162,7 +162,7 @@ class ToolHandlers:
         if self._own_session is not None and self.mode == "private":
             done = replace(done, late=self._own_session.take_late_output())
         form = ResultForm(self._settings.mcp_output_format, self._settings.mcp_highlight)
-        answer = format_answer(done, arguments, form)
+        answer = format_answer(done, arguments, form, names_cell=self.mode == "shared")
         if self._own_session is not None and self._own_session.has_left:
             ended_session = self._own_session
             self._own_session = None
@@ -183,8 +183,8 @@ class ToolHandlers:
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
         """Restore the variables, also those changed in place, to what they were before a cell ran;
-        later cells are undone too. Files that were written stay. The answer names what could not be
-        restored."""
+        later cells are undone too, and so are written files if they are watched. The answer names
+        what could not be restored."""
         session = await self.session()
         return _sentence(await session.call("undo", str, report, cell=arguments.cell))
 

@@ -54,7 +54,7 @@ async def test_two_agents_work_visibly_and_under_approval(start: Start) -> None:
                     "y", r"second\s+22\s+int", prompt_pattern="run all from now on"
                 )
             )
-        assert b.answers == ["22\n[+second int 22]"]
+        assert b.answers == ["22\n[In 3: +second int 22]"]
         screen.press("f2")
         screen.enter("/agents")
         await seen(screen, r"claude-code, 1 cells; codex, 2 cells")

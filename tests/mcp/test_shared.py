@@ -26,7 +26,7 @@ async def test_agent_sees_and_changes_the_users_variables(share: Share) -> None:
     it.run("mine = [1, 2]")
     async with agent("--attach") as a:
         output = await a.eval("mine.append(3); theirs = sum(mine); theirs")
-        assert output == "6\n[~mine list 3 items, +theirs int 6]"
+        assert output == "6\n[In 2: ~mine list 3 items, +theirs int 6]"
     ran = it.store.wait(tags.ASSISTANT_REPL_OUT)
     for record in (ran, it.store.wait(tags.NAMESPACE, cell=2)):
         assert (record.attrs["party"], record.attrs["guest"]) == ("mcp", 0)
@@ -68,7 +68,7 @@ async def test_of_many_changed_names_an_agent_gets_the_first(
     sent_results = note_results(monkeypatch)
     async with agent("--attach") as a:
         output = await a.eval("globals().update({f'v{n}': n for n in range(1_000)})")
-        assert output.startswith("[+v0 int 0, +v1 int 1, ")
+        assert output.startswith("[In 1: +v0 int 0, +v1 int 1, ")
         assert output.endswith(", +v19 int 19, and 980 more]")
     assert [len(result.changes) for result in sent_results] == [MAX_CHANGES]
     assert len(it.store.wait(tags.NAMESPACE, cell=1).changes) == 1_000
@@ -120,7 +120,7 @@ async def test_agent_cannot_end_the_users_session(share: Share) -> None:
         died = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         assert "SIGSEGV" in died
         assert "All variables are gone" in died
-        assert await a.eval("1") == "1"
+        assert await a.value("1") == "1"
 
 
 async def test_rejoining_the_current_session_changes_nothing(share: Share) -> None:
@@ -183,16 +183,16 @@ async def test_user_removes_code_from_the_queue_and_stops_the_running_one(share:
 async def test_disconnected_agent_is_notified(share: Share) -> None:
     it = share()
     async with agent("--attach") as a:
-        assert await a.eval("after = 1; after") == "1\n[+after int 1]"
+        assert await a.eval("after = 1; after") == "1\n[In 1: +after int 1]"
         assert "Which one" in it.session.joined_agents.disconnect("nobody")
         it.session.joined_agents.disconnect()
         while (text := await a.text("eval", code="1")) == "1":
             await anyio.sleep(0.01)
         assert "The user disconnected you" in text
         assert await a.text("mode", mode="private") == "Code now runs in your own session."
-        assert await a.eval("2") == "2"
+        assert await a.value("2") == "2"
         assert "You are mcp in the user's session moon" in await a.text("mode", mode="shared")
-        assert await a.eval("after") == "1"
+        assert await a.value("after") == "1"
 
 
 async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
@@ -228,12 +228,12 @@ async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel
             await until(lambda: it.session.inbox._items)
             await anyio.sleep(1.2)  # longer than its limit, in the queue
             Path("go").touch()
-        assert a.answers == ["1"]
+        assert a.answers == ["1\n[In 2]"]
         code = "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)"
         output = await a.eval(code, timeout_s=1)
         ending = "the code was interrupted, but did not end within 2 s and is still running."
         assert output.startswith(f"Timed out after 1 s: {ending}")
-        assert output.endswith("Output so far:\nstubborn")
+        assert output.endswith("Output so far:\nstubborn\n[In 3]")
         it.session.kernel_control.kill()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")
 
@@ -256,13 +256,13 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(share: Share
         async with anyio.create_task_group() as group:
             group.start_soon(a.answer, "x = 2\nx")
             await decide(it, Decision("run", code="x = 22\nx"), request="guest-2")
-        edited = "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
+        edited = "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[In 1: +x int 22]"
         assert a.answers[-1] == edited
         async with anyio.create_task_group() as group:
             group.start_soon(a.answer, "x = 3\nx")
             await decide(it, Decision("all"), request="guest-3")
         await a.answer("x = 4\nx")
-        assert a.answers[2:] == ["3\n[~x int 3]", "4\n[~x int 4]"]
+        assert a.answers[2:] == ["3\n[In 2: ~x int 3]", "4\n[In 3: ~x int 4]"]
         assert it.session.info.approval == "ask"
 
 
@@ -288,7 +288,7 @@ async def test_environment_tools_always_ask(share: Share) -> None:
                 answer = await a.call(tool, **arguments)
             assert answer.is_error
             assert text_of(answer) == "declined: no"
-        assert await a.eval("kept") == "1"
+        assert await a.value("kept") == "1"
 
 
 async def test_undo_of_many_names_asks_with_the_first(share: Share) -> None:
@@ -318,7 +318,7 @@ async def test_an_agent_rewinds_after_a_dry_run_if_the_user_allows_it(share: Sha
         assert would_go.startswith(
             "Back to before cell 2 would go: 1 entry of the conversation; cell 2; variables items, other."
         )
-        assert await a.eval("items") == "[1, 2]"
+        assert await a.value("items") == "[1, 2]"
 
         async def allow() -> None:
             waiting = await decide(it, Decision("run"), request="guest-4")
@@ -330,7 +330,7 @@ async def test_an_agent_rewinds_after_a_dry_run_if_the_user_allows_it(share: Sha
             "Gone from the conversation: 2 entries.",
             "The namespace is as it was before cell 2 ran. Files stay as they are.",
         ]
-        assert await a.eval("items, 'other' in globals()") == "([1], False)"
+        assert await a.value("items, 'other' in globals()") == "([1], False)"
         assert "no point" in await a.text("rewind", point="cell 77")
 
 
@@ -358,7 +358,7 @@ async def test_undo_and_reset_allowed_by_the_user_work(share: Share) -> None:
 
         group.start_soon(allow)
         assert await a.text("undo") == "The namespace is as it was before cell 2 ran."
-        assert await a.eval("items, 'other' in globals()") == "([1], False)"
+        assert await a.value("items, 'other' in globals()") == "([1], False)"
 
         async def allow_reset() -> None:
             await decide(it, Decision("run"), request="guest-5")
