@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -77,13 +77,22 @@ def mcp(
         serve(python, project, AttachOptions(attach is not None, session, private))
 
 
+# Claude Code was called by its longer name before.
+ClientOrFormerName = Literal[ClientName, "claude-code"]
 Client = Annotated[
-    ClientName | None,
-    typer.Argument(help="The client  [default: claude-code]"),
+    ClientOrFormerName | None,
+    typer.Argument(help="The client  [default: claude]"),
 ]
 ClientOption = Annotated[
-    ClientName | None, typer.Option("--client", help="The same as the argument")
+    ClientOrFormerName | None, typer.Option("--client", help="The same as the argument")
 ]
+
+
+def _client_name(client: ClientOrFormerName | None) -> ClientName:
+    """Return the present name of a client; Claude Code, if none is given."""
+    if client is None or client == "claude-code":
+        return "claude"
+    return client
 
 
 @mcp_app.command("install")
@@ -96,7 +105,7 @@ def mcp_install(
 ) -> None:
     """Register the server with a client: show the entry, ask at a terminal, and write it. Claude
     Code and Cursor read it in this folder, the others in yours."""
-    name = client or client_option or "claude-code"
+    name = _client_name(client or client_option)
     entry = render_entry(name)
     if only_print:
         typer.echo(entry, nl=False)
@@ -112,7 +121,7 @@ def mcp_install(
 @mcp_app.command("uninstall")
 def mcp_uninstall(client: Client = None, client_option: ClientOption = None) -> None:
     """Remove the server from a client's configuration, and leave the rest."""
-    name = client or client_option or "claude-code"
+    name = _client_name(client or client_option)
     with fail_on(SettingsError):
         echo(f"Removed from {uninstall(name, project_folder())}.")
 

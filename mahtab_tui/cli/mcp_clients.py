@@ -18,7 +18,7 @@ from mahtab_tui.settings.sources import read_text
 from mahtab_tui.system import find_program
 
 SERVER_NAME = "mahtab"
-ClientName = Literal["claude-code", "codex", "gemini", "cursor", "zed"]
+ClientName = Literal["claude", "codex", "gemini", "cursor", "zed"]
 
 DAY_S = 86_400
 """The time limit of a call: clients' defaults are too short for a long cell, or for a user to answer."""
@@ -52,7 +52,7 @@ class Client:
 CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
     {
         # It hides tools that are not always loaded.
-        "claude-code": Client(".mcp.json", "mcpServers", {"alwaysLoad": True}, is_in_project=True),
+        "claude": Client(".mcp.json", "mcpServers", {"alwaysLoad": True}, is_in_project=True),
         # It ignores a server that fails to start, unless the server is required.
         "codex": Client(
             ".codex/config.toml",
@@ -90,8 +90,8 @@ def render_entry(client: ClientName) -> str:
 
 def render_plugin_servers() -> str:
     """Return the file ``.mcp.json`` of the plug-in, which Claude Code and Codex read."""
-    entry = {**_server_entry(CLIENTS["codex"]), **_server_entry(CLIENTS["claude-code"])}
-    return _as_json({CLIENTS["claude-code"].servers_key: {SERVER_NAME: entry}})
+    entry = {**_server_entry(CLIENTS["codex"]), **_server_entry(CLIENTS["claude"])}
+    return _as_json({CLIENTS["claude"].servers_key: {SERVER_NAME: entry}})
 
 
 def install(client: ClientName, project: Path) -> Path:

@@ -191,9 +191,7 @@ def describe_end(done: Evaluation, timeout_s: float | None) -> str:
             return ""
 
 
-def format_changes(
-    changes: Sequence[Change], omitted_count: int = 0, cell_label: str = ""
-) -> str:
+def format_changes(changes: Sequence[Change], omitted_count: int = 0, cell_label: str = "") -> str:
     """Format ``[In 7: +x int 5, ~rows list 3 items, −old]``.
 
     Args:

@@ -40,20 +40,29 @@ def test_configuration_is_merged_into_the_existing_one(project: Path, home: Path
     codex.write_text('model = "x"')
     assert run("install", "--client", "codex").returncode == 0
     assert tomllib.loads(codex.read_text())["mcp_servers"]["mahtab"]["args"][-1] == "mcp"
-    for client, path in (("codex", codex), ("claude-code", file)):
+    for client, path in (("codex", codex), ("claude", file)):
         text_before = path.read_text()
         again = run("install", "--client", client)
         assert (again.returncode, "already" in again.stderr) == (2, True)
         assert path.read_text() == text_before
 
 
+def test_former_name_of_claude_code_is_still_known(project: Path, home: Path) -> None:
+    printed = run("install", "claude", "--print").stdout
+    assert run("install", "--client", "claude-code", "--print").stdout == printed
+    assert run("install", "claude-code").returncode == 0
+    assert (project / ".mcp.json").read_text() == printed
+    assert run("uninstall", "claude-code").returncode == 0
+    assert json.loads((project / ".mcp.json").read_text()) == {}
+
+
 @pytest.mark.parametrize(
     ("client", "text"),
     [
-        ("claude-code", "[" * 100_000),
-        ("claude-code", '{"mcpServers": 3}'),
-        ("claude-code", b"\xff"),
-        ("claude-code", "{ // a comment\n}"),
+        ("claude", "[" * 100_000),
+        ("claude", '{"mcpServers": 3}'),
+        ("claude", b"\xff"),
+        ("claude", "{ // a comment\n}"),
         ("zed", '{"context_servers": {},}'),
         ("gemini", '{"mcpServers": []}'),
         ("cursor", "[]"),
@@ -98,7 +107,7 @@ command = "x"
 @pytest.mark.parametrize(
     ("client", "file", "key", "fields"),
     [
-        ("claude-code", "{project}/.mcp.json", "mcpServers", {"alwaysLoad": True}),
+        ("claude", "{project}/.mcp.json", "mcpServers", {"alwaysLoad": True}),
         ("gemini", "{home}/.gemini/settings.json", "mcpServers", {"timeout": 86_400_000}),
         ("cursor", "{project}/.cursor/mcp.json", "mcpServers", {}),
         ("zed", "{home}/.config/zed/settings.json", "context_servers", {"source": "custom"}),
@@ -130,7 +139,7 @@ def test_each_client_gets_its_format_and_uninstalling_undoes_it(
         again = run("uninstall", client)
         assert again.returncode == 2
         assert "has no server named mahtab. It was left as it is." in again.stderr
-    assert set(CLIENTS) == {"claude-code", "codex", "gemini", "cursor", "zed"}
+    assert set(CLIENTS) == {"claude", "codex", "gemini", "cursor", "zed"}
 
 
 @pytest.mark.parametrize(("key", "is_written"), [("y", True), ("n", False)])
@@ -176,7 +185,7 @@ def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     assert server_command() == [str(project / "mahtab-tui"), "mcp"]
     monkeypatch.setenv("PATH", "")
     assert Path(server_command()[0]).is_absolute()
-    for file in (install("claude-code", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
+    for file in (install("claude", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
         (server,) = json.loads(file.read_text())["mcpServers"].values()
         assert Path(server["command"]).is_absolute()
         assert server["alwaysLoad"] is True
@@ -262,5 +271,5 @@ def test_unwritable_configuration_is_left_unchanged(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SettingsError, match="No space left on device"):
-        install("claude-code", project)
+        install("claude", project)
     assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]

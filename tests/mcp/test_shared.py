@@ -256,7 +256,9 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(share: Share
         async with anyio.create_task_group() as group:
             group.start_soon(a.answer, "x = 2\nx")
             await decide(it, Decision("run", code="x = 22\nx"), request="guest-2")
-        edited = "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[In 1: +x int 22]"
+        edited = (
+            "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[In 1: +x int 22]"
+        )
         assert a.answers[-1] == edited
         async with anyio.create_task_group() as group:
             group.start_soon(a.answer, "x = 3\nx")
