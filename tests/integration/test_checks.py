@@ -404,7 +404,7 @@ def test_numbers_that_only_look_like_addresses_are_compared(tmp_path: Path) -> N
     assert check_notebook(path)["Cell 1"].verdict == "different"
 
 
-def test_what_the_copy_contains(project: Path, tmp_path: Path, home: Path) -> None:
+def test_what_the_copy_contains(project: Path) -> None:
     (project / "inner" / "locked").mkdir(parents=True)
     (project / "inner" / "locked" / "file").write_text("x")
     (project / "inner" / "locked").chmod(0o555)
@@ -428,6 +428,7 @@ def test_what_the_copy_contains(project: Path, tmp_path: Path, home: Path) -> No
         path = Path(copy.path)
         assert not str(path).startswith(str(project))
         assert (path / "inner" / "locked" / "file").read_text() == "x"
+        assert (path / "inner" / "locked").stat().st_mode & 0o777 == 0o555
         assert (path / "inner" / "script").stat().st_mode & 0o777 == 0o754
         assert (path / "absolute").readlink() == path / "inner"
         assert (path / "out").readlink() == project.parent / "elsewhere"
@@ -443,6 +444,32 @@ def test_what_the_copy_contains(project: Path, tmp_path: Path, home: Path) -> No
         copy.remove()
     assert not Path(copy.folder).exists()
     assert (project / "inner" / "locked" / "file").exists()
+
+
+def test_the_copy_of_a_home_folder_is_without_our_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    (project / "data").touch()
+    copy = ProjectCopy(str(project))
+    try:
+        assert Path(copy.folder).is_relative_to(project / ".mahtab")
+        copy.fill(links=True, is_stopped=lambda: False)
+        assert os.listdir(copy.path) == ["data"]
+        assert copy.describe() == ""
+    finally:
+        copy.remove()
+
+
+@pytest.mark.parametrize(("text", "verdict"), [("1", "same"), ("2", "different")])
+def test_what_is_not_copied_is_said_once(
+    project: Path, tmp_path: Path, text: str, verdict: str
+) -> None:
+    os.mkfifo(project / "pipe")
+    path = write_notebook(tmp_path / "n.ipynb", cell("1", value(text)))
+    report = run(notebook_check(path, load_settings()))
+    assert [comparison.verdict for comparison in report.comparisons] == [verdict]
+    assert list(report.remarks) == ["Left out of the copy: pipe (it is not a regular file)."]
 
 
 def test_without_protection_no_link_leads_out_of_the_copy(project: Path) -> None:
@@ -548,14 +575,16 @@ def test_calls_that_a_check_does_not_make_are_named(project: Path, tmp_path: Pat
         tmp_path / "n.ipynb",
         cell("print(search_code('x'))"),
         cell("try: ask('why?')\nexcept RuntimeError: pass"),
-        cell("_out(1)"),
-        cell("exit()"),
+        cell("print('text')", new_output("stream", text="text\n")),
+        cell("_out(3)", value("text")),
+        cell("secret = 5; private('secret')"),
+        cell("exit()\nprint('not reached')"),
         cell("1", value("1")),
     )
     comparisons = check_notebook(path)
     assert comparisons["Cell 1"].reason == "it calls search_code()"
     assert comparisons["Cell 2"].reason == "it asks a model"
-    assert comparisons["Cell 5"].verdict == "same"
+    assert {comparisons[f"Cell {number}"].verdict for number in range(3, 8)} == {"same"}
 
 
 def test_a_file_that_has_changed_since_is_named(
@@ -565,6 +594,9 @@ def test_a_file_that_has_changed_since_is_named(
     (project / "other.txt").write_text("3")
     (project / "same.txt").write_text("5")
     row = saved_session("print(open('n.txt').read(), open('same.txt').read())").close()
+    (project / "n.txt").write_text("3")
+    report = run(session_check(row, load_settings()))
+    assert list(report.remarks) == [], "the result is the same"
     (project / "n.txt").write_text("4")
     (project / "other.txt").write_text("4")
     report = run(session_check(row, load_settings()))
