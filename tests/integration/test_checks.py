@@ -365,6 +365,34 @@ def test_a_notebook_is_compared_by_its_text_and_exceptions(project: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("project")
+def test_errors_of_a_notebook_are_the_same_in_whatever_form_they_are_stored(
+    tmp_path: Path,
+) -> None:
+    def failed(code: str, name: str, message: str) -> object:
+        lines = ["-----------", "Cell In[4], line 1", f"{name}: {message}"]
+        return cell(code, new_output("error", ename=name, evalue=message, traceback=lines))
+
+    no_json = "Expecting value: line 1 column 1 (char 0)"
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        failed("assert 1 > 2", "AssertionError", ""),
+        failed("import json; json.loads('x')", "JSONDecodeError", no_json),
+        failed("x = = 2", "SyntaxError", "invalid syntax (1234.py, line 1)"),
+        failed("raise ValueError('a\\nb')", "ValueError", "a\nb"),
+        # Notebooks that this program exports have the first line of a message.
+        failed("raise ValueError('a\\nb')", "ValueError", "a"),
+        failed(
+            "raise ExceptionGroup('g', [ValueError(1)])", "ExceptionGroup", "g (1 sub-exception)"
+        ),
+        failed("{}['k']", "KeyError", "'j'"),
+        failed("{}['k']", "IndexError", "'k'"),
+    )
+    *alike, other_message, other_class = verdicts(check_notebook(path)).values()
+    assert set(alike) == {"same"}
+    assert (other_message, other_class) == ("different", "different")
+
+
+@pytest.mark.usefixtures("project")
 def test_secrets_in_the_results_of_a_notebook_are_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,7 +528,9 @@ def test_a_project_that_is_too_large_is_not_copied_in_part(
     for number in range(5):
         make(project / f"{number}")
     path = write_notebook(project / "n.ipynb", cell("open('ran', 'w')"))
-    with pytest.raises(CheckError, match=r"has more than 3 files: too much for a copy. Nothing"):
+    with pytest.raises(
+        CheckError, match=r"has more than 3 files and folders: too much for a copy. Nothing"
+    ):
         run(notebook_check(path, load_settings()))
     assert list(checks_folder().iterdir()) == []
 
@@ -587,6 +617,49 @@ def test_calls_that_a_check_does_not_make_are_named(project: Path, tmp_path: Pat
     assert {comparisons[f"Cell {number}"].verdict for number in range(3, 8)} == {"same"}
 
 
+def test_a_variable_whose_cell_fails_names_that_cell(
+    saved_session: Callable[..., SavedSession], project: Path
+) -> None:
+    (project / "n.txt").write_text("3")
+    it = saved_session("n = int(open('n.txt').read())", "gone = 1")
+    it.session.entries.hide("cell 2", hidden=True)
+    row = it.close()
+    (project / "n.txt").unlink()
+    comparisons = checked(row)
+    assert comparisons["n"].reason == "In 1 does not make it any more"
+    assert comparisons["gone"].reason == "no cell that counts makes it"
+
+
+def test_saved_variables_that_cannot_be_read_are_named_by_where_they_are(
+    saved_session: Callable[..., SavedSession],
+) -> None:
+    row = saved_session("n = 1").close()
+    target = save_target(row.id, 0)
+    assert target is not None
+    (Path(target.folder) / "index.json").write_text("damaged")
+    (remark,) = run(session_check(row, load_settings())).remarks
+    assert remark.startswith(f"Variables were not compared: The variables in {target.folder} are")
+    (Path(target.folder) / "gone").symlink_to("nowhere")
+    (remark,) = run(session_check(row, load_settings())).remarks
+    assert remark == (
+        f"Variables were not compared: {target.folder} cannot be copied:"
+        " some of its files cannot be read."
+    )
+
+
+def test_the_folder_of_copies_is_not_copied_into_itself(home: Path) -> None:
+    project = checks_folder().parent
+    project.mkdir(parents=True, exist_ok=True)
+    (project / "n.txt").write_text("3")
+    copy = ProjectCopy(str(project))
+    try:
+        copy.fill(links=True, is_stopped=lambda: False)
+        assert "n.txt" in os.listdir(copy.path)
+        assert checks_folder().name not in os.listdir(copy.path)
+    finally:
+        copy.remove()
+
+
 def test_a_file_that_has_changed_since_is_named(
     saved_session: Callable[..., SavedSession], project: Path
 ) -> None:
@@ -599,5 +672,8 @@ def test_a_file_that_has_changed_since_is_named(
     assert list(report.remarks) == [], "the result is the same"
     (project / "n.txt").write_text("4")
     (project / "other.txt").write_text("4")
+    # Parts of other words.
+    for name in ("o", "read", "txt", "open"):
+        (project / name).touch()
     report = run(session_check(row, load_settings()))
     assert list(report.remarks) == ["n.txt has changed since In 1, which names it, ran."]

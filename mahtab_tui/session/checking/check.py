@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,9 @@ from mahtab_tui.worker.witness.copies import copy_content
 RUN_WIDTHS = (80, 200)
 """The width of the screen in each run, in columns: what depends on it cannot be compared."""
 _NOTHING_RAN = "No cell could run, so it is not known whether the results hold."
+_QUOTED = re.compile(r"""(?<=['"])[^'"\n]{1,4096}(?=['"])""")
+_WORD = re.compile(r"""[^\s'"`/\\()\[\]{},;=<>|&:]+""")
+"""A part of code in which a file of a command may stand without quotation marks."""
 _NOT_SHOWN = "not shown: it uses a private variable"
 
 
@@ -254,9 +258,9 @@ class Check:
             return None
         on_progress("reading the saved variables")
         copy = ProjectCopy(self._project)
+        folder = os.path.join(copy.folder, "variables")
         try:
             # A kernel notes in the folder that it may write there, which is not so here.
-            folder = os.path.join(copy.folder, "variables")
             shutil.copytree(
                 target.folder,
                 folder,
@@ -269,7 +273,12 @@ class Check:
         except (OSError, KernelError) as error:
             if self._stopped.is_set():
                 raise CheckStopped from None
-            self._remarks.append(f"Variables were not compared: {error}")
+            reason = str(error).replace(folder, target.folder)
+            if isinstance(error, OSError):
+                # An error about several files has no description of its own.
+                description = error.strerror or "some of its files cannot be read"
+                reason = f"{target.folder} cannot be copied: {description}."
+            self._remarks.append(f"Variables were not compared: {reason}")
             return None
         finally:
             self._end(copy)
@@ -293,12 +302,16 @@ class Check:
     def _compare_variables(
         self, saved: SavedVariables, runs: Sequence[FreshRun], dependents: Mapping[int, str]
     ) -> Iterator[Comparison]:
+        names = {cell.number: cell.name for cell in self._recording.cells}
         for name, reason in saved.missing.items():
             yield Comparison(name, "not comparable", f"it was not saved: {reason}")
         for name, variable in saved.variables.items():
             if variable.kind == "data" and not variable.underscored:
-                comparison = _compare_variable(name, variable, saved.fingerprints.get(name), runs)
-                origin = dependents.get(self._recording.makers.get(name, 0))
+                maker = self._recording.makers.get(name, 0)
+                comparison = _compare_variable(
+                    name, variable, saved.fingerprints.get(name), runs, names.get(maker, "")
+                )
+                origin = dependents.get(maker)
                 if comparison.verdict == "different" and origin is not None:
                     comparison = _rests_on(name, origin)
                 elif name in self._recording.private_names:
@@ -318,19 +331,27 @@ def _changed_files(
     cells: Sequence[RecordedCell], modified_at: Mapping[str, float]
 ) -> Iterator[str]:
     """Yield a sentence for each file that a cell names and that was changed after the cell had run."""
-    names = {path: os.path.basename(path) for path in modified_at}
+    names_by_cell = [_mentioned_names(cell.code) for cell in cells]
     newest_first = sorted(modified_at, key=modified_at.__getitem__, reverse=True)
     sentence_count = 0
     for path in newest_first:
-        for cell in cells:
+        file_name = os.path.basename(path)
+        for cell, mentioned_names in zip(cells, names_by_cell, strict=True):
             ran_at = cell.outcome.time
-            if ran_at is None or modified_at[path] <= ran_at or names[path] not in cell.code:
+            if ran_at is None or modified_at[path] <= ran_at or file_name not in mentioned_names:
                 continue
             yield f"{path} has changed since {cell.name}, which names it, ran."
             sentence_count += 1
             break
         if sentence_count == MAX_NAMED_PATHS:
             return
+
+
+def _mentioned_names(code: str) -> set[str]:
+    """Return the names that code may mean files by: ends of quoted texts, and words with a dot."""
+    quoted_names = {os.path.basename(text) for text in _QUOTED.findall(code)}
+    words = {word for word in _WORD.findall(code) if "." in word}
+    return quoted_names | words
 
 
 def _restore_saved(check_kernel: CheckKernel) -> SavedVariables:
@@ -357,9 +378,7 @@ def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: str | No
         return Comparison(cell.name, "not comparable", reason)
 
     outcomes = [run.outcomes[number] for run in runs if number in run.outcomes]
-    verdict, reason = compare_outcomes(
-        cell.outcome, outcomes, ignores_displays=cell.has_foreign_displays
-    )
+    verdict, reason = compare_outcomes(cell.outcome, outcomes, ignores_displays=cell.is_foreign)
     if cell.unknown_reason and verdict != "failed":
         return Comparison(cell.name, "not comparable", cell.unknown_reason)
     if verdict in ("different", "failed") and origin is not None:
@@ -378,12 +397,26 @@ def _rests_on(name: str, origin: str) -> Comparison:
 
 
 def _compare_variable(
-    name: str, variable: Variable, fingerprint: Fingerprint | None, runs: Sequence[FreshRun]
+    name: str,
+    variable: Variable,
+    fingerprint: Fingerprint | None,
+    runs: Sequence[FreshRun],
+    maker: str,
 ) -> Comparison:
+    """Compare a variable.
+
+    Args:
+        name: Its name.
+        variable: As the session has saved it.
+        fingerprint: That of the saved value; None if there is none.
+        runs: One or two fresh runs.
+        maker: The name of the cell that has changed it last; empty if that does not count.
+    """
     first = runs[0]
     now = first.variables.get(name)
     if now is None:
-        return Comparison(name, "different", "no cell that counts makes it", _describe(variable))
+        reason = f"{maker} does not make it any more" if maker else "no cell that counts makes it"
+        return Comparison(name, "different", reason, _describe(variable))
     fresh = first.fingerprints.get(name)
     if fingerprint is None or fresh is None:
         return Comparison(name, "not comparable", "it could not be read")

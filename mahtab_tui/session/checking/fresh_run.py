@@ -40,9 +40,10 @@ MAX_SLOWDOWN = 10.0
 """How many times as long a cell may take as it took."""
 SCREEN_LINES = 40
 
-_REFUSED_PATH = re.compile(r"\[Errno (?:13|18)\] [^:\n]*: '(/[^'\n]*)'")
+_REFUSED_PATH = re.compile(r"\[Errno (?:13|18)\] [^:\n]{1,100}: '(/[^'\n]{0,4096})'")
+"""The path in the error of a change that the system has refused."""
 _CONFINE = "__import__('mahtab_worker.guard.confined_changes', fromlist=['']).confine_changes({!r})"
-_CALLED = {
+_REFUSED_CALLS = {
     "input": "it reads input",
     "ask": "it asks a model",
     "rlm": "it asks a model",
@@ -51,7 +52,7 @@ _CALLED = {
     "mcp_tools": "it calls a tool of an MCP server",
     "usage": "it shows what models cost",
 }
-"""What a check does not do for cells, as clauses."""
+"""What a check does not do for cells, as clauses, by the function that they call."""
 
 
 class CheckStopped(KernelError):
@@ -100,7 +101,7 @@ class _Host(KernelHost):
         # Neither the end of the program nor private variables change what a cell computes.
         if name in ("quit", "private"):
             return None
-        refusal = _CALLED.get(name, f"it calls {name}()")
+        refusal = _REFUSED_CALLS.get(name, f"it calls {name}()")
         self.refusals.append(refusal)
         raise RuntimeError(f"A check does not do this for a cell: {refusal}.")
 
@@ -205,11 +206,11 @@ class CellRun:
     refusals: Sequence[str]
     timed_out: bool
 
-    def outcome(self, copy: ProjectCopy, code: str) -> CellOutcome:
-        """Return what the cell has shown, made as that of the session is. code: the cell's."""
+    def outcome(self, copy: ProjectCopy, cell: RecordedCell) -> CellOutcome:
+        """Return what the cell has shown, made as that of the session or the notebook is."""
         result = self.result
         number = result.cell
-        past: list[Record] = [records.UserReplIn(code, cell=number)]
+        past: list[Record] = [records.UserReplIn(cell.code, cell=number)]
         past += [display.changed(cell=number) for display in self.displays]
         end = records.UserReplOut(
             result.output,
@@ -225,7 +226,9 @@ class CellRun:
             for part in outputs(cells[0])
         ]
         has_failed = result.status is not Status.OK
-        return make_outcome(parts, has_failed=has_failed, time=time.time())
+        return make_outcome(
+            parts, has_failed=has_failed, time=time.time(), is_foreign=cell.is_foreign
+        )
 
 
 def run_cells(
@@ -262,7 +265,7 @@ def run_cells(
         if stopped.is_set():
             raise CheckStopped
         status = cell_run.result.status
-        outcome = cell_run.outcome(copy, cell.code)
+        outcome = cell_run.outcome(copy, cell)
         run.outcomes[cell.number] = outcome
         if cell_run.timed_out:
             run.failures[cell.number] = f"it did not end within {limit:g} s"

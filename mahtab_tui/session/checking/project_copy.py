@@ -106,6 +106,7 @@ class ProjectCopy:
         """Make the folders, which are empty. Raises `CheckError`."""
         self.project = os.path.realpath(project)
         self._home = os.path.realpath(home_folder())
+        self._checks = os.path.realpath(checks_folder())
         self.linked: list[str] = []
         """Paths in the project that are links to the originals."""
         self.left_out: list[str] = []
@@ -180,8 +181,9 @@ class ProjectCopy:
         """Copy a file or a link, or make a folder; return whether its entries follow."""
         self._entry_count += 1
         self._check_limits()
-        # No link is followed, so that paths are resolved.
-        if entry.path == self._home:
+        # No link is followed, so that paths are resolved. The folder of copies is inside the home
+        # folder, which may itself be the project.
+        if entry.path in (self._home, self._checks):
             return False
         try:
             status = entry.stat(follow_symlinks=False)
@@ -248,7 +250,7 @@ class ProjectCopy:
         if self._copied_bytes > MAX_BYTES:
             excess = f"more than {MAX_BYTES / 2**30:g} GB"
         elif self._entry_count > MAX_FILES:
-            excess = f"more than {MAX_FILES:,} files"
+            excess = f"more than {MAX_FILES:,} files and folders"
         else:
             return
         raise CheckError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,11 +18,16 @@ from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.bus.values import Change, Status
 from mahtab_tui.export.entries import ExportedConversation, has_run
+from mahtab_tui.export.notebook import parse_error
 from mahtab_tui.export.outputs import RICH_TEXT_MIMES, OutputPart, outputs
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
 from mahtab_tui.export.selection import NothingToExport, select
 from mahtab_tui.worker.cells.compiling import bound_names
 from mahtab_tui.worker.magic.syntax import parse_python
+
+_SYNTAX_ERRORS = frozenset(("SyntaxError", "IndentationError", "TabError"))
+_SYNTAX_ERROR_PLACE = re.compile(r" \([^()\n]{0,500}, line \d{1,9}\)$")
+"""The place of the error, which some programs write behind the message."""
 
 
 class CellOutcome(NamedTuple):
@@ -53,8 +59,9 @@ class RecordedCell:
     """Why it cannot run again, as a clause; empty if it can."""
     unknown_reason: str = ""
     """Why its result cannot be compared, as a clause; empty if it can."""
-    has_foreign_displays: bool = False
-    """Whether another program may have made its pictures and formatted texts."""
+    is_foreign: bool = False
+    """Whether another program may have written its outputs: its pictures and formatted texts may be
+    others, and it writes errors in another way."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +83,26 @@ class Recording:
 
 
 def make_outcome(
-    parts: Iterable[OutputPart], *, has_failed: bool, time: float | None = None
+    parts: Iterable[OutputPart],
+    *,
+    has_failed: bool,
+    time: float | None = None,
+    is_foreign: bool = False,
 ) -> CellOutcome:
-    """Return the outcome of a cell with these outputs."""
+    """Return the outcome of a cell.
+
+    Args:
+        parts: Its outputs.
+        has_failed: Whether it has ended with an error; also true if it has a traceback.
+        time: When it ran, in seconds since the epoch; None if that is not known.
+        is_foreign: Whether it is compared with what another program may have written.
+    """
     texts: list[str] = []
     displays: list[tuple[str, str]] = []
     for part in parts:
         text = plain(SGR.sub("", collapse(part.text)))
         if part.kind == "traceback":
-            text = _exception(text)
+            text = _first_error_line(text) if is_foreign else _exception(text)
             has_failed = True
         texts.append(text)
         if part.mime:
@@ -105,6 +123,17 @@ def _exception(text: str) -> str:
     # Hints of this program are no part of the error.
     exception_lines = [line for line in lines[start:] if not line.startswith("Hint: ")]
     return "\n".join(exception_lines) + "\n"
+
+
+def _first_error_line(traceback: str) -> str:
+    """Return the error of a traceback as all programs write it: its class without the module, and the
+    first line of its message."""
+    error = parse_error(traceback)
+    name = error.name.rpartition(".")[2]
+    message = error.message
+    if name in _SYNTAX_ERRORS:
+        message = _SYNTAX_ERROR_PLACE.sub("", message)
+    return f"{name}: {message}\n" if message else f"{name}\n"
 
 
 def read_session(past: Sequence[Record], session: str) -> Recording:
@@ -217,9 +246,9 @@ def read_cells(notebook: LoadedNotebook) -> Recording:
                 f"Cell {position}",
                 position,
                 code,
-                make_outcome(parts, has_failed=False),
+                make_outcome(parts, has_failed=False, is_foreign=True),
                 unknown_reason="" if has_run_before else "the file has no result of it",
-                has_foreign_displays=True,
+                is_foreign=True,
             )
         )
     unavailable_reason = ""
@@ -242,13 +271,13 @@ def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
 
 def _notebook_parts(node: Node) -> list[OutputPart]:
     """Return the outputs of a cell; of a traceback, whose form depends on the program, only the
-    exception."""
+    error."""
     parts: list[OutputPart] = []
     errors = [output for output in node.get("outputs") or () if _is_error(output)]
-    exceptions = iter(f"{error.get('ename')}: {error.get('evalue')}\n" for error in errors)
+    error_lines = iter(f"{error.get('ename')}: {error.get('evalue')}\n" for error in errors)
     for part in cell_outputs(node):
         if part.kind == "traceback":
-            part = part._replace(text=next(exceptions, part.text))
+            part = part._replace(text=next(error_lines, part.text))
         parts.append(part)
     return parts
 
