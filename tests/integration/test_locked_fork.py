@@ -146,6 +146,19 @@ LOST = {
     "pd.set_option('display.max_rows', 3)": "pandas options",
     "import sys; sys.path.append('x')": "sys.path",
     "import json; json.dumps = len": "json.dumps",
+    "import json; json.dumps.__kwdefaults__['indent'] = 2": "json.dumps.__kwdefaults__",
+    "import json; json.__class__ = type('M', (type(json),), {})": "json.__class__",
+    "import builtins\nfor name in ('len',): setattr(builtins, name, print)\ndel name": "builtins.len",
+    # Modules that the code itself loads.
+    "import quopri; quopri.__dict__[''.join('zz')] = 1": "quopri.zz",
+    "import plistlib\nfor name in ('load',): setattr(plistlib, name, len)\ndel name": "plistlib.load",
+    "import timeit\ndef patch(module): module.other = 1\npatch(timeit); del patch": "timeit.other",
+    "import importlib; other = importlib.import_module('netrc'); other.netrc = 3; del other": "netrc.netrc",
+    "import symtable; symtable.symtable.__defaults__ = ()": "symtable.symtable.__defaults__",
+    "import tracemalloc; tracemalloc.start()": "tracemalloc",
+    "import mimetypes; mimetypes.common_types['.zz'] = 'a/b'": "mimetypes.common_types",
+    "number: int = 3": "__annotations__",
+    "if True:\n    for index in (1, 2): number: 'int'\ndel index": "__annotations__",
     "import builtins; builtins.len = print": "builtins.len",
     "import colorsys; colorsys.rgb_to_hsv = len": "colorsys.rgb_to_hsv",
     "import stringprep as s; setattr(s, 'in_table_a1', len)": "stringprep.in_table_a1",
@@ -455,7 +468,14 @@ def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
 
 def test_a_copy_that_changes_nothing_is_not_called_changed(cells: Cells) -> None:
     cells.run("import copy, pickle\nclass Point:\n    x = 1\npoint = Point()")
-    for code in ("copy.copy(point).x", "copy.deepcopy(point).x", "len(pickle.dumps(point)) > 5"):
+    for code in (
+        "copy.copy(point).x",
+        "copy.deepcopy(point).x",
+        "len(pickle.dumps(point)) > 5",
+        "import mimetypes; mimetypes.guess_type('a.csv')",
+        "import decimal; decimal.Decimal(1) / 3",
+        "import asyncio; asyncio.run(asyncio.sleep(0))",
+    ):
         assert "ran apart" not in cells.run(code, "keep").output
 
 

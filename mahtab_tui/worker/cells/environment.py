@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from ..link.descriptors import duplicate_high
 from ..link.interrupts import Interrupts
 from ..stdlib import is_ours, own_module
+from ..values.objects import MISSING
 from .capture import ErrorStream, flush, open_stdout
 from .debugger import load_pdb
 from .tracebacks import format_safely
@@ -77,6 +78,8 @@ class CellEnvironment:
         self._pipe_identity = _identity(self._pipe)
         self._builtins = dict(builtins.__dict__)
         self._builtins.pop("_", None)
+        self.repaired_builtins: list[str] = []
+        """The names that were restored after the newest cell."""
         self._stdin = sys.stdin
         self._has_fitted_pandas = False
         self._audit_handlers: dict[str, list[AuditHandler]] = {
@@ -171,7 +174,13 @@ class CellEnvironment:
 
     def repair_builtins(self) -> None:
         """Restore the names that a cell has removed from builtins, or replaced."""
-        self._builtins_now.update(self._builtins)
+        builtins_now = self._builtins_now
+        self.repaired_builtins = [
+            name
+            for name, value in self._builtins.items()
+            if builtins_now.get(name, MISSING) is not value
+        ]
+        builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:
         self._out: TextIO = open_stdout(1)

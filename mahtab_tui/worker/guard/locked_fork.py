@@ -58,9 +58,13 @@ _IMMUTABLE_TYPES = (int, float, str, bytes, tuple, type(None))
 _MISSING = object()
 
 _SET_BY_PYTHON = frozenset(
-    ("__builtins__", "__warningregistry__", "__annotations__", "__conditional_annotations__")
+    "__builtins__ __warningregistry__ __annotations__ __annotate__"
+    " __conditional_annotations__".split()
 )
 """Names that Python itself sets while a cell runs."""
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)
+"""Code whose annotations are not those of the namespace."""
 
 _HELPER_MODULES = tuple(
     "pandas.core.groupby. pandas.api.typing pandas.core.window. _csv csv itertools re ast io"
@@ -282,7 +286,12 @@ class LockedFork:
             "deleted": deleted_names[: MAX_NAMES + 1],
             "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
             "copied": values.copied_names,
-            "settings": [*self._changed_keys(), *self._state.changed_labels(source)],
+            "settings": [
+                *self._changed_keys(),
+                *(["__annotations__"] if _annotates_variables(tree) else []),
+                *(f"builtins.{name}" for name in self._environment.repaired_builtins),
+                *self._state.changed_labels(source),
+            ],
         }
         return message, b"".join((texts, *values.blocks))
 
@@ -514,6 +523,17 @@ def _is_name(key: object) -> bool:
 def _describe_key(key: object) -> str:
     """Return a key of the namespace as code; for an object whose `repr` may be the user's, its type."""
     return repr(key) if type(key) in (int, str, bytes, type(None)) else name_of(type(key))
+
+
+def _annotates_variables(tree: ast.AST) -> bool:
+    """Return whether code annotates variables of the namespace, as in ``a: int = 1``."""
+    pending = [tree]
+    for node in pending:  # which grows meanwhile
+        if isinstance(node, ast.AnnAssign) and node.simple:
+            return True
+        if not isinstance(node, _SCOPES):
+            pending += ast.iter_child_nodes(node)
+    return False
 
 
 def _read_names(tree: ast.Module) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -14,18 +14,26 @@ from ..undo.libraries import LibrarySnapshot, take_library_snapshots
 from ..undo.opaque import file_class
 from ..undo.process_state import ProcessState
 from ..undo.side_state import SideState
-from ..values.objects import MISSING, class_module, get_if_loaded, is_class
+from ..values.objects import MISSING, address_of, class_module, get_if_loaded, is_class
+from .loaded_modules import watch_imports
 
 MAX_LABELS = 20
 _SET_BY_LIBRARIES = frozenset(("sys.meta_path", "sys.path_hooks", "matplotlib.units.registry"))
-_SEEDING = ("seed", "set_state", "setstate")
-_SETTERS_OF_NEW_LIBRARIES = {
-    "set_option": ("pandas", "pandas options"),
-    "set_printoptions": ("numpy", "numpy.get_printoptions"),
-    "seterr": ("numpy", "numpy.geterr"),
+_SETTING_WORDS: dict[str, tuple[str, ...]] = {
+    "random": ("seed", "set_state", "setstate"),
+    "torch.random": ("seed", "set_state", "setstate"),
+    "numpy.random": ("seed", "set_state", "setstate"),
+    "decimal context": ("context", "Context"),
+    **dict.fromkeys(
+        (
+            *("mimetypes.inited", "mimetypes._db", "mimetypes.suffix_map"),
+            *("mimetypes.encodings_map", "mimetypes.types_map", "mimetypes.common_types"),
+        ),
+        ("add_type", "init", "_map", "common_types", "_db", "attr", "dict", "vars"),
+    ),
 }
-"""Functions of libraries that the cell itself may have loaded, so that there is no state before: the
-library, and the label of what they set."""
+"""By label: code that has none of these words changes the state only by using it. Nobody minds that
+random numbers come again."""
 
 
 class StateRecorder:
@@ -45,10 +53,6 @@ class StateRecorder:
         self._threads: SideState | None = None
         self._libraries: list[LibrarySnapshot] = []
         self._plot_settings: dict[Any, Any] | None = None
-        self._loaded_modules: frozenset[str] = frozenset()
-        """Those before the code, except `builtins`, which is repaired after each cell."""
-        self._new_setters: list[str] = []
-        """Keys of `_SETTERS_OF_NEW_LIBRARIES` whose library is not loaded before the code."""
 
     def begin(self, cell: int) -> None:
         """Do nothing: a fork runs one cell."""
@@ -56,16 +60,24 @@ class StateRecorder:
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> None:
         """Note the state before the code runs. mentioned: the names in it."""
         self._mentioned = mentioned = (*mentioned, *self._quoted_modules)
-        self._loaded_modules = frozenset(sys.modules) - {"builtins"}
         self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState(mentioned)
         self._threads = SideState(())
         self._plot_settings = _read_plot_settings()
-        self._new_setters = [
-            name
-            for name, (library, _) in _SETTERS_OF_NEW_LIBRARIES.items()
-            if name in mentioned and library not in sys.modules
-        ]
+        watch_imports(self._note_loaded_module)
+
+    def _note_loaded_module(self, module: str) -> None:
+        """Note the state of modules that have just been loaded. module: the one that the code itself
+        imports; empty if a library imports one."""
+        assert self._process is not None
+        names = [*self._mentioned, *filter(None, (module, *module.split(".")))]
+        noted_holders = {address_of(library.holder) for library in self._libraries}
+        self._libraries += take_library_snapshots(
+            names, self._namespace, _is_of_cells, noted_holders
+        )
+        self._process.note_loaded_libraries()
+        if self._plot_settings is None:
+            self._plot_settings = _read_plot_settings()
 
     def changed_labels(self, source: str) -> list[str]:
         """Return names of what differs now."""
@@ -73,12 +85,7 @@ class StateRecorder:
             return []
         changes = self._process.find_changes(self._mentioned)
         labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
-        if not any(word in source for word in _SEEDING):
-            # Whoever only draws random numbers does not mind that they come again.
-            labels = [label for label in labels if not label.endswith("random")]
         labels += [call.name for call in self._process.find_lasting_calls(self._mentioned)]
-        labels += [_SETTERS_OF_NEW_LIBRARIES[name][1] for name in self._new_setters]
-        labels += _find_patches(source, self._loaded_modules)
         for library in self._libraries:
             replaced_attributes = library.iter_changes(self._mentioned)
             labels += [f"{library.label}.{name}" for name, _, _ in replaced_attributes]
@@ -89,12 +96,18 @@ class StateRecorder:
                 for container in library.contents
                 if container.find_change() is not None
             ]
-        # If the code itself has loaded matplotlib, the settings before are those of its start.
-        if (self._plot_settings or _read_plot_settings("rcParamsOrig")) != _read_plot_settings():
+        if self._plot_settings != _read_plot_settings():
             labels.append("matplotlib.rcParams")
         if self._threads.find_started_threads():
             labels.append("threads")
-        return list(dict.fromkeys(labels))[:MAX_LABELS]
+        set_labels = [label for label in labels if _may_set(source, label)]
+        return list(dict.fromkeys(set_labels))[:MAX_LABELS]
+
+
+def _may_set(source: str, label: str) -> bool:
+    """Return whether code may have changed a state for later, and not only by using it."""
+    words = _SETTING_WORDS.get(label)
+    return words is None or any(word in source for word in words)
 
 
 def _quoted_modules(source: str) -> list[str]:
@@ -107,61 +120,9 @@ def _quoted_modules(source: str) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text in sys.modules]
 
 
-def _find_patches(source: str, loaded_modules: frozenset[str]) -> Iterator[str]:
-    """Yield the attributes of modules that code sets or deletes, if it has loaded these modules itself,
-    so that there is no state before.
-
-    Args:
-        source: The code, translated to Python.
-        loaded_modules: The modules that were loaded before.
-    """
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    modules = dict(imported for node in nodes for imported in _imported_modules(node))
-    modules["__builtins__"] = "builtins"
-    for node in nodes:
-        holder, attribute = _set_attribute(node)
-        name = _longest_prefix(holder, modules)
-        module = modules.get(name, "")
-        if module and module not in loaded_modules:
-            yield f"{module}{holder[len(name) :]}.{attribute}"
-
-
-def _longest_prefix(dotted_name: str, names: Iterable[str]) -> str:
-    """Return the longest of some names with which a dotted name begins, such as ``np`` for
-    ``np.random``; empty if there is none."""
-    prefixes = [name for name in names if f"{dotted_name}.".startswith(f"{name}.")]
-    return max(prefixes, key=len, default="")
-
-
-def _imported_modules(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the names under which an import makes modules known, as in the code, and the modules."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield alias.asname or alias.name, alias.name
-    elif isinstance(node, ast.ImportFrom):
-        for alias in node.names:
-            yield alias.asname or alias.name, f"{node.module}.{alias.name}"
-
-
-def _set_attribute(node: ast.AST) -> tuple[str, str]:
-    """Return what has an attribute that a piece of code sets or deletes, as in the code, and the name of
-    the attribute; empty texts if it sets none."""
-    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-        return ast.unparse(node.value), node.attr
-    if isinstance(node, ast.Call) and len(node.args) >= 2:
-        name = node.args[1]
-        is_setter = isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr")
-        if is_setter and isinstance(name, ast.Constant):
-            return ast.unparse(node.args[0]), str(name.value)
-    return "", ""
-
-
-def _read_plot_settings(name: str = "rcParams") -> dict[Any, Any] | None:
-    """Return settings of matplotlib by their names; None if it is not loaded."""
-    settings = get_if_loaded("matplotlib", name)
+def _read_plot_settings() -> dict[Any, Any] | None:
+    """Return the settings of matplotlib by their names; None if it is not loaded."""
+    settings = get_if_loaded("matplotlib", "rcParams")
     if settings is MISSING:
         return None
     # The backend is chosen when the first figure is drawn.

@@ -30,6 +30,9 @@ MAX_ITEMS = 5_000
 _MAX_DEPTH = 3
 """Levels of containers in each other that are looked at."""
 
+_CONTAINER_ATTRIBUTES = frozenset(("__annotations__", "__defaults__", "__kwdefaults__"))
+"""Attributes of Python's own that are looked at."""
+
 Entry = tuple[Any, ...]
 """A key and its value, or an item of a list or a set."""
 
@@ -202,7 +205,7 @@ def take_content_snapshots(
     for name, value in attributes.items():
         if type(name) is not str or "cache" in name:
             continue
-        if name.startswith("__") and name != "__annotations__":
+        if name.startswith("__") and name not in _CONTAINER_ATTRIBUTES:
             continue
         for container in _find_containers(value):
             if len(snapshots) >= MAX_CONTAINERS:

@@ -44,6 +44,9 @@ _FUNCTION_ATTRIBUTES = (
     *(() if sys.version_info >= (3, 14) else ("__annotations__",)),
 )
 
+_CLASS = "__class__"
+"""The attribute with the class of a module or another object, which can be set."""
+
 _MAX_LIBRARIES = 60
 """Snapshots of modules, classes, functions and objects that are taken at the most."""
 
@@ -145,7 +148,7 @@ class LibrarySnapshot(NamedTuple):
 
     def is_public(self, name: str) -> bool:
         """Return whether an attribute counts, although no code mentions it."""
-        if not name.startswith("_"):
+        if not name.startswith("_") or name == _CLASS:
             return True
         if is_module(self.holder) or is_class(self.holder):
             return f"{self.label}.{name}" in PRIVATE_REGISTRIES
@@ -155,7 +158,9 @@ class LibrarySnapshot(NamedTuple):
 
     def set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of the library; delete it if the value is `MISSING`."""
-        if is_class(self.holder):
+        if name == _CLASS:
+            object.__setattr__(self.holder, name, value)
+        elif is_class(self.holder):
             if value is MISSING:
                 type.__delattr__(self.holder, name)
             else:
@@ -177,7 +182,10 @@ def _is_same(old_value: object, new_value: object) -> bool:
 
 
 def take_library_snapshots(
-    mentioned: Iterable[str], namespace: dict[str, object], is_own: Callable[[Any], bool]
+    mentioned: Iterable[str],
+    namespace: dict[str, object],
+    is_own: Callable[[Any], bool],
+    without: Collection[int] = (),
 ) -> list[LibrarySnapshot]:
     """Take snapshots of what code can change in libraries.
 
@@ -185,6 +193,7 @@ def take_library_snapshots(
         mentioned: Names in the code.
         namespace: The user's.
         is_own: Returns whether a module or class is the user's own, and compared as an object.
+        without: Addresses of modules, classes and objects of which there are snapshots.
     """
     names = tuple(mentioned)
     # What the names mean in the namespace and among the modules, and below what modules have.
@@ -210,7 +219,11 @@ def take_library_snapshots(
             holders.update({address_of(part): part for part in parts if not is_module(part)})
         if value_is_module or _FLAGS(value) & _CHANGEABLE:
             holders[address_of(value)] = value
-    return [take_library_snapshot(holder, names) for holder in holders.values()]
+    return [
+        take_library_snapshot(holder, names)
+        for address, holder in holders.items()
+        if address not in without
+    ]
 
 
 def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]) -> list[Any]:
@@ -288,4 +301,6 @@ def _attributes(holder: Any) -> dict[str, object]:
     attributes = dict(class_dict(holder) if is_class(holder) else own_dict(holder))
     if type(holder) is types.FunctionType:
         attributes.update({name: getattr(holder, name) for name in _FUNCTION_ATTRIBUTES})
+    elif not is_class(holder):
+        attributes[_CLASS] = type(holder)
     return attributes

@@ -68,6 +68,12 @@ class ProcessState:
         uses_descriptors |= "os" in mentioned and "close" in mentioned
         self._descriptors = Descriptors() if uses_descriptors else None
 
+    def note_loaded_libraries(self) -> None:
+        """Note the settings of libraries that have been loaded since."""
+        for index, value in enumerate(self._values):
+            if value is MISSING:
+                self._values[index] = _read(SETTINGS[index])
+
     def find_descriptor_changes(self, without: Collection[int]) -> list[Unrestored]:
         """Name the descriptors that were read or written. without: those of files that are compared
         in another way."""
