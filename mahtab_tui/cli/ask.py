@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -14,7 +14,7 @@ import typer
 from mahtab_tui.bus.values import Status
 from mahtab_tui.cli.ask_output import AskedQuestion, OutputForm, print_answer
 from mahtab_tui.cli.ask_records import AnswerCollector, Approver, EventPrinter, ProgressPrinter
-from mahtab_tui.cli.ask_session import SessionChoice, name_session, open_session
+from mahtab_tui.cli.ask_session import SessionChoice, has_saved, name_session, open_session
 from mahtab_tui.cli.headless import (
     ANSWERED_CODE,
     FAILED_CODE,
@@ -48,6 +48,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.data_files import DataFile
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.store.session_titles import question_title
 from mahtab_tui.system import Lazy
 
 CODES_BY_WEIGHT = (FAILED_CODE, INTERRUPTED_CODE, REFUSED_CODE, ANSWERED_CODE)
@@ -162,17 +163,26 @@ def _check_options(
         )
     if session == "":
         fail("--session got an empty ID. --continue goes on in this folder's last session.")
-    if save is not None and not save.strip():
+    if save is not None and not question_title(save):
         fail("--save got an empty name.")
+
+
+class QuestionsError(Exception):
+    """The questions cannot be read; the message is a sentence."""
+
+    def __init__(self, file: str, error: OSError) -> None:
+        super().__init__(f"The questions cannot be read: {file}: {error.strerror}.")
 
 
 @contextlib.contextmanager
 def _open_questions(question: str | None, questions_file: str | None) -> Iterator[Iterator[str]]:
-    """Give the block an iterator of the questions. Ends the command if their file cannot be read.
+    """Give the block an iterator of the questions, which may raise `QuestionsError`. Ends the command
+    if their file cannot be opened.
 
     Args:
         question: The only question.
-        questions_file: The file with the questions, one a line, or `STDIN`; None if there is only one.
+        questions_file: The file with the questions, one a line, or `STDIN`; None if there is only
+            one.
     """
     if questions_file is None:
         yield iter([question or ""])
@@ -186,8 +196,18 @@ def _open_questions(question: str | None, questions_file: str | None) -> Iterato
                 open(source, encoding="utf-8", errors="replace", closefd=questions_file != STDIN)
             )
         except OSError as error:
-            fail(f"The questions cannot be read: {questions_file}: {error.strerror}.")
-        yield (line.strip() for line in lines if line.strip())
+            fail(str(QuestionsError(questions_file, error)))
+        yield _read_questions(lines, questions_file)
+
+
+def _read_questions(lines: Iterable[str], file: str) -> Iterator[str]:
+    """Yield the questions in the lines of a file, without empty lines. Raises `QuestionsError`."""
+    try:
+        for line in lines:
+            if question := line.strip():
+                yield question
+    except OSError as error:
+        raise QuestionsError(file, error) from None
 
 
 class AnswerForm(NamedTuple):
@@ -240,20 +260,21 @@ def ask_questions(
     with StopSignals(session) as signals:
         try:
             session.start_headless()
-            if _load_inputs(session, files, reads_stdin=reads_stdin):
+            data = _read_stdin(signals) if reads_stdin else b""
+            if _load_inputs(session, data, files):
                 asking.ask_all(questions, signals, choice.title)
             else:
                 asking.fail()
-        except KernelError as error:
+        except (KernelError, QuestionsError) as error:
             asking.fail(error)
         except KeyboardInterrupt:
-            pass  # while the next question was awaited; the signal is among those received
+            pass  # while input was awaited; the signal is among those received
         finally:
             # A kernel that waited for its screen waits again.
             session.close(leave=session.kernel.was_reattached)
             asked.backend.release()
 
-    if not choice.is_resumed:
+    if not choice.is_resumed and has_saved(asked.backend):
         asking.say_where_saved()
     return asking.exit_code(signals.received)
 
@@ -297,7 +318,7 @@ class _Asking:
     def _ask(self, question: str, signals: StopSignals) -> int:
         """Ask a question, print its answer, and return its exit code."""
         self._collector.reset()
-        self._approver.refused = False
+        self._approver.reset()
         answer = ""
         try:
             answer = self._session.agent.ask(question, attach=True)
@@ -306,7 +327,7 @@ class _Asking:
             code = FAILED_CODE
         else:
             code = ANSWERED_CODE
-            if signals.received:
+            if signals.received or self._approver.was_stopped:
                 code = INTERRUPTED_CODE
                 answer = ""
             elif self._approver.refused:
@@ -332,16 +353,15 @@ class _Asking:
         if code == REFUSED_CODE and self._form.is_quiet:
             warn(REFUSED_SENTENCE)
 
-    def _report(self, error: KernelError | ModelError) -> None:
+    def _report(self, error: KernelError | ModelError | QuestionsError) -> None:
         """Print why there is no answer, unless that has been printed."""
         sentence = self._session.secrets.mask(str(error))
         if sentence in self._collector.failures:
             return
         self._collector.failures.append(sentence)
-        if not self._form.prints_events:
-            warn(sentence)
+        warn(sentence)
 
-    def fail(self, error: KernelError | None = None) -> None:
+    def fail(self, error: KernelError | QuestionsError | None = None) -> None:
         """Note that nothing can be asked. error: why, if that was not printed."""
         if error is not None:
             self._report(error)
@@ -349,8 +369,8 @@ class _Asking:
 
     def say_where_saved(self) -> None:
         """Name the session that was saved, so that its ID need not be looked for."""
-        session_id = self._session.saved_id
-        if self._codes and session_id and self._is_talkative:
+        if self._is_talkative:
+            session_id = self._session.saved_id
             warn(f"Saved as session {session_id}: ask --session {session_id} goes on in it.")
 
     def exit_code(self, signals: Sequence[int]) -> int:
@@ -362,15 +382,22 @@ class _Asking:
         return next(code for code in CODES_BY_WEIGHT if code in codes)
 
 
-def _load_inputs(session: Session, files: Sequence[DataFile], *, reads_stdin: bool) -> bool:
+def _read_stdin(signals: StopSignals) -> bytes:
+    """Return what is piped in; nothing at a terminal. A signal ends the wait with
+    `KeyboardInterrupt`."""
+    if sys.stdin.isatty():
+        return b""
+    with signals.interrupting():
+        return sys.stdin.buffer.read()
+
+
+def _load_inputs(session: Session, stdin_data: bytes, files: Sequence[DataFile]) -> bool:
     """Load what was piped in, and the files; return whether all of it was loaded."""
-    is_loaded = _load_stdin(session) if reads_stdin else True
-    return is_loaded and all(session.cell_thread.load(file) for file in files)
+    return _load_stdin(session, stdin_data) and all(map(session.cell_thread.load, files))
 
 
-def _load_stdin(session: Session) -> bool:
-    """Bind piped input to `stdin_text`; return whether that succeeded, or nothing was piped."""
-    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+def _load_stdin(session: Session, data: bytes) -> bool:
+    """Bind what was piped in to `stdin_text`; return whether that succeeded, or nothing was piped."""
     if not data:
         return True
     # Through a file, so that the text does not become part of the cell's code.

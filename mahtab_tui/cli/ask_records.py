@@ -102,10 +102,16 @@ class Approver(logging.Handler):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self.refused = False
-        """Whether code was not run because nobody could approve it."""
+        self.reset()
         self._session = session
         self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
+
+    def reset(self) -> None:
+        """Forget the last question."""
+        self.refused = False
+        """Whether code was not run because nobody could approve it."""
+        self.was_stopped = False
+        """Whether the user has stopped the question instead of approving code."""
 
     def emit(self, record: logging.LogRecord) -> None:
         event = get_record(record)
@@ -148,4 +154,6 @@ class Approver(logging.Handler):
         write_stderr(f"{visible(code)}\n{choices}", end="")
         letter = sys.stdin.readline().strip().lower()[:1]
         decisions = {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}
-        return decisions.get(letter, Decision("stop"))
+        decision = decisions.get(letter, Decision("stop"))
+        self.was_stopped = decision.action == "stop"
+        return decision

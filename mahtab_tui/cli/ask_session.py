@@ -18,6 +18,7 @@ from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_titles import question_title, rename_session
+from mahtab_tui.store.sqlite import SqliteStore
 
 
 class SessionChoice(NamedTuple):
@@ -51,7 +52,7 @@ class AskedSession(NamedTuple):
     kernel_address: str = ""
     """Empty on this machine."""
     notices: Sequence[str] = ()
-    """What was not restored, as sentences."""
+    """How a saved session goes on, as sentences."""
 
 
 def open_session(settings: Settings, choice: SessionChoice) -> AskedSession:
@@ -85,6 +86,11 @@ def _resumed_session(settings: Settings, choice: SessionChoice) -> AskedSession:
     return AskedSession(
         resumed.backend, resumed.name, resumed.past, resumed.notebook, resumed.kernel, notices
     )
+
+
+def has_saved(backend: SessionBackend) -> bool:
+    """Whether anything of a session is in the store."""
+    return isinstance(backend.store, SqliteStore) and backend.store.has_written
 
 
 def name_session(session: Session, title: str) -> None:

@@ -230,6 +230,49 @@ def reads_stdin(pid: int) -> bool:
     return call in READ_CALLS and int(arguments[0], 16) == 0
 
 
+def test_questions_that_cannot_be_read_are_a_failure(replay: Replay) -> None:
+    for options in ([], ["--json"]):
+        done = ask("--model", replay("Yes."), "--each", "/proc/self/mem", *options)
+        assert done.returncode == 1
+        assert done.stderr == (
+            "mahtab-tui: The questions cannot be read: /proc/self/mem: Input/output error.\n"
+        )
+
+
+def test_session_of_which_nothing_was_saved_is_not_named(home: Path, replay: Replay) -> None:
+    done = ask("what?", "--model", replay("That."), "--save", "it", "--python", "/bin/false")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Saved as" not in done.stderr
+    assert run_program("sessions", "--all").stdout == "No sessions yet.\n"
+
+
+def test_name_without_visible_characters_is_refused(replay: Replay) -> None:
+    done = ask("what?", "--model", replay("That."), "--save", " \x01")
+    assert (done.returncode, done.stderr) == (2, "mahtab-tui: --save got an empty name.\n")
+
+
+def test_question_that_the_user_stops_is_interrupted(start: Start, replay: Replay) -> None:
+    model = replay("```python\nprint('ran')\n```", "It is 1.")
+    terminal = start("ask", "what?", "--output", "json", "--model", model, size=(200, 20))
+    terminal.wait(r"\[s\]top\?")
+    terminal.send("s\n")
+    assert terminal.wait_end() == 130
+    assert '"status": "interrupted", "answer": null' in terminal.text
+    assert '"error": null' in terminal.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_signal_ends_the_wait_for_piped_input(replay: Replay) -> None:
+    arguments = ["ask", "what?", "--quiet", "--model", replay("That.")]
+    with subprocess.Popen([*PROGRAM, *arguments], stdin=subprocess.PIPE) as program:
+        try:
+            wait_for(lambda: reads_stdin(program.pid))
+            program.send_signal(signal.SIGINT)
+            assert program.wait(30) == 130
+        finally:
+            program.kill()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_line_is_answered_before_the_next_is_read_and_a_signal_ends_the_wait(
     replay: Replay,
