@@ -94,6 +94,10 @@ ATTEMPTS = {
     "file without a name": "f = os.open('.', os.O_TMPFILE | os.O_RDWR); c.linkat(-100, b'/proc/self/fd/%d' % f, -100, b'sub/CLAUDE' + b'.md', 0x400)",
     "new folder": "c.mkdir(b'.ss' + b'h', 0o700)",
     "permissions": "c.chmod(HOOK, 0o777)",
+    # Bare repositories
+    "hook of a bare repository": "c.creat(b'bare.git/hooks/new', 0o700)",
+    "folder that becomes a bare repository": "os.makedirs('g/hooks'); c.creat(b'g/hooks/new', 0o700); c.rename(b'g', b'new.git')",
+    "bare repository moved": "c.rename(b'bare.git', b'g')",
     # Calls that name no path
     "open with a structure": "how = (ctypes.c_uint64 * 3)(1 | os.O_TRUNC, 0, 0); c.syscall(437, -100, FILE, how, 24)",
     "queue of calls": "assert c.syscall(425, 8, ctypes.create_string_buffer(200)) == -1",
@@ -119,7 +123,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cells, P
 def folder(watched: tuple[Cells, Path]) -> Iterator[Path]:
     """The folder, with protected files in it."""
     folder = watched[1]
-    for inner_folder in ("sub", ".git/hooks"):
+    for inner_folder in ("sub", ".git/hooks", "bare.git/hooks"):
         (folder / inner_folder).mkdir(parents=True)
     for name in ("AGENTS.md", "sub/AGENTS.md", ".git/config", ".git/hooks/pre-commit"):
         (folder / name).write_text("mine")
@@ -148,7 +152,7 @@ def run(cells: Cells, code: str, lock: Lock | None = "guard") -> CellResult:
 def protected_state(folder: Path) -> dict[str, tuple[int, str]]:
     """Return the permissions and the text of each protected file, by path."""
     state = {}
-    for place in (".git", "sub", "AGENTS.md", ".ssh", "twin"):
+    for place in (".git", "bare.git", "new.git", "sub", "AGENTS.md", ".ssh", "twin"):
         for path in (folder / place, *(folder / place).rglob("*")):
             if path.exists():
                 text = path.read_text() if path.is_file() else ""
