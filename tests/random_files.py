@@ -146,7 +146,7 @@ class _KernelDiedError(Exception):
     """A program has ended its kernel."""
 
 
-class Program:
+class RandomProgram:
     """A random program in a folder of its own, and what somebody else does there."""
 
     def __init__(self, cells: Cells, folder: Path, seed: int, verbose: bool) -> None:
@@ -453,7 +453,7 @@ def watched_kernel(folder: Path, cell_megabytes: int) -> Iterator[tuple[Cells, P
 def find_problems(cells: Cells, work: Path, seed: int, verbose: bool = False) -> list[str]:
     """Run a program; return what was wrong, as sentences."""
     folder = work / f"s{seed}"
-    program = Program(cells, folder, seed, verbose)
+    program = RandomProgram(cells, folder, seed, verbose)
     cells.text(_PREPARE)
     with suppress(_KernelDiedError):
         program.run()

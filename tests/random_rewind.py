@@ -63,7 +63,7 @@ class Parts(NamedTuple):
     files: dict[str, str]
 
 
-class Story:
+class RandomSession:
     """A session that goes on at random."""
 
     def __init__(self, it: Opened, service: Service, folder: Path, seed: int) -> None:
@@ -268,7 +268,7 @@ def opened(folder: Path, service: Service) -> Iterator[Opened]:
 def run_story(folder: Path, service: Service, seed: int, count: int = 25) -> None:
     """Let a session go on at random. Raises `AssertionError` with what it did."""
     with opened(folder, service) as it:
-        story = Story(it, service, folder, seed)
+        story = RandomSession(it, service, folder, seed)
         try:
             story.start()
             story.go_on(count)

@@ -218,7 +218,7 @@ def replies(
     return reply
 
 
-class Story(list[Record]):
+class SearchEvents(list[Record]):
     """All events, in order."""
 
     def of(self, tag: str, node: str | None = None, **attrs: Any) -> list[Record]:
@@ -248,7 +248,7 @@ class Bench:
     """Scripted searches, with their events."""
 
     def __init__(self) -> None:
-        self.story = Story()
+        self.story = SearchEvents()
         self.sandboxes = ScriptedSandboxes()
         self._searches: list[Search] = []
 
@@ -292,7 +292,7 @@ class Bench:
         check(self.story)
 
 
-def check(story: Story) -> None:
+def check(story: SearchEvents) -> None:
     """Check that events are numbered without a gap, that every node has begun once and ended once,
     and that the pane's tree shows the same."""
     for name in {record.attrs["tree"] for record in story if "tree" in record.attrs}:
@@ -310,6 +310,6 @@ def check(story: Story) -> None:
         assert tree.finished
         assert sorted(tree.nodes) == sorted(begun_nodes)
         assert not tree.questions
-        assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == Story(
+        assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == SearchEvents(
             records
         ).finals()

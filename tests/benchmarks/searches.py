@@ -84,7 +84,7 @@ _DISLIKED = (
 )
 
 
-class Task(NamedTuple):
+class SearchTask(NamedTuple):
     """A question about a text, with its answer; `returns` is the answer's form."""
 
     name: str
@@ -94,9 +94,9 @@ class Task(NamedTuple):
     returns: Any
 
 
-def _task(name: str, question: str, text: str, answer: Any, returns: Any = None) -> Task:
+def _task(name: str, question: str, text: str, answer: Any, returns: Any = None) -> SearchTask:
     form = list[str] if isinstance(answer, list) else type(answer)
-    return Task(name, question, text, answer, returns or form)
+    return SearchTask(name, question, text, answer, returns or form)
 
 
 def _log(random: Random, lines: int) -> list[str]:
@@ -112,7 +112,7 @@ def _log(random: Random, lines: int) -> list[str]:
     return log_lines
 
 
-def _log_tasks(share: float) -> Iterator[Task]:
+def _log_tasks(share: float) -> Iterator[SearchTask]:
     lines = _log(Random("log"), int(3_000 * share))
     lines[int(1_711 * share)] = (
         "2026-03-01 13:15:31 NOTE vault the code of the north vault is 4417-BF"
@@ -137,7 +137,7 @@ def _log_tasks(share: float) -> Iterator[Task]:
     yield _task("largest", question, text, slowest)
 
 
-def _order_tasks(share: float) -> Iterator[Task]:
+def _order_tasks(share: float) -> Iterator[SearchTask]:
     random = Random("orders")
     rows = [
         (
@@ -169,7 +169,7 @@ def _order_tasks(share: float) -> Iterator[Task]:
     yield _task("first date", question, text, first_date)
 
 
-def _manual_tasks() -> Iterator[Task]:
+def _manual_tasks() -> Iterator[SearchTask]:
     """Ask for facts in Python's language reference."""
     text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))[:300_000]
     method = "Which method {}? Answer with its name.".format
@@ -182,7 +182,7 @@ def _manual_tasks() -> Iterator[Task]:
     yield _task("manual bool", truth, text, "__bool__")
 
 
-def _review_tasks() -> Iterator[Task]:
+def _review_tasks() -> Iterator[SearchTask]:
     random = Random("reviews")
     usual = (
         "Works as it should.",
@@ -207,7 +207,7 @@ def _review_tasks() -> Iterator[Task]:
         yield _task(f"class {number}", question, text, label, Literal["positive", "negative"])
 
 
-def _hop_tasks() -> Iterator[Task]:
+def _hop_tasks() -> Iterator[SearchTask]:
     random = Random("hops")
     badges = dict(zip(random.sample(range(1000, 9999), len(_NAMES)), _NAMES, strict=True))
     rooms = dict(zip(_NAMES, random.sample(range(100, 400), len(_NAMES)), strict=True))
@@ -234,7 +234,7 @@ def _hop_tasks() -> Iterator[Task]:
     yield _task("several", question, text, slow)
 
 
-def _other_tasks() -> Iterator[Task]:
+def _other_tasks() -> Iterator[SearchTask]:
     """Make searches in texts of other forms, added after the prompt was written."""
     random = Random("others")
     paths = ("/cart", "/login", "/search", "/help")
@@ -296,7 +296,7 @@ def _other_tasks() -> Iterator[Task]:
     yield _task("other filter", "On how many days was the filter cleaned?", diary, cleaned)
 
 
-def _harbour_tasks() -> Iterator[Task]:
+def _harbour_tasks() -> Iterator[SearchTask]:
     """Make searches of the kinds that small models get wrong, to develop with."""
     random = Random("harbour")
     ships = ("Alba", "Brio", "Cygnus", "Dora May", "Elster")
@@ -333,7 +333,7 @@ def _harbour_tasks() -> Iterator[Task]:
     yield _task("harbour meaning", question, text, "crane")
 
 
-def _clinic_tasks() -> Iterator[Task]:
+def _clinic_tasks() -> Iterator[SearchTask]:
     """Make searches of the same kinds, to judge by."""
     random = Random("clinic")
     doctors = ("Amsel", "Birk", "Castro", "Dahl")
@@ -384,7 +384,7 @@ def _clinic_tasks() -> Iterator[Task]:
     yield _task("clinic meaning", question, text, "laundry")
 
 
-def _judged_tasks() -> Iterator[Task]:
+def _judged_tasks() -> Iterator[SearchTask]:
     """Make questions about short texts as a whole, with answers that are not in the text."""
     random = Random("letters")
     for number, label in enumerate(("positive", "negative", "positive", "negative")):
@@ -404,7 +404,7 @@ def _judged_tasks() -> Iterator[Task]:
         yield _task(name, question, text, kind, Literal["letter", "manual", "log"])
 
 
-def tasks(*, short: bool = False) -> list[Task]:
+def tasks(*, short: bool = False) -> list[SearchTask]:
     """Make the tasks. short: over texts that a model can read at once."""
     if short:
         candidates = (*_log_tasks(_SHORT), *_order_tasks(_SHORT), *_judged_tasks())
@@ -416,7 +416,7 @@ def tasks(*, short: bool = False) -> list[Task]:
     return [*tuned, *_other_tasks(), *_harbour_tasks(), *_clinic_tasks(), *of_kinds]
 
 
-def is_right(task: Task, answer: Any) -> bool:
+def is_right(task: SearchTask, answer: Any) -> bool:
     """Judge an answer: a value of the wanted form, or words with it and no other number."""
     if isinstance(task.answer, list):
         if isinstance(answer, list | tuple | set):
@@ -543,7 +543,7 @@ class Proxy:
                 print(f"=== answer\n{words}\n", file=file)
 
 
-def search_directly(proxy: Proxy, model: str, task: Task) -> Any:
+def search_directly(proxy: Proxy, model: str, task: SearchTask) -> Any:
     """Have the model read the first part of the text."""
     words = f"{task.text[:_FIRST_PART]}\n\n{task.question} Answer briefly."
     message = {"role": "user", "content": words}
@@ -551,7 +551,7 @@ def search_directly(proxy: Proxy, model: str, task: Task) -> Any:
     return reply["choices"][0]["message"]["content"]
 
 
-def search_by_ourselves(proxy: Proxy, model: str, task: Task, **options: Any) -> Any:
+def search_by_ourselves(proxy: Proxy, model: str, task: SearchTask, **options: Any) -> Any:
     from mahtab_tui.llm.providers import get_llm
     from mahtab_tui.search.api import rlm
 
@@ -563,8 +563,8 @@ def search_by_ourselves(proxy: Proxy, model: str, task: Task, **options: Any) ->
     return answer if answer.value is None else answer.value
 
 
-def _by_peer(python: str, engine: str, seconds: float) -> Callable[[Proxy, str, Task], Any]:
-    def search(proxy: Proxy, model: str, task: Task) -> Any:
+def _by_peer(python: str, engine: str, seconds: float) -> Callable[[Proxy, str, SearchTask], Any]:
+    def search(proxy: Proxy, model: str, task: SearchTask) -> Any:
         job = {"engine": engine, "url": proxy.url, "model": model}
         job |= {"question": task.question, "text": task.text}
         done = subprocess.run(
@@ -603,7 +603,7 @@ def main(arguments: list[str]) -> None:
     add("--transcript", type=Path, help="a file to write all messages to")
     chosen = parser.parse_args(arguments)
     model = find_model(chosen.url, chosen.model)
-    programs: dict[str, Callable[[Proxy, str, Task], Any]] = {
+    programs: dict[str, Callable[[Proxy, str, SearchTask], Any]] = {
         "direct": search_directly,
         "mahtab-tui": search_by_ourselves,
         "by code": partial(search_by_ourselves, small=0),
@@ -615,7 +615,7 @@ def main(arguments: list[str]) -> None:
             _measure(name, search, chosen, model)
 
 
-def _choose_tasks(chosen: argparse.Namespace) -> list[Task]:
+def _choose_tasks(chosen: argparse.Namespace) -> list[SearchTask]:
     names = tuple(chosen.only) or ("",)
     if chosen.kinds:
         names = tuple(name for name in _OF_KINDS if not chosen.only or name.startswith(names))
@@ -626,7 +626,9 @@ def _choose_tasks(chosen: argparse.Namespace) -> list[Task]:
     return [task for task in chosen_tasks if task.name.startswith(_TO_JUDGE_BY) == judges]
 
 
-def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
+def _measure(
+    name: str, search: Callable[[Proxy, str, SearchTask], Any], chosen: Any, model: str
+) -> None:
     right = 0
     seconds = []
     sums = Counter[str]()

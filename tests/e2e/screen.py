@@ -24,7 +24,7 @@ class _Cells(dict[str, Char | None]):
         return cell
 
 
-class Screen(pyte.Screen):
+class EmulatedScreen(pyte.Screen):
     """Draws a piece of a line at once, and caches the text of its lines."""
 
     def __init__(self, columns: int, lines: int) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mahtab_tui.tui.leaving import KEY_REPEAT_S
-from tests.e2e.screen import Screen, Stream
+from tests.e2e.screen import EmulatedScreen, Stream
 from tests.warm import Forked
 
 KEYS = {
@@ -68,7 +68,7 @@ class Terminal:
     ) -> None:
         self.columns = columns
         self.lines = lines
-        self.screen = Screen(columns, lines)
+        self.screen = EmulatedScreen(columns, lines)
         self._stream = Stream(self.screen)
         self.raw = bytearray()
         self.drawn = True

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.e2e.conftest import Replay, Start
-from tests.e2e.screen import Screen, Stream
+from tests.e2e.screen import EmulatedScreen, Stream
 
 CODE = "I'll add them up.\n\n```python\ntotal = sum(numbers)\ntotal\n```\n"
 COMPLETE = '{"is_complete": true, "reasoning": "the sum was computed", "next_action": ""}'
@@ -137,7 +137,7 @@ def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:
 @example(["\x1b[5;12Hab\n", "c"])
 def test_same_bytes_give_the_same_screen(reads: list[str]) -> None:
     plain = pyte.Screen(COLUMNS, LINES)
-    quick = Screen(COLUMNS, LINES)
+    quick = EmulatedScreen(COLUMNS, LINES)
     streams = pyte.ByteStream(plain), Stream(quick)
     for read in reads:
         for stream in streams:
@@ -145,6 +145,6 @@ def test_same_bytes_give_the_same_screen(reads: list[str]) -> None:
         expected = [[plain.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)]
         assert [[quick.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)] == expected
         assert CURSOR(quick) == CURSOR(plain)
-        again = Screen(COLUMNS, LINES)
+        again = EmulatedScreen(COLUMNS, LINES)
         again.buffer.update(quick.buffer)
         assert quick.text == again.text

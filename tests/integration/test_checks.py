@@ -43,7 +43,7 @@ confined = pytest.mark.skipif(bool(unprotected_reason()), reason="files cannot b
 TIMEOUT_S = 60.0
 
 
-class SavedSession:
+class CheckedSession:
     """A session that is open, and saved in a folder."""
 
     def __init__(self, project: Path) -> None:
@@ -55,7 +55,7 @@ class SavedSession:
         self.session.start()
         self._store = store
 
-    def run(self, *codes: str) -> SavedSession:
+    def run(self, *codes: str) -> CheckedSession:
         for code in codes:
             self.session.cells.run(code)
         return self
@@ -66,8 +66,8 @@ class SavedSession:
 
 
 @pytest.fixture
-def saved_session(project: Path) -> Callable[..., SavedSession]:
-    return lambda *codes: SavedSession(project).run(*codes)
+def saved_session(project: Path) -> Callable[..., CheckedSession]:
+    return lambda *codes: CheckedSession(project).run(*codes)
 
 
 def run(check: Check, **options: float) -> CheckReport:
@@ -104,7 +104,7 @@ def check_notebook(path: Path, **options: float) -> dict[str, Comparison]:
 
 
 def test_results_and_variables_that_hold_are_the_same(
-    saved_session: Callable[..., SavedSession], project: Path
+    saved_session: Callable[..., CheckedSession], project: Path
 ) -> None:
     (project / "rows.csv").write_text("a,b\n1,2\n3,4\n")
     row = saved_session(
@@ -122,7 +122,7 @@ def test_results_and_variables_that_hold_are_the_same(
 
 
 def test_a_changed_file_shows_both_results_and_the_variable(
-    saved_session: Callable[..., SavedSession], project: Path
+    saved_session: Callable[..., CheckedSession], project: Path
 ) -> None:
     (project / "n.txt").write_text("3")
     row = saved_session(
@@ -141,7 +141,7 @@ def test_a_changed_file_shows_both_results_and_the_variable(
 
 
 def test_a_value_that_is_only_described_alike_is_different(
-    saved_session: Callable[..., SavedSession], project: Path
+    saved_session: Callable[..., CheckedSession], project: Path
 ) -> None:
     (project / "n.txt").write_text("3")
     row = saved_session("import numpy as np; a = np.zeros(50); a[7] = int(open('n.txt').read())")
@@ -152,7 +152,7 @@ def test_a_value_that_is_only_described_alike_is_different(
 
 
 def test_chance_addresses_and_times_are_not_comparable(
-    saved_session: Callable[..., SavedSession],
+    saved_session: Callable[..., CheckedSession],
 ) -> None:
     row = saved_session(
         "import random, time, datetime\nr = random.random()\nr",
@@ -180,7 +180,7 @@ def test_chance_addresses_and_times_are_not_comparable(
     assert "chance" in comparisons["In 1"].reason
 
 
-def test_undone_and_hidden_cells_do_not_count(saved_session: Callable[..., SavedSession]) -> None:
+def test_undone_and_hidden_cells_do_not_count(saved_session: Callable[..., CheckedSession]) -> None:
     it = saved_session("x = 1", "'hidden'", "x = 2", "x")
     it.session.undo.undo(3)
     it.session.entries.hide("cell 2", hidden=True)
@@ -188,7 +188,7 @@ def test_undone_and_hidden_cells_do_not_count(saved_session: Callable[..., Saved
     assert verdicts(checked(it.close())) == {"In 1": "same", "In 5": "same", "x": "same"}
 
 
-def test_an_open_session_is_only_read(saved_session: Callable[..., SavedSession]) -> None:
+def test_an_open_session_is_only_read(saved_session: Callable[..., CheckedSession]) -> None:
     it = saved_session("x = [1, 2]", "x")
     it.session.namespace_store.save(TIMEOUT_S)
     row = find_session(it.session.saved_id, None)
@@ -200,7 +200,7 @@ def test_an_open_session_is_only_read(saved_session: Callable[..., SavedSession]
 
 
 def test_private_values_are_not_shown(
-    saved_session: Callable[..., SavedSession], project: Path
+    saved_session: Callable[..., CheckedSession], project: Path
 ) -> None:
     (project / "n.txt").write_text("31415")
     it = saved_session("n = int(open('n.txt').read())")
@@ -215,7 +215,7 @@ def test_private_values_are_not_shown(
 
 
 def test_what_rests_on_a_cell_that_cannot_run_is_not_comparable(
-    saved_session: Callable[..., SavedSession],
+    saved_session: Callable[..., CheckedSession],
 ) -> None:
     row = saved_session(
         "import sys\nname = 'Ada' if 'answer' in globals() else ask_name()",
@@ -661,7 +661,7 @@ def test_the_folder_of_copies_is_not_copied_into_itself(home: Path) -> None:
 
 
 def test_a_file_that_has_changed_since_is_named(
-    saved_session: Callable[..., SavedSession], project: Path
+    saved_session: Callable[..., CheckedSession], project: Path
 ) -> None:
     (project / "n.txt").write_text("3")
     (project / "other.txt").write_text("3")

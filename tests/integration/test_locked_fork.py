@@ -234,7 +234,7 @@ def _library_object(description: tuple[object, ...]) -> bytes:
     return pickle.dumps(description, 3)[2:-1] + b"Q"
 
 
-class Canaries:
+class UntouchedPlaces:
     """A folder that must stay as it is, and a port that nobody may connect to."""
 
     def __init__(self, folder: Path) -> None:
@@ -275,7 +275,7 @@ def _state(path: Path) -> tuple[object, ...]:
     return status.st_mode, status.st_mtime_ns, *content
 
 
-class Cells:
+class LockedCells:
     def __init__(self, folder: Path) -> None:
         self.kernel = ProcessKernel(cwd=str(folder))
         self.kernel.start(RecordingHost())
@@ -292,8 +292,8 @@ class Cells:
 
 
 @pytest.fixture
-def cells(project: Path) -> Iterator[Cells]:
-    opened_cells = Cells(project)
+def cells(project: Path) -> Iterator[LockedCells]:
+    opened_cells = LockedCells(project)
     try:
         if opened_cells.kernel.cannot_lock:
             pytest.skip(opened_cells.kernel.cannot_lock)
@@ -305,8 +305,8 @@ def cells(project: Path) -> Iterator[Cells]:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("first", GROUPS)
 def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
-    canaries = Canaries(tmp_path / "project")
-    cells = Cells(canaries.folder)
+    canaries = UntouchedPlaces(tmp_path / "project")
+    cells = LockedCells(canaries.folder)
     setup = cells.run(canaries.names + USER)
     assert setup.status == "ok", setup.output
     digest = cells.value(DIGEST)
@@ -342,7 +342,7 @@ def test_everything_the_lock_forbids_fails(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [12, pytest.param(len(ORDINARY), marks=pytest.mark.slow)])
-def test_ordinary_read_only_code_runs_without_a_question(cells: Cells, count: int) -> None:
+def test_ordinary_read_only_code_runs_without_a_question(cells: LockedCells, count: int) -> None:
     Path("data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")
     cells.run(SETUP)
     asking_codes = []
@@ -354,7 +354,7 @@ def test_ordinary_read_only_code_runs_without_a_question(cells: Cells, count: in
     assert len(asking_codes) <= count * 6 // 61, asking_codes
 
 
-def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
+def test_cell_needing_more_names_it_and_leaves_nothing(cells: LockedCells) -> None:
     Path("data.csv").write_text("a\n1\n")
     cells.run(
         "import numpy, pandas as pd; df = pd.DataFrame({'a': [1]}); MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096)"
@@ -365,7 +365,7 @@ def test_cell_needing_more_names_it_and_leaves_nothing(cells: Cells) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "mapped"]
 
 
-def test_refusals_that_code_hides_are_named(cells: Cells) -> None:
+def test_refusals_that_code_hides_are_named(cells: LockedCells) -> None:
     cells.run(OPEN_FILES)
     hidden = {code: f"try:\n    {code}\nexcept BaseException: pass" for code in HIDDEN}
     needs = {code: cells.run(attempt, "keep").needs for code, attempt in hidden.items()}
@@ -378,12 +378,12 @@ def test_refusals_that_code_hides_are_named(cells: Cells) -> None:
     assert (Path("file").read_text(), Path("waiting").read_text()) == ("", "waits")
 
 
-def test_threads_that_end_are_not_counted(cells: Cells) -> None:
+def test_threads_that_end_are_not_counted(cells: LockedCells) -> None:
     code = "from concurrent.futures import ThreadPoolExecutor as Pool\ntotal = 0\nfor _ in range(100):\n    with Pool(4) as pool: total += sum(pool.map(len, ['a'] * 9))\ndel pool\ntotal"
     assert cells.run(code, "keep").output.startswith("900\n")
 
 
-def test_many_names_of_the_user_are_compared_and_only_some_are_named(cells: Cells) -> None:
+def test_many_names_of_the_user_are_compared_and_only_some_are_named(cells: LockedCells) -> None:
     cells.run("for i in range(5_000): globals()[f'name{i}'] = [i]")
     own_lists = "[value for name, value in globals().items() if name.startswith('name')]"
     changed = cells.run(f"for it in {own_lists}: it.append(1)\ndel it", "keep").output
@@ -395,7 +395,7 @@ def test_many_names_of_the_user_are_compared_and_only_some_are_named(cells: Cell
     assert cells.value("same is name4999") == "True\n"
 
 
-def test_only_modules_that_the_code_imports_are_imported_in_the_kernel(cells: Cells) -> None:
+def test_only_modules_that_the_code_imports_are_imported_in_the_kernel(cells: LockedCells) -> None:
     forged_report = _forge({"modules": ["colorsys", "sched"]})
     assert cells.run(f"{forged_report}\nimport sched", "keep").needs == ""
     assert cells.run("from os import path\nimport os.path as p", "keep").needs == ""
@@ -414,7 +414,9 @@ FOLDERS = {
 }
 
 
-def test_protected_files_are_not_changed_through_their_folders(cells: Cells, project: Path) -> None:
+def test_protected_files_are_not_changed_through_their_folders(
+    cells: LockedCells, project: Path
+) -> None:
     hook = project / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(parents=True)
     hook.write_text("kept")
@@ -432,7 +434,7 @@ def test_protected_files_are_not_changed_through_their_folders(cells: Cells, pro
     assert cells.run(look, "guard").output == "'kept'\n"
 
 
-def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: Cells) -> None:
+def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: LockedCells) -> None:
     worker = cells.kernel._require()
     assert set(worker.hello.locks) == set(get_args(Lock))
     earlier = {"python": "3", "executable": "x", "cwd": "", "pid": 1}
@@ -453,7 +455,7 @@ def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: Cells) -> None:
     assert cells.value("'made' in globals()") == "False\n"
 
 
-def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
+def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
     cells.run(
         "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\nglobals()['old name'] = 1"
     )
@@ -466,7 +468,7 @@ def test_settings_that_a_fork_loses_are_named(cells: Cells) -> None:
     assert cells.run("random.random() and None", "keep").output == ""
 
 
-def test_a_copy_that_changes_nothing_is_not_called_changed(cells: Cells) -> None:
+def test_a_copy_that_changes_nothing_is_not_called_changed(cells: LockedCells) -> None:
     cells.run("import copy, pickle\nclass Point:\n    x = 1\npoint = Point()")
     for code in (
         "copy.copy(point).x",
@@ -479,7 +481,9 @@ def test_a_copy_that_changes_nothing_is_not_called_changed(cells: Cells) -> None
         assert "ran apart" not in cells.run(code, "keep").output
 
 
-def test_a_thread_that_waits_for_all_children_does_not_fail_a_locked_cell(cells: Cells) -> None:
+def test_a_thread_that_waits_for_all_children_does_not_fail_a_locked_cell(
+    cells: LockedCells,
+) -> None:
     cells.run(
         "import os, threading, time\n"
         "def wait_for_children():\n"
@@ -493,7 +497,7 @@ def test_a_thread_that_waits_for_all_children_does_not_fail_a_locked_cell(cells:
         assert cells.run("large = bytes(20_000); len(large)", "keep").output == "20000\n"
 
 
-def test_a_missing_folder_or_descriptor_stops_one_cell_only(cells: Cells) -> None:
+def test_a_missing_folder_or_descriptor_stops_one_cell_only(cells: LockedCells) -> None:
     limit_descriptors = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
     cells.run("import os, resource; limits = resource.getrlimit(resource.RLIMIT_NOFILE)")
     cells.run("os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')")
@@ -506,7 +510,7 @@ def test_a_missing_folder_or_descriptor_stops_one_cell_only(cells: Cells) -> Non
     assert cells.run("1 + 1", "keep").output == "2\n"
 
 
-def test_open_files_and_connections_are_readable_in_a_fork(cells: Cells) -> None:
+def test_open_files_and_connections_are_readable_in_a_fork(cells: LockedCells) -> None:
     Path("lines").write_text("one\ntwo\n" + "x" * 20_000)
     cells.run(
         "import sqlite3; db = sqlite3.connect('data.db'); db.execute('create table t as select 7 a'); db.commit()"
@@ -521,7 +525,7 @@ def test_open_files_and_connections_are_readable_in_a_fork(cells: Cells) -> None
 
 
 def test_read_only_code_rebinds_names_of_read_only_code_until_the_user_uses_them(
-    cells: Cells,
+    cells: LockedCells,
 ) -> None:
     cells.run("total = 1", "keep")
     assert cells.run("total = 2", "keep").needs == ""
@@ -533,7 +537,9 @@ def test_read_only_code_rebinds_names_of_read_only_code_until_the_user_uses_them
     assert cells.value("total") == "[3, 4]\n"
 
 
-def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells: Cells) -> None:
+def test_output_and_plain_data_return_and_changes_inside_objects_are_named(
+    cells: LockedCells,
+) -> None:
     cells.run("items, table = [1], {'a': 1}")
     cells.run("gone = 5", "keep")
     code = "print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal"
@@ -557,14 +563,14 @@ def test_output_and_plain_data_return_and_changes_inside_objects_are_named(cells
 
 
 @pytest.mark.timeout(40)
-def test_a_fork_that_closes_its_channel_and_waits_is_ended(cells: Cells) -> None:
+def test_a_fork_that_closes_its_channel_and_waits_is_ended(cells: LockedCells) -> None:
     code = "import os, time; os.closerange(3, 4096); time.sleep(1000)"
     assert cells.run(code, "keep").needs == "ended its process"
     assert cells.value("1") == "1\n"
 
 
 @pytest.mark.timeout(40)
-def test_a_fork_that_reads_no_answer_to_its_displays_is_ended(cells: Cells) -> None:
+def test_a_fork_that_reads_no_answer_to_its_displays_is_ended(cells: LockedCells) -> None:
     fields = {"op": "display", "mime": "text/plain", "name": "", "action": "", "data_size": 0}
     text = json.dumps(fields).encode()
     code = _forge_messages(struct.pack("!QQ", len(text), 0) + text)
@@ -623,7 +629,7 @@ def test_threads_that_send_at_once_do_not_mix_their_messages() -> None:
         "import sys, io\nclass X(io.StringIO):\n    def flush(self): raise KeyboardInterrupt\nsys.stdout = X()",
     ],
 )
-def test_odd_objects_do_not_end_the_report(cells: Cells, code: str) -> None:
+def test_odd_objects_do_not_end_the_report(cells: LockedCells, code: str) -> None:
     assert "ended its process" not in cells.run(code, "keep").needs
     assert "ended its process" not in cells.run(code, "discard").needs
 
@@ -643,13 +649,13 @@ def test_only_reports_that_might_take_long_are_tried() -> None:
 
 
 @pytest.mark.slow
-def test_a_key_whose_hash_takes_for_ever_is_refused(cells: Cells) -> None:
+def test_a_key_whose_hash_takes_for_ever_is_refused(cells: LockedCells) -> None:
     data = _nested_key()
     forged_report = _forge({"values": [["value", "data", [0, len(data)]]]}, data)
     assert cells.run(forged_report, "keep").needs == TOO_LARGE
 
 
-def test_values_that_no_longer_share_objects_are_named(cells: Cells) -> None:
+def test_values_that_no_longer_share_objects_are_named(cells: LockedCells) -> None:
     cells.run("base = [0]")
     result = cells.run("a = b = []; nested = [base]; alone = [[1]]; same = base", "keep")
     clause = "`b`, `nested` were kept as copies that share nothing with other variables"
@@ -660,7 +666,7 @@ def test_values_that_no_longer_share_objects_are_named(cells: Cells) -> None:
     assert clause in cells.run(views, "keep").output
 
 
-def test_copies_of_objects_in_other_variables_are_named(cells: Cells) -> None:
+def test_copies_of_objects_in_other_variables_are_named(cells: LockedCells) -> None:
     cells.run(
         "import numpy\nclass Box: pass\nbox = Box(); box.items = [1]; inner = numpy.zeros(3)\n"
         "outer = [[0], {'a': 1}, (set(),), bytearray(b'x'), numpy.zeros(2)]"
@@ -679,13 +685,13 @@ def test_copies_of_objects_in_other_variables_are_named(cells: Cells) -> None:
 _HUGE_MEMO = b"\x80\x02Nr\xff\xff\xff\x7f."
 
 
-def test_a_report_that_would_fill_the_kernels_memory_is_refused(cells: Cells) -> None:
+def test_a_report_that_would_fill_the_kernels_memory_is_refused(cells: LockedCells) -> None:
     forged_report = _forge({"values": [["value", "data", [0, len(_HUGE_MEMO)]]]}, _HUGE_MEMO)
     assert cells.run(forged_report, "keep").needs == TOO_LARGE
     assert cells.value("'value' in globals()") == "False\n"
 
 
-def test_a_forged_column_is_not_repeated_for_each_row(cells: Cells) -> None:
+def test_a_forged_column_is_not_repeated_for_each_row(cells: LockedCells) -> None:
     cells.run("import pandas")
     # The number 5 in each row of a table that has ten billion rows.
     index = _library_object(("RangeIndex", 0, 10**10, 1, None, None))
@@ -708,7 +714,7 @@ def test_a_forged_array_of_addresses_is_refused(dtype: object) -> None:
         plain_pickle.load(data)
 
 
-def test_a_forged_report_gives_no_name_of_a_module_to_another(cells: Cells) -> None:
+def test_a_forged_report_gives_no_name_of_a_module_to_another(cells: LockedCells) -> None:
     cells.run("import os")
     for row in (
         ["json", "module", ["struct"]],
@@ -720,7 +726,7 @@ def test_a_forged_report_gives_no_name_of_a_module_to_another(cells: Cells) -> N
     assert cells.run(_forge({"values": [["operating", "same", ["os"]]]}), "keep").needs == ""
 
 
-def test_a_forged_reason_stands_after_what_the_system_has_refused(cells: Cells) -> None:
+def test_a_forged_reason_stands_after_what_the_system_has_refused(cells: LockedCells) -> None:
     hidden = "import ctypes\nctypes.CDLL(None).unlink(b'data.csv')\n"
     needs = cells.run(hidden + _forge({"needs": "wanted to read data.csv"}), "keep").needs
     assert (
@@ -729,7 +735,7 @@ def test_a_forged_reason_stands_after_what_the_system_has_refused(cells: Cells) 
     )
 
 
-def test_many_names_of_both_kinds_are_said_to_be_more(cells: Cells) -> None:
+def test_many_names_of_both_kinds_are_said_to_be_more(cells: LockedCells) -> None:
     cells.run(
         "lists = [[i] for i in range(600)]; globals().update((f'old{i}', it) for i, it in enumerate(lists))"
     )
@@ -738,14 +744,14 @@ def test_many_names_of_both_kinds_are_said_to_be_more(cells: Cells) -> None:
     assert output.count(" and many more were not kept") == 2
 
 
-def test_a_forged_reason_is_one_short_line(cells: Cells) -> None:
+def test_a_forged_reason_is_one_short_line(cells: LockedCells) -> None:
     needs = cells.run(_forge({"needs": "wanted\n more" * 10_000}), "keep").needs
     assert needs.startswith("wanted more")
     assert len(needs) == 500
     assert "\n" not in needs
 
 
-def test_only_names_are_reported_where_nothing_is_kept(cells: Cells) -> None:
+def test_only_names_are_reported_where_nothing_is_kept(cells: LockedCells) -> None:
     code = "import sched\nmodel = object()\nnumbers = list(range(30_000_000))\ndef load(): return 1"
     result = cells.run(code, "discard")
     assert (result.needs, result.output) == (
@@ -914,7 +920,7 @@ def test_each_codec_is_found_by_its_own_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_interpreter_modules_return_and_project_modules_ask(cells: Cells) -> None:
+def test_interpreter_modules_return_and_project_modules_ask(cells: LockedCells) -> None:
     Path("shop.py").write_text("open('made', 'w')")
     code = "import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt"
     assert cells.run(code, "keep").needs == ""
@@ -940,7 +946,7 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("a secret text")
     (home / "keys").symlink_to(".ssh")
-    cells = Cells(home.parent)
+    cells = LockedCells(home.parent)
     try:
         if cells.kernel.cannot_lock:
             pytest.skip(cells.kernel.cannot_lock)
@@ -980,7 +986,7 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
 
 
 def test_files_read_by_the_user_are_readable_and_an_interrupt_ends_the_fork(
-    cells: Cells, home: Path
+    cells: LockedCells, home: Path
 ) -> None:
     (home / "far.txt").write_text("far away")
     read = f"open({str(home / 'far.txt')!r}).read()"

@@ -65,7 +65,7 @@ class AskingFrontend(HeadlessFrontend):
     can_ask = True
 
 
-class Doors(Opened):
+class PrivateDoors(Opened):
     service: Service
 
     def asked(self) -> str:
@@ -83,11 +83,11 @@ class Doors(Opened):
 
 def open_doors(
     service: Service, frontend: Frontend | None = None, past: Sequence[Record] = (), **options: Any
-) -> Doors:
+) -> PrivateDoors:
     loaded = load_settings(
         model="openai:our-own", reflection="never", **{"approval": "auto", **options}
     )
-    doors = Doors.make(loaded, frontend or AskingFrontend(), past=past)
+    doors = PrivateDoors.make(loaded, frontend or AskingFrontend(), past=past)
     doors.service = service
     doors.session.start()
     return doors
@@ -106,14 +106,14 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.fixture
-def it(service: Service) -> Iterator[Doors]:
+def it(service: Service) -> Iterator[PrivateDoors]:
     doors = open_doors(service)
     doors.run(MAKE, *(f"private({name!r})" for name in NAMES))
     yield doors
     doors.session.close()
 
 
-def test_only_names_of_private_variables_are_sent(it: Doors) -> None:
+def test_only_names_of_private_variables_are_sent(it: PrivateDoors) -> None:
     sent = it.ask("What do I have?")
     assert CANARY not in sent
     assert NUMBER not in sent
@@ -121,7 +121,7 @@ def test_only_names_of_private_variables_are_sent(it: Doors) -> None:
     assert "open_one: str = 'anybody may read this'" in sent
 
 
-def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: Doors) -> None:
+def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: PrivateDoors) -> None:
     withheld = it.ask("What do I have?").count(PRIVATE_CELL)
     for number, code in enumerate(OUTPUTS):
         it.run("word" if code == "_" else f"{number} + 1", code)
@@ -142,7 +142,7 @@ def test_outputs_and_tracebacks_of_user_cells_hide_private_values(it: Doors) -> 
         "rows = df.to_dict()\nrows",
     ],
 )
-def test_private_texts_are_covered_wherever_they_appear(it: Doors, code: str) -> None:
+def test_private_texts_are_covered_wherever_they_appear(it: PrivateDoors, code: str) -> None:
     it.run(code)
     name = "other" if "deepcopy" in code else "rows" if "rows" in code else "copied"
     it.run(f"{name}", f"print({name!r}, {name})")
@@ -151,7 +151,7 @@ def test_private_texts_are_covered_wherever_they_appear(it: Doors, code: str) ->
     assert "••••••••" in sent
 
 
-def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
+def test_mentions_attach_no_private_values(it: PrivateDoors, project: Path) -> None:
     it.run("open('copy.txt', 'w').write(long)")
     sent = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt")
     assert CANARY not in sent
@@ -162,7 +162,7 @@ def test_mentions_attach_no_private_values(it: Doors, project: Path) -> None:
     ] * 2
 
 
-def test_pictures_of_cells_using_private_variables_are_not_sent(it: Doors) -> None:
+def test_pictures_of_cells_using_private_variables_are_not_sent(it: PrivateDoors) -> None:
     it.run(
         "import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure"
     )
@@ -175,7 +175,7 @@ def test_pictures_of_cells_using_private_variables_are_not_sent(it: Doors) -> No
     ]
 
 
-def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> None:
+def test_model_code_using_a_private_variable_asks_in_every_mode(it: PrivateDoors) -> None:
     for mode in ("auto", "review", "ask"):
         it.session.info.set_approval(mode)
         for code in ("df.shape", "show()", "vars()", "getattr(box, 'copy')()", "eval('w' + 'ord')"):
@@ -197,7 +197,7 @@ def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> No
     assert CANARY not in it.asked()
 
 
-def test_output_of_allowed_code_is_sent_without_private_texts(it: Doors) -> None:
+def test_output_of_allowed_code_is_sent_without_private_texts(it: PrivateDoors) -> None:
     it.allow()
     sent = it.ask("How large is it?", "```python\nprint(df.shape, word)\n```", "It is (2, 2).")
     assert "(2, 2)" in sent
@@ -207,7 +207,7 @@ def test_output_of_allowed_code_is_sent_without_private_texts(it: Doors) -> None
     assert CANARY not in later
 
 
-def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: Doors) -> None:
+def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: PrivateDoors) -> None:
     it.session.info.set_approval("ask")
 
     start_thread("user", partial(it.decide, "run", code="print(df)"))
@@ -218,7 +218,7 @@ def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: Doors) 
     assert CANARY not in sent
 
 
-def test_model_code_using_no_private_variable_runs_by_itself(it: Doors) -> None:
+def test_model_code_using_no_private_variable_runs_by_itself(it: PrivateDoors) -> None:
     sent = it.ask(
         "What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That."
     )
@@ -237,7 +237,7 @@ def test_private_code_does_not_run_when_nobody_can_be_asked(service: Service) ->
     doors.session.close()
 
 
-def test_what_is_private_stays_so_while_the_kernel_does_not_answer(it: Doors) -> None:
+def test_what_is_private_stays_so_while_the_kernel_does_not_answer(it: PrivateDoors) -> None:
     private = it.session.private
     private.refresh()
     it.session.kernel.close()
@@ -247,7 +247,7 @@ def test_what_is_private_stays_so_while_the_kernel_does_not_answer(it: Doors) ->
     assert CANARY not in it.session.secrets.redact_for_model(f"{CANARY} word")
 
 
-def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
+def test_model_cannot_unmark_a_private_variable(it: PrivateDoors) -> None:
     marked = "word is private: models and agents know it exists, but not what it contains."
     assert marked in [record.text for record in it.store.of(tags.NOTICE)]
     it.allow()
@@ -268,13 +268,13 @@ def test_model_cannot_unmark_a_private_variable(it: Doors) -> None:
         "ask(f'what is {word}?')",
     ],
 )
-def test_searches_and_questions_include_no_private_values(it: Doors, code: str) -> None:
+def test_searches_and_questions_include_no_private_values(it: PrivateDoors, code: str) -> None:
     output = it.run(code)
     assert "sends text to a model, and this cell uses" in output.text
     assert not it.service.asked
 
 
-def test_private_texts_are_covered_in_a_search(it: Doors) -> None:
+def test_private_texts_are_covered_in_a_search(it: PrivateDoors) -> None:
     it.run("copied = open_one + ' ' + ''.join(list(long))")
     it.service.replies = [
         OPENAI.reply("```python\nprint(context[:3000])\nFINAL(context[:60])\n```")
@@ -317,7 +317,7 @@ def test_marking_withholds_earlier_output_and_unmarking_restores_it(service: Ser
     doors.session.close()
 
 
-def test_other_agents_see_no_private_values(it: Doors) -> None:
+def test_other_agents_see_no_private_values(it: PrivateDoors) -> None:
     frames: list[Any] = []
     answer_call = it.join_agent(frames.append)
 
@@ -346,7 +346,7 @@ def test_other_agents_see_no_private_values(it: Doors) -> None:
     assert CANARY not in it.ask("What did the agent do?")
 
 
-def test_changes_and_undo_hide_private_values(it: Doors) -> None:
+def test_changes_and_undo_hide_private_values(it: PrivateDoors) -> None:
     it.run("df = df[df.n > 2]")
     it.session.undo.undo(it.session.cells.last)
     sent = it.ask("What changed?")
@@ -355,7 +355,7 @@ def test_changes_and_undo_hide_private_values(it: Doors) -> None:
     assert "2 × 2" not in sent
 
 
-def test_changed_and_old_private_values_are_covered_too(it: Doors) -> None:
+def test_changed_and_old_private_values_are_covered_too(it: PrivateDoors) -> None:
     it.run(
         f"word = '{CANARY} another'",
         "harmless = ''.join(reversed(''.join(reversed(word))))",
@@ -369,7 +369,7 @@ def test_changed_and_old_private_values_are_covered_too(it: Doors) -> None:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["killed", "another interpreter"])
 def test_marks_survive_a_new_kernel_and_a_resumed_session(
-    it: Doors, service: Service, how: str
+    it: PrivateDoors, service: Service, how: str
 ) -> None:
     pid_before = it.session.kernel.info().pid
     it.session.kernel.kill() if how == "killed" else it.session.kernel_control.activate(

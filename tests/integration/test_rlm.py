@@ -37,7 +37,7 @@ from tests.recursion_scripts import (
     STOPPED,
     Messages,
     ScriptedModel,
-    Story,
+    SearchEvents,
     count_answers,
     is_plain,
     query_of,
@@ -50,7 +50,7 @@ HOSTILE = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
 
 
 def test_a_script_gets_an_answer() -> None:
-    story = Story()
+    story = SearchEvents()
     answer = mahtab_tui.rlm(
         "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append
     )
@@ -72,7 +72,7 @@ def test_large_fan_out_runs_only_if_the_script_allows_it(yes: bool, answer: str)
 @pytest.mark.thorough
 def test_answer_may_be_longer_than_a_sub_answer() -> None:
     pairs = "[(n, n + 1) for n in range(40_000)]"
-    story = Story()
+    story = SearchEvents()
     answer = search_by(f"FINAL({pairs})", on_event=story.append)
     assert json.loads(answer)[-1] == [39_999, 40_000]
     assert story.of(tags.RLM_FINAL)[0].text == answer
@@ -87,7 +87,7 @@ class Counted(BaseModel):
 
 
 def test_answer_has_the_requested_type() -> None:
-    story = Story()
+    story = SearchEvents()
     queries: list[str] = []
 
     def reply(messages: Messages) -> str:
@@ -107,7 +107,7 @@ def test_answer_has_the_requested_type() -> None:
 
 
 def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
-    story = Story()
+    story = SearchEvents()
     both = threading.Barrier(2, timeout=60)
 
     async def meet(messages: Messages) -> str:
@@ -175,7 +175,7 @@ def test_any_kind_of_context_is_accepted(tmp_path: Path) -> None:
     assert search_by("FINAL(list(context))", text=tmp_path) == '["a.log"]'
     with pytest.raises(ContextError, match="cannot be searched"):
         search_by(text=5)
-    story = Story()
+    story = SearchEvents()
     latin = b"\xff" + LOG.encode()
     answer = search_by("FINAL(len(context))", text=latin, on_event=story.append)
     assert answer == str(len(latin))
@@ -183,7 +183,7 @@ def test_any_kind_of_context_is_accepted(tmp_path: Path) -> None:
 
 
 def test_partial_answer_gives_a_notice_and_a_missing_one_raises() -> None:
-    story = Story()
+    story = SearchEvents()
     code = ["print(1)"] * 2
     assert search_by(*code, max_turns=2, on_event=story.append) == "the best there is"
     assert "search did not finish" in story.of(tags.NOTICE)[0].text
@@ -222,7 +222,7 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     path.write_text("\n".join(map(json.dumps, lines)))
 
     def events(concurrency: int) -> list[tuple[Any, ...]]:
-        story = Story()
+        story = SearchEvents()
         options: dict[str, Any] = {"concurrency": concurrency, "on_event": story.append}
         query = "how many errors?"
         model = f"replay:{path}"
@@ -254,7 +254,7 @@ for number in range(1, 200):
 import time
 time.sleep(20)
 """
-    story = Story()
+    story = SearchEvents()
     answer = search_by(deaf, "FINAL('after')", max_calls=2, yes=True, on_event=story.append)
     assert answer.state == "partial"
     assert "it did not read its answers" in story.of(tags.RLM_REPL_OUT)[0].text
@@ -279,7 +279,7 @@ def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
     ],
 )
 def test_node_with_running_code_can_be_stopped(code: str) -> None:
-    story = Story()
+    story = SearchEvents()
     search = Search(story.append)
     root = python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)")
     script = replies({"what?": root, "part": python(code)})

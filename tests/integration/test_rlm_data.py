@@ -47,7 +47,7 @@ from tests.integration.scripted_searches import (
     search_by,
 )
 from tests.records import read_log
-from tests.recursion_scripts import Messages, ScriptedModel, Story, is_plain, query_of
+from tests.recursion_scripts import Messages, ScriptedModel, SearchEvents, is_plain, query_of
 from tests.waiting import alive, wait_for
 
 # Several contexts, sampling, the tree and the log, searches that share a server.
@@ -171,19 +171,19 @@ def test_failed_search_carries_its_tree() -> None:
 
 
 def test_log_uses_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def packed(story: Story) -> list[dict[str, Any]]:
+    def packed(story: SearchEvents) -> list[dict[str, Any]]:
         log = SearchLog()
         for event in story:
             log.add(event)
         return unpack_events(log.packed())
 
-    story = Story()
+    story = SearchEvents()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     monkeypatch.setattr(logs, "_EVENTS_PER_BLOCK", 5)  # so that there are several blocks
     events = [codec.as_json(event) for event in story if event.tag != tags.RLM_CHAT_STREAM]
     assert packed(story) == events
     monkeypatch.setattr(logs, "MAX_LOG_CHARS", 3_000)
-    entries = packed(Story(story * 50))
+    entries = packed(SearchEvents(story * 50))
     assert len(entries) < 30
     assert entries[-1]["text"] == "The log ends here: the search had too many events."
 
@@ -296,7 +296,7 @@ def test_sampling_options_reach_models_that_accept_them() -> None:
 
 def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
     parent_code = python("import os\nFINAL(os.getppid())")
-    stories = [Story(), Story()]
+    stories = [SearchEvents(), SearchEvents()]
     model = scripted({"what?": parent_code, **SEARCH})
     with Searcher(model=model, max_calls=50, max_depth=2) as searcher:
         first_answer = searcher.rlm("what?", LOG, on_event=stories[0].append)
@@ -377,7 +377,7 @@ def test_searcher_sends_a_long_text_once() -> None:
 
 
 def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
-    story = Story()
+    story = SearchEvents()
 
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "endless":

@@ -26,7 +26,7 @@ from mahtab_tui.worker.rlm.search import SearchFailed
 from tests import tags
 from tests.fake_claude import FakeClaude, InstallClaude
 from tests.integration.scripted_searches import LOG, python, run_program
-from tests.recursion_scripts import TEXT, Story
+from tests.recursion_scripts import TEXT, SearchEvents
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for
 
@@ -260,12 +260,12 @@ print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "tex
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def story() -> SearchEvents:
+    return SearchEvents()
 
 
 @pytest.fixture
-def search(story: Story) -> Iterator[Search]:
+def search(story: SearchEvents) -> Iterator[Search]:
     search = Search(story.append)
     yield search
     search.close()
@@ -276,7 +276,7 @@ def alive(fake: FakeClaude) -> int:
 
 
 def test_node_keeps_its_process_and_sends_the_text_only_once(
-    install_claude: InstallClaude, search: Search, story: Story
+    install_claude: InstallClaude, search: Search, story: SearchEvents
 ) -> None:
     answers = [
         python("print('first')") + "\nI imagine that it says 5.",
@@ -323,7 +323,7 @@ def test_fan_out_uses_few_processes_and_leaves_none(
 
 @pytest.mark.parametrize("behaviour", ["streams", "silent", "deaf"])
 def test_a_stopped_search_does_not_wait_for_the_cli(
-    install_claude: InstallClaude, search: Search, story: Story, behaviour: str
+    install_claude: InstallClaude, search: Search, story: SearchEvents, behaviour: str
 ) -> None:
     fake = install_claude(behaviour)
 
@@ -391,7 +391,7 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_server")
 def test_consecutive_searches_use_their_own_loops() -> None:
-    story = Story()
+    story = SearchEvents()
     options: dict[str, Any] = {"model": "openai:gpt-4o", "max_usd": 1, "on_event": story.append}
     for _ in range(3):
         assert rlm("what?", TEXT * 10, **options) == "fine " * 5 + "fine"

@@ -21,7 +21,7 @@ from tests import tags
 from tests.integration.asking import PATIENCE
 from tests.integration.scripted_searches import LOG, python, run_program
 from tests.integration.sessions import OpenSession
-from tests.recursion_scripts import Story
+from tests.recursion_scripts import SearchEvents
 from tests.services import ANTHROPIC, OPENAI, Protocol, Reply, Service, refusing, serving
 
 FINAL = python("FINAL(len(context))")
@@ -118,7 +118,7 @@ def test_anthropic_search_reports_usage_and_retries(
     wait = {"retry-after": "0.02"}
     overloaded = refusing(529, "Overloaded", kind="overloaded_error", headers=wait)
     service.replies = [overloaded, ANTHROPIC.reply("Well.\n", FINAL)]
-    story = Story()
+    story = SearchEvents()
     answer = rlm("?", LOG, model=ANTHROPIC.spec, max_usd=9, on_event=story.append)
     assert (answer, answer.usage.calls, answer.usage.tokens) == (LENGTH, 1, 1_100)
     assert answer.usage.usd > 0
@@ -131,7 +131,7 @@ def test_anthropic_search_reports_usage_and_retries(
 def test_refused_and_cut_answers_are_understood(service: Service) -> None:
     refused = [piece.replace(b"end_turn", b"refusal") for piece in ANTHROPIC.end]
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("No"), *refused])]
-    story = Story()
+    story = SearchEvents()
     with pytest.raises(SearchFailed, match="safeguards stopped the answer"):
         rlm("?", LOG, model=ANTHROPIC.spec, on_event=story.append)
     assert story.of(tags.USAGE)[0].attrs["input_tokens"] == 1_000, "as reported"

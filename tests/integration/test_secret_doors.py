@@ -71,13 +71,15 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         yield service
 
 
-class Doors(Opened):
+class SecretDoors(Opened):
     everything: Everything
 
 
 @pytest.fixture
-def it(service: Service) -> Iterator[Doors]:
-    doors = Doors.make(load_settings(model="openai:our-own", reflection="never", approval="auto"))
+def it(service: Service) -> Iterator[SecretDoors]:
+    doors = SecretDoors.make(
+        load_settings(model="openai:our-own", reflection="never", approval="auto")
+    )
     doors.everything = Everything()
     doors.session.log.addHandler(doors.everything)
     doors.session.start()
@@ -85,13 +87,13 @@ def it(service: Service) -> Iterator[Doors]:
     doors.session.close()
 
 
-def answer_input(it: Doors, text: str, *, hidden: bool = True) -> None:
+def answer_input(it: SecretDoors, text: str, *, hidden: bool = True) -> None:
     waiting = it.store.wait(tags.INPUT, state="waiting")
     assert waiting.password is hidden
     it.session.host.inputs.answer(waiting.request, text)
 
 
-def type_hidden(it: Doors, name: str, text: str) -> None:
+def type_hidden(it: SecretDoors, name: str, text: str) -> None:
     cell = it.session.cells.last + 1
     it.session.submit("python", f"import getpass\n{name} = getpass.getpass('Key: ')")
     answer_input(it, text)
@@ -101,7 +103,7 @@ def type_hidden(it: Doors, name: str, text: str) -> None:
 # The bus: the screen, the store, watchers
 
 
-def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
+def test_output_displays_and_errors_of_a_cell_hide_the_key(it: SecretDoors) -> None:
     output = it.run(f"{PRINT_KEY}\nkey")
     assert output.text.count(MASK) > 10
     assert_masked(output.text)
@@ -117,7 +119,7 @@ def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
     assert_masked(it.everything.all_text())
 
 
-def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Service) -> None:
+def test_code_and_questions_containing_the_key_hide_it(it: SecretDoors, service: Service) -> None:
     it.run(f"x = {KEY!r}")
     service.replies = [OPENAI.reply("So.")]
     it.session.submit("ask", f"is {KEY} right, or {KEY[:9]}\0{KEY[9:]}?")
@@ -129,7 +131,7 @@ def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Servi
 # The model
 
 
-def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -> None:
+def test_nothing_sent_to_a_model_contains_the_key(it: SecretDoors, service: Service) -> None:
     it.run(f"{PRINT_KEY}\npair = (key, 1)")
     code = "```python\nsay(key); key\n```"
     service.replies = [OPENAI.reply(text) for text in (code, "Done.", "Again.", "Again.")]
@@ -140,7 +142,7 @@ def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -
     assert "@key.txt" in json.dumps(service.asked)
 
 
-def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> None:
+def test_no_model_of_a_search_receives_the_key(it: SecretDoors, service: Service) -> None:
     it.run("key = open('key.txt').read()")
     service.replies = [
         OPENAI.reply("```python\nprint(context, peek(50))\nFINAL(context[:60])\n```")
@@ -160,7 +162,7 @@ def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> N
 # Files
 
 
-def test_input_history_hides_the_key(it: Doors, service: Service, home: Path) -> None:
+def test_input_history_hides_the_key(it: SecretDoors, service: Service, home: Path) -> None:
     history = History(home / ".mahtab" / "history.db", "here", it.session.secrets.mask)
     history.add(f"x = {KEY!r}", "python")
     history.close()
@@ -186,7 +188,7 @@ def test_session_database_does_not_contain_the_key(service: Service, home: Path)
 # Agents
 
 
-def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
+def test_agent_of_another_program_does_not_receive_the_key(it: SecretDoors) -> None:
     frames: list[Any] = []
     serve = it.join_agent(frames.append)
     it.run(f"mine = {KEY!r}")
@@ -203,7 +205,7 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
 # The inspector and the editor
 
 
-def test_no_inspector_page_shows_the_key(it: Doors) -> None:
+def test_no_inspector_page_shows_the_key(it: SecretDoors) -> None:
     it.run(
         "key = open('key.txt').read()\nlong = 'x' * 90 + key + 'y' * 90\ndata = long.encode()\nhome = {'a': key, key: 1}\n"
         "class It:\n    '''Its doc.'''\n    def __init__(self): self.k = key\n    def __repr__(self): return f'It({key})'\n    @property\n"
@@ -235,7 +237,7 @@ def test_no_inspector_page_shows_the_key(it: Doors) -> None:
     look.close()
 
 
-def test_completion_and_help_hide_the_key(it: Doors) -> None:
+def test_completion_and_help_hide_the_key(it: SecretDoors) -> None:
     it.run(
         "key = open('key.txt').read()\nd = {key: 1, 'other': key}\ndef f(x=key):\n    'The doc.'\n"
     )
@@ -295,7 +297,9 @@ def test_headless_search_hides_the_key(
 # What was typed hidden
 
 
-def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: Service) -> None:
+def test_getpass_value_is_usable_in_code_and_shown_nowhere(
+    it: SecretDoors, service: Service
+) -> None:
     type_hidden(it, "word", "xyzzy-of-mine")
     assert (
         it.run("len(word), word == 'xyzzy' + '-of-mine', word[::-1]").text
@@ -315,7 +319,7 @@ def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: S
     ] == [("str", f"'{MASK}'")]
 
 
-def test_hidden_input_is_secret_before_it_can_be_printed(it: Doors) -> None:
+def test_hidden_input_is_secret_before_it_can_be_printed(it: SecretDoors) -> None:
     it.session.submit(
         "python",
         "import getpass\nfor letter in getpass.getpass(): print(letter, end='', flush=True)",
@@ -325,7 +329,7 @@ def test_hidden_input_is_secret_before_it_can_be_printed(it: Doors) -> None:
     assert "xyzz" not in it.everything.streamed()
 
 
-def test_short_secret_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None:
+def test_short_secret_is_masked_alone_and_nothing_else_with_it(it: SecretDoors) -> None:
     type_hidden(it, "number", "12")
     assert it.run("print('12 of 12')").text == "12 of 12\n"
     assert it.run("number").text == f"{MASK}\n"
@@ -336,7 +340,7 @@ def test_short_secret_is_masked_alone_and_nothing_else_with_it(it: Doors) -> Non
     assert look.text((["name", "number"],), 0, 99).text == "••"
 
 
-def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
+def test_hidden_input_of_an_agents_cell_is_secret_too(it: SecretDoors) -> None:
     code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(it.join_agent(), "evaluate", code=code)
@@ -345,7 +349,7 @@ def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
     assert "xyzzy" not in it.everything.all_text()
 
 
-def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:
+def test_openly_typed_line_is_not_a_secret(it: SecretDoors) -> None:
     it.session.submit("python", "word = input()")
     answer_input(it, "open-and-seen", hidden=False)
     it.store.wait(tags.USER_REPL_OUT, cell=1)
@@ -357,7 +361,7 @@ def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:
     "typed", "password stdout waiting interrupted duration assistant namespace cell None".split()
 )
 def test_session_continues_when_one_of_its_own_words_was_typed_hidden(
-    it: Doors, service: Service, typed: str
+    it: SecretDoors, service: Service, typed: str
 ) -> None:
     type_hidden(it, "word", typed)
     service.replies = [OPENAI.reply("```python\nprint(len(word))\n```"), OPENAI.reply("Done.")]
@@ -369,7 +373,7 @@ def test_session_continues_when_one_of_its_own_words_was_typed_hidden(
 # Names that look like secrets
 
 
-def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Service) -> None:
+def test_values_of_secret_looking_names_are_not_listed(it: SecretDoors, service: Service) -> None:
     it.run(
         "password = 'opensesame'; API_KEY = b'opensesame'; token = 70707070; tokens = 70; config = {'db_password': 'opensesame'}"
     )

@@ -67,7 +67,7 @@ h = f; k = m = K(); L = K
 """
 
 
-class Program:
+class RandomCells:
     """A session of random cells."""
 
     def __init__(self, cells: Cells, seed: int) -> None:
@@ -111,7 +111,7 @@ def cells() -> Iterator[Cells]:
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_what_is_not_stale_prints_the_same_again(cells: Cells, seed: int) -> None:
     cells.run("for name in 'abcdefghkmKL': globals().pop(name, None)\ndel name")
-    program = Program(cells, seed)
+    program = RandomCells(cells, seed)
     program.run(FIRST_CELL)
     for _ in range(CELLS):
         line = program.choice.choice(LINES)

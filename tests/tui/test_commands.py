@@ -232,7 +232,7 @@ def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
     assert "<!--" not in topic_page.text
 
 
-class Keys(App[None]):
+class KeyLineApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+a", "note('a')", "Alpha"),
         Binding("f9", "note('a')", "Alpha again"),
@@ -256,7 +256,7 @@ class Keys(App[None]):
 
 
 async def test_a_click_presses_the_key_under_the_mouse() -> None:
-    app = Keys()
+    app = KeyLineApp()
     async with app.run_test(size=(30, 5)) as pilot:
         line = app.query_one(KeyLine)
         await until(pilot, lambda: "Alpha" in line.render_line(0).text)

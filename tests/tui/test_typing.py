@@ -293,7 +293,7 @@ class Busy(Input):
             self.post_message(self.Again())
 
 
-class Keys(App[None]):
+class KeyOrderApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "slow", priority=True),
         Binding("f6", "fast", priority=True),
@@ -325,7 +325,7 @@ class Keys(App[None]):
 
 
 async def test_no_key_overtakes_a_slow_one() -> None:
-    app = Keys()
+    app = KeyOrderApp()
     async with app.run_test() as pilot:
         bunch(app, "a", "f5")
         await asyncio.wait_for(app.begun.wait(), 30)

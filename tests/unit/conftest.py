@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
     from tests.agents import Desk
     from tests.recursion_scripts import Bench
-    from tests.unit.notebook_bench import Bench as NotebookBench
+    from tests.unit.notebook_bench import NotebookBench
 
 
 class Claude:
@@ -76,12 +76,13 @@ def claude(install_claude: InstallClaude) -> Iterator[Claude]:
 @pytest.fixture
 def open_bench() -> Iterator[Callable[..., NotebookBench]]:
     """Opens a notebook over a bus."""
-    from tests.unit.notebook_bench import Bench  # it loads nbformat, which most tests do without
+    # It loads nbformat, which most tests do without.
+    from tests.unit.notebook_bench import NotebookBench
 
-    opened: list[Bench] = []
+    opened: list[NotebookBench] = []
 
-    def make(*arguments: Any, **options: Any) -> Bench:
-        opened.append(Bench(*arguments, **options))
+    def make(*arguments: Any, **options: Any) -> NotebookBench:
+        opened.append(NotebookBench(*arguments, **options))
         return opened[-1]
 
     yield make

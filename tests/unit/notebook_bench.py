@@ -22,7 +22,7 @@ from tests.notebooks import write
 from tests.unit.test_export import cell as ran
 
 
-class Bench:
+class NotebookBench:
     def __init__(
         self,
         path: Path,
@@ -60,7 +60,7 @@ class Bench:
         close_logging(self.log)
 
 
-OpenBench = Callable[..., Bench]
+OpenBench = Callable[..., NotebookBench]
 
 
 def again(
@@ -72,7 +72,7 @@ def again(
     ]
 
 
-def notices(it: Bench) -> list[str]:
+def notices(it: NotebookBench) -> list[str]:
     return [record.text for record in it.records() if isinstance(record, records.Notice)]
 
 

@@ -39,7 +39,7 @@ from tests.benchmarks.quality.forms import form_tasks, run_form_task
 from tests.benchmarks.quality.policies import POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score
 from tests.benchmarks.quality.tasks import KINDS as SEARCH_KINDS
-from tests.benchmarks.quality.tasks import Task, make
+from tests.benchmarks.quality.tasks import TextQuestion, make
 from tests.benchmarks.search_kinds import kind_tasks
 from tests.ports import free_port
 from tests.services import Reply, serving
@@ -60,7 +60,7 @@ REPLIES = [
     "In words.",
 ]
 
-TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
+TASK = TextQuestion("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
 
 
 @pytest.fixture(scope="module")

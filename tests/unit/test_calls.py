@@ -27,7 +27,7 @@ Ask = Callable[[Secrets], Awaitable[str]]
 """Asks the question, and returns what the model got."""
 
 
-class PricedModel(FakeModel):
+class PricedFakeModel(FakeModel):
     """Its calls cost something, which is known before them."""
 
     model: str = "gpt-4o"
@@ -81,7 +81,7 @@ async def test_secrets_are_masked_before_anything_is_sent(ask: Ask) -> None:
 
 
 def test_a_call_that_cannot_be_afforded_is_not_made() -> None:
-    llm = PricedModel(script=["A door."])
+    llm = PricedFakeModel(script=["A door."])
     ledger = Ledger(lambda: 0.001)
     call = make_call(llm)
     assert call.run(ledger, "agent", 1) is None
@@ -103,7 +103,7 @@ def test_the_worst_cost_is_held_while_a_call_runs_and_no_longer() -> None:
         except OverBudget as refusal:
             refusals.append(refusal.later)
 
-    call = make_call(PricedModel(script=[ask_for_all, "A door."]))
+    call = make_call(PricedFakeModel(script=[ask_for_all, "A door."]))
     assert call.run(ledger, "agent", 1) is not None
     ask_for_all()
     assert refusals == [True, False]
@@ -121,7 +121,7 @@ def test_an_answer_is_counted_once_for_its_question() -> None:
 
 def test_a_model_that_failed_before_it_accepted_the_question_costs_nothing() -> None:
     ledger = Ledger()
-    call = make_call(PricedModel(script=[ModelError("It is away.")]))
+    call = make_call(PricedFakeModel(script=[ModelError("It is away.")]))
     assert call.run(ledger, "agent", 1) is None
     assert ledger.total.calls == 0
 
@@ -134,7 +134,7 @@ def test_a_busy_service_is_asked_again_only_if_nothing_has_come(
 ) -> None:
     monkeypatch.setattr(calls, "_BUSY_PAUSES_S", (0.0, 0.0))
     attempts: list[Any] = [[*words_before, ModelBusy("It is busy.", 0.0)], ["A door."]]
-    llm = PricedModel(script=lambda messages: attempts.pop(0))
+    llm = PricedFakeModel(script=lambda messages: attempts.pop(0))
     ledger = Ledger()
     call = make_call(llm)
     call.run(ledger, "agent", 1)

@@ -10,13 +10,13 @@ import pytest
 
 from tests.benchmarks.answers.tables import SOURCES
 from tests.benchmarks.long.conversations import CONVERSATIONS
-from tests.benchmarks.long.questions import PATTERNS, Conversation, Question
+from tests.benchmarks.long.questions import PATTERNS, Conversation, PatternQuestion
 from tests.benchmarks.long.run import is_right
 
 QUESTIONS = 15
 
 
-def questions_of(conversation: Conversation) -> list[Question]:
+def questions_of(conversation: Conversation) -> list[PatternQuestion]:
     return conversation.questions(pd.read_csv(StringIO(SOURCES[conversation.table]())))
 
 
@@ -65,11 +65,11 @@ def test_questions_say_what_they_change() -> None:
     ],
 )
 def test_number_is_right_if_the_answer_states_it(answer: str, right: bool) -> None:
-    assert is_right(Question("inherit", "?", 1234.57, None), answer) is right
+    assert is_right(PatternQuestion("inherit", "?", 1234.57, None), answer) is right
 
 
 def test_name_is_right_if_the_answer_states_it_as_a_word() -> None:
-    question = Question("inherit", "?", "AK", "TX")
+    question = PatternQuestion("inherit", "?", "AK", "TX")
     assert is_right(question, "Most are in AK.")
     assert not is_right(question, "Most are in TX.")
     assert not is_right(question, "They are in ALASKA.")

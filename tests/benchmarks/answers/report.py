@@ -14,7 +14,7 @@ from tests.benchmarks.answers.outcome import Outcome
 
 
 @dataclass
-class Row(Outcome):
+class ScoredOutcome(Outcome):
     """The scored outcome of a question."""
 
     program: str = ""
@@ -29,8 +29,8 @@ class Row(Outcome):
         return self.score >= 1
 
 
-def make_row(program: str, item: Item, outcome: Outcome) -> Row:
-    row = Row(**vars(outcome), program=program, score=item.score(outcome))
+def make_row(program: str, item: Item, outcome: Outcome) -> ScoredOutcome:
+    row = ScoredOutcome(**vars(outcome), program=program, score=item.score(outcome))
     row.name = item.name
     row.kind = item.kind
     row.question = item.text
@@ -38,7 +38,7 @@ def make_row(program: str, item: Item, outcome: Outcome) -> Row:
     return row
 
 
-def print_row(row: Row, *, verbose: bool) -> None:
+def print_row(row: ScoredOutcome, *, verbose: bool) -> None:
     """Print a line of progress, or all that was asked and answered."""
     verdict = "right" if row.right else "wrong"
     print(
@@ -49,7 +49,7 @@ def print_row(row: Row, *, verbose: bool) -> None:
             print(f"    {field_name}: " + text.strip().replace("\n", "\n        "), flush=True)
 
 
-def without_texts(row: Row) -> Row:
+def without_texts(row: ScoredOutcome) -> ScoredOutcome:
     """Return a row without the question and what was answered, so that nobody can read why an
     answer is wrong."""
     return replace(row, question="", expected="", answer="", failure="", codes=[], transcript=[])
@@ -67,36 +67,36 @@ def mcnemar(gained: int, lost: int) -> float:
     return min(1.0, float(2 * tail / 2**changed))
 
 
-def _mean(get: Callable[[Row], float]) -> Callable[[Sequence[Row]], str]:
+def _mean(get: Callable[[ScoredOutcome], float]) -> Callable[[Sequence[ScoredOutcome]], str]:
     return lambda rows: f"{statistics.fmean(map(get, rows)):.1f}"
 
 
-def _total(get: Callable[[Row], float]) -> Callable[[Sequence[Row]], str]:
+def _total(get: Callable[[ScoredOutcome], float]) -> Callable[[Sequence[ScoredOutcome]], str]:
     return lambda rows: f"{sum(map(get, rows)):,.0f}"
 
 
-def _median_seconds(rows: Sequence[Row]) -> float:
+def _median_seconds(rows: Sequence[ScoredOutcome]) -> float:
     return statistics.median(row.seconds for row in rows)
 
 
-def _right(rows: Sequence[Row]) -> str:
+def _right(rows: Sequence[ScoredOutcome]) -> str:
     return f"{sum(row.right for row in rows)} of {len(rows)}" if rows else "-"
 
 
-def _share(cached: str, read: str) -> Callable[[Sequence[Row]], str]:
-    def figure(rows: Sequence[Row]) -> str:
+def _share(cached: str, read: str) -> Callable[[Sequence[ScoredOutcome]], str]:
+    def figure(rows: Sequence[ScoredOutcome]) -> str:
         total = sum(getattr(row, read) for row in rows)
         return f"{sum(getattr(row, cached) for row in rows) / total:.0%}" if total else "-"
 
     return figure
 
 
-def _not_computed(rows: Sequence[Row]) -> str:
+def _not_computed(rows: Sequence[ScoredOutcome]) -> str:
     counts = [row.not_computed for row in rows if row.not_computed is not None]
     return str(sum(counts)) if counts else "-"
 
 
-_FIGURES: dict[str, Callable[[Sequence[Row]], str]] = {
+_FIGURES: dict[str, Callable[[Sequence[ScoredOutcome]], str]] = {
     "score, also for parts": lambda rows: f"{statistics.fmean(row.score for row in rows):.1%}",
     "seconds a question, median": lambda rows: f"{_median_seconds(rows):.1f}",
     "seconds a question, mean": _mean(lambda row: row.seconds),
@@ -113,7 +113,7 @@ _FIGURES: dict[str, Callable[[Sequence[Row]], str]] = {
 }
 
 
-def print_report(rows: Sequence[Row]) -> None:
+def print_report(rows: Sequence[ScoredOutcome]) -> None:
     """Print the figures of each program side by side."""
     if not rows:
         return
@@ -126,27 +126,27 @@ def print_report(rows: Sequence[Row]) -> None:
         print(f"{label:<38}" + "".join(f"{figure(mine[program]):>14}" for program in programs))
 
 
-def _of_kind(kind: str) -> Callable[[Sequence[Row]], str]:
+def _of_kind(kind: str) -> Callable[[Sequence[ScoredOutcome]], str]:
     return lambda rows: _right([row for row in rows if row.kind == kind])
 
 
-def save(rows: Sequence[Row], file: Path) -> None:
+def save(rows: Sequence[ScoredOutcome], file: Path) -> None:
     file.write_text(
         json.dumps([asdict(row) for row in rows], indent=1, ensure_ascii=False), encoding="utf-8"
     )
 
 
-def load(file: Path) -> list[Row]:
+def load(file: Path) -> list[ScoredOutcome]:
     saved = json.loads(file.read_text(encoding="utf-8"))
-    field_names = [field.name for field in fields(Row)]
+    field_names = [field.name for field in fields(ScoredOutcome)]
     try:
-        return [Row(**{name: row[name] for name in field_names}) for row in saved]
+        return [ScoredOutcome(**{name: row[name] for name in field_names}) for row in saved]
     except (KeyError, TypeError) as error:
         raise ValueError(f"{file} holds no rows of this bench: {error}") from None
 
 
 def print_changes(
-    earlier: Sequence[Row], rows: Sequence[Row], *, with_answers: bool = True
+    earlier: Sequence[ScoredOutcome], rows: Sequence[ScoredOutcome], *, with_answers: bool = True
 ) -> None:
     """Print how many answers became right or wrong, and the answers."""
     earlier_rows = {(row.program, row.name): row for row in earlier}

@@ -20,7 +20,7 @@ from tests.benchmarks.answers.items import DEVELOP, JUDGE, Item, half_of, own_it
 from tests.benchmarks.answers.outcome import Talk
 from tests.benchmarks.answers.program import open_session
 from tests.benchmarks.answers.questions import KINDS
-from tests.benchmarks.answers.report import Row
+from tests.benchmarks.answers.report import ScoredOutcome
 
 PROGRAMS: dict[str, Callable[[str, str, float, Sequence[Path]], AbstractContextManager[Talk]]] = {
     "baseline": lambda *given: nullcontext(Baseline(*given)),
@@ -93,7 +93,7 @@ def _isolate(folder: Path) -> None:
 
 def ask_all(
     program: str, conversations: Sequence[Sequence[Item]], url: str, model: str, seconds: float
-) -> Iterator[Row]:
+) -> Iterator[ScoredOutcome]:
     """Ask all questions, each conversation in a session of its own."""
     for conversation in conversations:
         with PROGRAMS[program](url, model, seconds, conversation[0].files) as talk:
@@ -104,7 +104,9 @@ def ask_all(
                 yield report.make_row(program, item, outcome)
 
 
-def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: list[Row]) -> None:
+def _ask_programs(
+    options: argparse.Namespace, model: str, folder: Path, rows: list[ScoredOutcome]
+) -> None:
     work = folder / "work"
     skipped = 0
     if options.dabench is None:
@@ -139,7 +141,7 @@ def main(arguments: Sequence[str]) -> None:
     for name in ("dabench", "json", "compare"):
         if path := getattr(options, name):
             setattr(options, name, path.absolute())
-    rows: list[Row] = []
+    rows: list[ScoredOutcome] = []
     starting_folder = Path.cwd()
     problem = ""
     try:

@@ -84,7 +84,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Question:
+class PatternQuestion:
     pattern: Pattern
     text: str
     truth: Value
@@ -101,7 +101,7 @@ class Conversation:
     """What a row is, such as "day"."""
     steps: Sequence[Step]
 
-    def questions(self, table: pd.DataFrame) -> list[Question]:
+    def questions(self, table: pd.DataFrame) -> list[PatternQuestion]:
         state = _Definitions(self.unit, table)
         return [state.ask(step) for step in self.steps]
 
@@ -118,7 +118,7 @@ class _Definitions:
         self._outdated: dict[str, Rule] = {}
         """The definition of each name that was left last."""
 
-    def ask(self, step: Step) -> Question:
+    def ask(self, step: Step) -> PatternQuestion:
         lead = self._apply(step)
         rules = {name: self._rules[name][-1] for name in step.names}
         outdated = {**rules, **{n: rule for n, rule in self._outdated.items() if n in rules}}
@@ -129,7 +129,7 @@ class _Definitions:
             rules = {**rules, name: step.rule}
             # An answer to the next question that still supposes it is outdated.
             self._outdated[name] = step.rule
-        return Question(
+        return PatternQuestion(
             step.pattern,
             f"{lead} {step.measure.words.format(rows=self._describe(step.names))}".strip(),
             self._compute(step.measure, rules),

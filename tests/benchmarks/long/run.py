@@ -25,7 +25,7 @@ from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.answers.scoring import Number
 from tests.benchmarks.answers.tables import write_tables
 from tests.benchmarks.long.conversations import CONVERSATIONS
-from tests.benchmarks.long.questions import DECIMALS, PATTERNS, Conversation, Question
+from tests.benchmarks.long.questions import DECIMALS, PATTERNS, Conversation, PatternQuestion
 from tests.records import RecordList
 
 _GROUP_POSITIONS = 5
@@ -33,8 +33,8 @@ _GROUP_POSITIONS = 5
 
 
 @dataclass(frozen=True)
-class Answer:
-    question: Question
+class AnsweredQuestion:
+    question: PatternQuestion
     text: str
     replies: int
     """How many replies of the model it took."""
@@ -48,10 +48,10 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Play:
+class PlayedConversation:
     """What came of a conversation."""
 
-    answers: Sequence[Answer]
+    answers: Sequence[AnsweredQuestion]
     replies: Sequence[str]
     """The model's replies, in order."""
     read_tokens: int
@@ -60,7 +60,7 @@ class Play:
     written_tokens: int
 
 
-def is_right(question: Question, answer: str) -> bool:
+def is_right(question: PatternQuestion, answer: str) -> bool:
     return _states(question.truth, answer)
 
 
@@ -70,7 +70,9 @@ def _states(value: float | str, answer: str) -> bool:
     return Number(DECIMALS).states(answer, value, {})
 
 
-def play(conversation: Conversation, folder: Path, model: str, base_url: str | None) -> Play:
+def play(
+    conversation: Conversation, folder: Path, model: str, base_url: str | None
+) -> PlayedConversation:
     """Have a model answer the questions of a conversation in one session without a screen."""
     [file] = write_tables([conversation.table], folder)
     questions = conversation.questions(pd.read_csv(file))
@@ -78,7 +80,7 @@ def play(conversation: Conversation, folder: Path, model: str, base_url: str | N
     session = Session(settings, process_kernel(settings), HeadlessFrontend())
     collector = RecordList()
     session.log.addHandler(collector)
-    answers: list[Answer] = []
+    answers: list[AnsweredQuestion] = []
     try:
         session.start_kernel()
         for loaded in inspect_files([file]):
@@ -89,12 +91,14 @@ def play(conversation: Conversation, folder: Path, model: str, base_url: str | N
                 text = session.agent.ask(question.text, attach=True)
             except ModelError as error:
                 text = f"[{error}]"
-            answers.append(Answer(question, text, len(_replies(collector)) - replies_before))
+            answers.append(
+                AnsweredQuestion(question, text, len(_replies(collector)) - replies_before)
+            )
             print(f"  {answers[-1].status:<6} {question.pattern:<10} {question.text}", flush=True)
     finally:
         session.close()
     usages = [record for record in collector.records if isinstance(record, Usage)]
-    return Play(
+    return PlayedConversation(
         answers,
         _replies(collector),
         read_tokens=sum(usage.input_tokens for usage in usages),
@@ -107,14 +111,14 @@ def _replies(collector: RecordList) -> list[str]:
     return [record.text for record in collector.records if isinstance(record, AssistantChat)]
 
 
-def _count_right(answers: Sequence[Answer]) -> str:
+def _count_right(answers: Sequence[AnsweredQuestion]) -> str:
     right = sum(answer.status == "right" for answer in answers)
     stale = sum(answer.status == "STALE" for answer in answers)
     note = f" ({stale} outdated)" if stale else ""
     return f"{right} of {len(answers)}{note}"
 
 
-def _print_report(plays: Sequence[Play]) -> None:
+def _print_report(plays: Sequence[PlayedConversation]) -> None:
     answers = [answer for outcome in plays for answer in outcome.answers]
     print(f"\nright: {_count_right(answers)}")
     longest = max((len(outcome.answers) for outcome in plays), default=0)
@@ -138,7 +142,7 @@ def main(arguments: Sequence[str]) -> None:
     # Each conversation has a working directory of its own.
     record_folder = options.record.absolute() if options.record else None
 
-    plays: list[Play] = []
+    plays: list[PlayedConversation] = []
     for conversation in CONVERSATIONS:
         if options.only and conversation.name not in options.only:
             continue

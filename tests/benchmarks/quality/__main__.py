@@ -18,7 +18,7 @@ from tests.benchmarks.quality.peers import ENGINES, search_by_peer
 from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, mean, row, score
-from tests.benchmarks.quality.tasks import KINDS, Task, make
+from tests.benchmarks.quality.tasks import KINDS, TextQuestion, make
 from tests.recursion_scripts import ScriptedModel, query_of
 
 CALLS = 100
@@ -28,7 +28,7 @@ SIZES = (0.1, 1.0, 10.0, 100.0)
 _LINE = "{:<12}{:<16}{:>6}{:>8}{:>9}{:>8}{:>6}{:>8}{:>11}{:>8}{:>7}  {}".format
 
 
-def searched(task: Task, policy: str) -> Score:
+def searched(task: TextQuestion, policy: str) -> Score:
     """Run a task by our own engine."""
     skill = SKILLS[task.kind]
     codes = POLICIES[policy](skill)
@@ -87,7 +87,7 @@ def by_prepared_models(sizes: Sequence[float]) -> None:
                 _show(name, policy, size, done)
 
 
-def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]]) -> None:
+def _show(engine: str, policy: str, size: float, done: list[tuple[TextQuestion, Score]]) -> None:
     scores = [task_score for _, task_score in done]
     over = max(0, max(task_score.calls for task_score in scores) - CALLS)
     missed = ", ".join(

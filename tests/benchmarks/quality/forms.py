@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.search.api import rlm
 from mahtab_tui.worker.rlm.search import SearchFailed
 from tests.benchmarks.quality.score import Score, mean, score
-from tests.benchmarks.quality.tasks import Span, Task
+from tests.benchmarks.quality.tasks import Span, TextQuestion
 from tests.recursion_scripts import ScriptedModel, query_of
 
 ITEMS = 20
@@ -35,7 +35,7 @@ def documents() -> dict[str, str]:
     }
 
 
-def form_tasks() -> Iterator[tuple[Task, str]]:
+def form_tasks() -> Iterator[tuple[TextQuestion, str]]:
     """Make the questions, each with the code of the model that answers it."""
     texts = documents()
     for number in range(ITEMS):
@@ -58,7 +58,7 @@ def _unique_line(text: str, random: Random) -> tuple[str, Span]:
             return line, (start, start + len(line))
 
 
-def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
+def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[TextQuestion, str]:
     right = len(line) % 4
     options = [foreign, foreign[::-1], f"{foreign} {foreign}"]
     options.insert(right, line)
@@ -68,20 +68,22 @@ def _choice(text: str, line: str, span: Span, foreign: str) -> tuple[Task, str]:
     question = f"Which of these lines does the text have?\n{listed}"
     form = Literal["A", "B", "C", "D"]
     return (
-        Task("choice", question, text, form, _LETTERS[right], (span,)),
+        TextQuestion("choice", question, text, form, _LETTERS[right], (span,)),
         f"import re\noptions = {options!r}\nfound = [grep(re.escape(line)) for line in options]\n"
         f"FINAL(next(letter for letter, hits in zip({_LETTERS!r}, found) if hits))",
     )
 
 
-def _line(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
-    task = Task("line", f"Give the line that begins with {line[:25]!r}.", text, str, line, (span,))
+def _line(text: str, line: str, span: Span, _foreign: str) -> tuple[TextQuestion, str]:
+    task = TextQuestion(
+        "line", f"Give the line that begins with {line[:25]!r}.", text, str, line, (span,)
+    )
     return task, f"import re\nhits = grep(re.escape({line[:25]!r}))\nFINAL(str(hits[0]).strip())"
 
 
-def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, str]:
+def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[TextQuestion, str]:
     question = f"List the lines that contain {line[5:30]!r}."
-    task = Task("rejoined", question, text, list[str], [line], (span,))
+    task = TextQuestion("rejoined", question, text, list[str], [line], (span,))
     code = (
         f"answers = llm_map({_COPY + line[5:30]!r}, partition(12))\n"
         "FINAL([line for answer in answers for line in answer.splitlines() if line])"
@@ -89,7 +91,7 @@ def _rejoined(text: str, line: str, span: Span, _foreign: str) -> tuple[Task, st
     return task, code
 
 
-def run_form_task(task: Task, code: str) -> Score:
+def run_form_task(task: TextQuestion, code: str) -> Score:
     def reply(messages: Sequence[BaseMessage]) -> str:
         query = query_of(messages)
         if not query.startswith(_COPY):

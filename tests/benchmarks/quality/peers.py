@@ -10,7 +10,7 @@ from typing import Any
 from tests.benchmarks import engines
 from tests.benchmarks.quality.policies import LABEL, PART, SKILLS, read
 from tests.benchmarks.quality.score import Score
-from tests.benchmarks.quality.tasks import Task
+from tests.benchmarks.quality.tasks import TextQuestion
 
 POLICIES = {
     "map all": f"lines, texts = context.splitlines(keepends=True), ['']\nfor line in lines:\n    if len(texts[-1]) > {PART}: texts.append('')\n    texts[-1] += line",
@@ -19,13 +19,13 @@ POLICIES = {
 _CODE = "import json, re\n{texts}\nvalues = [v for a in llm_query_batched([{label!r} + '\\n' + text for text in texts]) for v in json.loads(a)]\nfound = json.dumps({combine})"
 
 
-def _code(task: Task, policy: str, end: str) -> str:
+def _code(task: TextQuestion, policy: str, end: str) -> str:
     skill = SKILLS[task.kind]
     texts = POLICIES[policy].replace("{pattern!r}", repr(skill.pattern))
     return f"{_CODE.format(texts=texts, label=LABEL, combine=skill.combine)}\n{end}"
 
 
-def _by_rlms(task: Task, policy: str, answer: Callable[[str, str], str]) -> str:
+def _by_rlms(task: TextQuestion, policy: str, answer: Callable[[str, str], str]) -> str:
     code = _code(task, policy, "answer['content'] = found\nanswer['ready'] = True")
 
     def reply(turns: int, messages: list[dict[str, Any]]) -> tuple[str, float]:
@@ -34,7 +34,7 @@ def _by_rlms(task: Task, policy: str, answer: Callable[[str, str], str]) -> str:
     return engines.search_by_rlms(reply, task.text, task.question, max_iterations=5)
 
 
-def _by_dspy(task: Task, policy: str, answer: Callable[[str, str], str]) -> str:
+def _by_dspy(task: TextQuestion, policy: str, answer: Callable[[str, str], str]) -> str:
     turn = engines.dspy_block(_code(task, policy, "SUBMIT(found)"))
     limits = {"max_iters": 5, "max_llm_calls": 10_000}
     return engines.search_by_dspy(
@@ -49,7 +49,7 @@ ENGINES = {
 }
 
 
-def search_by_peer(name: str, task: Task, policy: str) -> Score:
+def search_by_peer(name: str, task: TextQuestion, policy: str) -> Score:
     calls = 0
 
     def answer(prompt: str, turn: str) -> str:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tests.benchmarks.quality.tasks import Span, Task
+from tests.benchmarks.quality.tasks import Span, TextQuestion
 
 HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}"
 
@@ -31,7 +31,9 @@ class Score(NamedTuple):
     """Share of the evidence's lines in which something is cited."""
 
 
-def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception], ...]) -> Score:
+def score(
+    task: TextQuestion, search: Callable[..., Any], failures: tuple[type[Exception], ...]
+) -> Score:
     """Run a task. search: called like `rlm`, with a question, a text and `returns`. failures: raised
     if there is no answer."""
     began = time.monotonic()
@@ -71,7 +73,7 @@ def mean(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.2f}" if values else "-"
 
 
-def row(task: Task, megabytes: float, score: Score) -> str:
+def row(task: TextQuestion, megabytes: float, score: Score) -> str:
     precision = "-" if score.precision is None else f"{score.precision:.2f}"
     return (
         f"{task.kind:<14}{megabytes:>6g}  {'yes' if score.exact else 'no':<6}{score.state:<10}{score.calls:>6,}{score.tokens:>11,}"

@@ -23,7 +23,7 @@ COMPLAINTS = (
 """Reviews that complain about slow or missing deliveries, without a word that they share."""
 
 
-class Task(NamedTuple):
+class TextQuestion(NamedTuple):
     """A question about a text."""
 
     kind: str
@@ -46,7 +46,7 @@ class _Lines(NamedTuple):
     noise: Callable[[Random], str]
 
 
-def make(kind: str, megabytes: float) -> Task:
+def make(kind: str, megabytes: float) -> TextQuestion:
     """Make a task. megabytes: the length of its text, in millions of characters."""
     random = Random(f"{kind} {megabytes}")
     lines = _KINDS[kind](random)
@@ -69,7 +69,9 @@ def make(kind: str, megabytes: float) -> Task:
         pieces += [noise_before, planted[number]]
         length += len(planted[number])
     pieces.append(_repeated(noise, last_line, count))
-    return Task(kind, lines.question, "".join(pieces), lines.returns, lines.answer, tuple(spans))
+    return TextQuestion(
+        kind, lines.question, "".join(pieces), lines.returns, lines.answer, tuple(spans)
+    )
 
 
 def _repeated(noise: Sequence[str], first_line: int, end_line: int) -> str:

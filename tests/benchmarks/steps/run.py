@@ -27,7 +27,7 @@ _MAX_PROBLEM_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Play:
+class PlayedTask:
     """What came of a task."""
 
     problem: str
@@ -49,7 +49,7 @@ def _working_folder(folder: Path) -> Iterator[None]:
         os.chdir(previous_folder)
 
 
-def play(task: Task, folder: Path, model: str, base_url: str | None = None) -> Play:
+def play(task: Task, folder: Path, model: str, base_url: str | None = None) -> PlayedTask:
     """Have a model do a task in a folder of its own, in a session without a screen."""
     task.write_files(folder)
     with _working_folder(folder):
@@ -68,7 +68,7 @@ def play(task: Task, folder: Path, model: str, base_url: str | None = None) -> P
         finally:
             session.close()
     usages = [record for record in collector.records if isinstance(record, Usage)]
-    return Play(
+    return PlayedTask(
         problem="" if check_result.status == "ok" else check_result.output.strip(),
         answer=answer,
         replies=[record.text for record in collector.records if isinstance(record, AssistantChat)],
@@ -77,7 +77,7 @@ def play(task: Task, folder: Path, model: str, base_url: str | None = None) -> P
     )
 
 
-def _report_line(task: Task, outcome: Play) -> str:
+def _report_line(task: Task, outcome: PlayedTask) -> str:
     status = "NOT DONE" if outcome.problem else "done"
     return (
         f"{status:<9}{task.name:<16}"
@@ -86,7 +86,7 @@ def _report_line(task: Task, outcome: Play) -> str:
     )
 
 
-def _record(task: Task, outcome: Play, folder: Path) -> None:
+def _record(task: Task, outcome: PlayedTask, folder: Path) -> None:
     lines = [json.dumps({"text": reply}, ensure_ascii=False) for reply in outcome.replies]
     file = folder / f"{task.name.replace(' ', '_')}.jsonl"
     file.write_text("\n".join(lines) + "\n", "utf-8")
