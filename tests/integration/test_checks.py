@@ -618,7 +618,7 @@ def test_calls_that_a_check_does_not_make_are_named(project: Path, tmp_path: Pat
 
 
 def test_a_variable_whose_cell_fails_names_that_cell(
-    saved_session: Callable[..., SavedSession], project: Path
+    saved_session: Callable[..., CheckedSession], project: Path
 ) -> None:
     (project / "n.txt").write_text("3")
     it = saved_session("n = int(open('n.txt').read())", "gone = 1")
@@ -631,7 +631,7 @@ def test_a_variable_whose_cell_fails_names_that_cell(
 
 
 def test_saved_variables_that_cannot_be_read_are_named_by_where_they_are(
-    saved_session: Callable[..., SavedSession],
+    saved_session: Callable[..., CheckedSession],
 ) -> None:
     row = saved_session("n = 1").close()
     target = save_target(row.id, 0)
