@@ -140,6 +140,24 @@ HIDDEN = {
     "write_ahead.execute('insert into t values (5)')": "wanted more than reading (database is locked)",
     "sqlite3.connect('database').execute('insert into t values (5)')": "wanted more than reading (attempt to write a readonly database)",
     "import dbm.dumb; dbm.dumb.open('made', 'c')": "wanted to write made.dat",
+    "os.mkfifo('made')": "wanted to make the special file made",
+    "os.setxattr('file', 'user.a', b'1')": "wanted to change the attributes of file",
+    "os.nice(1)": "wanted to change the priority",
+    "os.sched_setaffinity(0, {0})": "wanted to choose the processors",
+    "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))": "wanted to change a limit of the process",
+    "import ctypes; ctypes.CDLL(None).chdir(b'/')": "wanted to go to the folder /",
+    "import ctypes; ctypes.CDLL(None).chown(b'file', 0, 0)": "wanted to change the owner of file",
+    "import ctypes; ctypes.CDLL(None).kill(os.getppid(), 0)": "wanted to send a signal",
+    "os.setuid(os.getuid())": "wanted to change the user",
+    "import time; time.clock_settime(time.CLOCK_REALTIME, 0)": "wanted to set the clock",
+    "import socket; socket.socket(socket.AF_UNIX)": "wanted to connect to another program",
+    "from multiprocessing.shared_memory import SharedMemory; SharedMemory('made', True, 9)": "wanted to write /dev/shm/made",
+    "import multiprocessing; multiprocessing.Lock()": "",
+    "import pwd; pwd.getpwuid(0)": "",
+    "import glob; glob.glob('/var/*')": "wanted to read /var",
+    "list(os.walk('/home'))": "wanted to read /home",
+    "import polars; polars.read_csv('/etc/passwd')": "wanted to read /etc/passwd",
+    "import pyarrow.csv; pyarrow.csv.read_csv('../outside')": "wanted to read ../outside",
 }
 
 LOST = {
@@ -367,6 +385,7 @@ def test_cell_needing_more_names_it_and_leaves_nothing(cells: LockedCells) -> No
 
 def test_refusals_that_code_hides_are_named(cells: LockedCells) -> None:
     cells.run(OPEN_FILES)
+    Path("../outside").write_text("a\n1\n")
     hidden = {code: f"try:\n    {code}\nexcept BaseException: pass" for code in HIDDEN}
     needs = {code: cells.run(attempt, "keep").needs for code, attempt in hidden.items()}
     needs = {code: clause.replace(f"{Path.cwd()}/", "") for code, clause in needs.items()}

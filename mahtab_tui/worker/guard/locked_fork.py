@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 MAX_OPENED_PATHS = 1_000
 _MAX_REFUSED_ACTIONS = 20
 """Refused actions that are noted; only the first is reported."""
+_FOLDER_EVENTS = frozenset(("os.listdir", "os.scandir"))
+"""Audit events of reading a folder."""
+_MAX_PATH_CHARS = 1_000
+"""Longer texts in code are not looked for in the file system."""
 _MAX_TARGET_CHARS = 200
 """Characters of a path or another object of a refused action."""
 
@@ -233,7 +237,8 @@ class LockedFork:
             if is_env_file(path) or is_private_anywhere(path):
                 self._record_need("read", path)
                 raise PermissionError(errno.EACCES, "this file may contain secrets", path)
-        if event == "open" and type(args[0]) is str and len(self._opened) < MAX_OPENED_PATHS:
+        is_reading = event == "open" or event in _FOLDER_EVENTS
+        if is_reading and type(args[0]) is str and len(self._opened) < MAX_OPENED_PATHS:
             self._opened.setdefault(args[0])
         # Libraries may set variables of the environment; only the cell's own code asks for what it
         # sets. Frame 1 is that of `os.environ`, and frame 2 is its caller.
@@ -414,7 +419,8 @@ class LockedFork:
         if self._database_refusal:
             return self._database_refusal
 
-        for path in self._opened:
+        # Libraries that read files without Python's `open` raise errors that the code may hide.
+        for path in dict.fromkeys((*self._opened, *_quoted_paths(self._tree))):
             if _is_refused_file(path):
                 return f"wanted to read {_shorten(path)}"
         return ""
@@ -571,6 +577,16 @@ def _is_helper(value: Any, is_read: bool) -> bool:
     is_of_cell = module == "__main__" or (is_class(value) and class_module(value) == "__main__")
     is_step = name_of(cls) in _ITERATOR_CLASSES or module.startswith(_HELPER_MODULES)
     return is_of_cell or callable(value) or is_step
+
+
+def _quoted_paths(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts in code that may be paths outside the working folder."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) is str:
+            text = node.value
+            is_path = len(text) < _MAX_PATH_CHARS and text.startswith(("/", "~/", "../"))
+            if is_path and "\0" not in text:
+                yield os.path.expanduser(text)
 
 
 def _shorten(text: str) -> str:

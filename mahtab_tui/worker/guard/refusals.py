@@ -34,9 +34,16 @@ _NEW_LISTENER = 1 << 3
 _SECCOMP_CALL = {allowed_calls.X86_64: 317, allowed_calls.AARCH64: 277}
 _INTERNET_FAMILIES = (2, 10)
 """AF_INET and AF_INET6."""
+_LOCAL_FAMILY = 1
+"""AF_UNIX."""
+_NETLINK_FAMILY = 16
+_SOCK_NONBLOCK = 0o4000
 _INT_BITS = 0xFFFF_FFFF
 """The part of an argument that is a descriptor or another C int."""
 _MAX_PATH_BYTES = 4096
+_SHARED_MEMORY = "/dev/shm/"
+_SEMAPHORES = "/dev/shm/sem."
+"""Beginning of the paths of locks between processes, which libraries make without using them."""
 _ACCESS_MODE = 0o3
 """The flags that say whether a file is read, written, or both."""
 
@@ -77,11 +84,64 @@ _CALL_TABLE = """
     sendfile   40  71  - -  write
     fchmod     91  52  - -  change the permissions of
     fchown     93  55  - -  change the owner of
+    fchmodat2  452 452 1 -  change the permissions of
+    chown      92  -   0 -  change the owner of
+    lchown     94  -   0 -  change the owner of
+    fchownat   260 54  1 -  change the owner of
+    mknod      133 -   0 -  make the special file
+    mknodat    259 33  1 -  make the special file
+    setxattr   188 5   0 -  change the attributes of
+    lsetxattr  189 6   0 -  change the attributes of
+    fsetxattr  190 7   - -  change the attributes of
+    removexattr  197 14 0 - change the attributes of
+    lremovexattr 198 15 0 - change the attributes of
+    fremovexattr 199 16 - - change the attributes of
+    mount      165 40  1 -  mount a file system at
+    umount2    166 39  0 -  unmount
+    chdir      80  49  0 -  go to the folder
+    fchdir     81  50  - -  go to another folder
+    chroot     161 51  0 -  change the root folder to
+    kill       62  129 - -  send a signal
+    tkill      200 130 - -  send a signal
+    tgkill     234 131 - -  send a signal
+    pidfd_send_signal 424 424 - - send a signal
+    rt_sigqueueinfo 129 138 - - send a signal
+    setrlimit  160 164 - -  change a limit of the process
+    prlimit64  302 261 - -  change a limit of the process
+    sched_setaffinity  203 122 - - choose the processors
+    sched_setscheduler 144 119 - - change the priority
+    sched_setparam     142 118 - - change the priority
+    sched_setattr      314 274 - - change the priority
+    setuid     105 146 - -  change the user
+    setgid     106 144 - -  change the user
+    setreuid   113 145 - -  change the user
+    setregid   114 143 - -  change the user
+    setresuid  117 147 - -  change the user
+    setresgid  119 149 - -  change the user
+    setgroups  116 159 - -  change the user
+    setsid     112 157 - -  change the process group
+    setpgid    109 154 - -  change the process group
+    settimeofday  164 170 - - set the clock
+    clock_settime 227 112 - - set the clock
+    clock_adjtime 305 266 - - set the clock
+    adjtimex   159 171 - -  set the clock
+    ptrace     101 117 - -  reach the memory of a process
+    process_vm_readv  310 270 - - reach the memory of a process
+    process_vm_writev 311 271 - - reach the memory of a process
+    shmget     29  194 - -  share memory with processes
+    msgget     68  186 - -  share memory with processes
+    semget     64  190 - -  share memory with processes
+    mq_open    240 180 - -  share memory with processes
 """
 _CALLS_WITH_DESCRIPTOR = frozenset(
-    "write writev pwrite64 pwritev ftruncate fallocate sendfile fchmod fchown".split()
+    "write writev pwrite64 pwritev ftruncate fallocate sendfile fchmod fchown fsetxattr"
+    " fremovexattr".split()
 )
 """Their first argument is the descriptor of the file that they change."""
+_CALLS_ON_THREADS = frozenset(
+    "sched_setaffinity sched_setscheduler sched_setparam sched_setattr".split()
+)
+"""Libraries call them for the threads that they make."""
 _CONTINUED_CALLS = frozenset(("write", "writev"))
 """Allowed on any descriptor that may be written, such as that of a pipe of the process."""
 
@@ -189,7 +249,7 @@ class RefusalListener:
         if call.name == "clone" and allowed_calls.is_thread(notification.arguments[0]):
             return self._answer_thread(notification)
 
-        wish = _describe(call, notification)
+        wish = _describe(call, notification, self._pid)
         if call.name in _CONTINUED_CALLS:
             self._send(notification, flags=_CONTINUE)
         else:
@@ -227,24 +287,41 @@ class RefusalListener:
         os.close(self.fd)
 
 
-def _describe(call: _ReportedCall, notification: _Notification) -> str:
-    """Return what a call wants, as a clause; empty if the user need not be asked about it."""
+def _describe(call: _ReportedCall, notification: _Notification, pid: int) -> str:
+    """Return what a call wants, as a clause; empty if the user need not be asked about it. pid: the
+    process."""
     arguments = notification.arguments
     if call.name == "socket":
-        if arguments[0] & _INT_BITS in _INTERNET_FAMILIES:
-            return call.verb
-        return ""
+        return _describe_socket(call, arguments)
     if call.name in _CALLS_WITH_DESCRIPTOR:
         return _describe_descriptor(call, notification)
+    if call.name in _CALLS_ON_THREADS and arguments[0] & _INT_BITS not in (0, pid):
+        return ""
+    # The C library's `abort` sends one to itself.
+    if call.name == "tgkill" and arguments[0] & _INT_BITS == pid:
+        return ""
     if call.path is None:
         return call.verb
     path = _read_text(notification.thread, arguments[call.path])
     # Libraries such as SQLite open a file for reading only if they cannot open it for both.
     flags = 0 if call.flags is None else arguments[call.flags]
     may_only_read = flags & _ACCESS_MODE == os.O_RDWR and not flags & (os.O_TRUNC | os.O_APPEND)
-    if is_ignored_path(path) or (may_only_read and os.path.lexists(path)):
+    if may_only_read and os.path.lexists(path):
         return ""
-    return f"{call.verb} {path}".strip()
+    if path.startswith(_SHARED_MEMORY) and not path.startswith(_SEMAPHORES):
+        return f"{call.verb} {path}"
+    return "" if is_ignored_path(path) else f"{call.verb} {path}".strip()
+
+
+def _describe_socket(call: _ReportedCall, arguments: Sequence[int]) -> str:
+    """Describe a call that makes a socket; empty if the C library makes it to look something up."""
+    family = arguments[0] & _INT_BITS
+    if family in _INTERNET_FAMILIES:
+        return call.verb
+    is_lookup = family == _LOCAL_FAMILY and arguments[1] & _SOCK_NONBLOCK
+    if is_lookup or family == _NETLINK_FAMILY:
+        return ""
+    return "connect to another program"
 
 
 def _describe_descriptor(call: _ReportedCall, notification: _Notification) -> str:

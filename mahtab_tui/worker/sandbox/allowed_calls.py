@@ -89,7 +89,7 @@ _READ_ALWAYS = """
     getdents64 217 61, readlink 89 -, readlinkat 267 78, access 21 -, faccessat 269 48,
     faccessat2 439 439, pread64 17 67, preadv 295 69, fadvise64 221 223, mmap 9 222,
     mprotect 10 226, mincore 27 232, uname 63 160, sysinfo 99 179, getgroups 115 158,
-    getresuid 118 148, getresgid 120 150, umask 95 166
+    getresuid 118 148, getresgid 120 150, umask 95 166, getpriority 140 141
 """
 
 
