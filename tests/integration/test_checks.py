@@ -393,6 +393,48 @@ def test_errors_of_a_notebook_are_the_same_in_whatever_form_they_are_stored(
 
 
 @pytest.mark.usefixtures("project")
+def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: Path) -> None:
+    streams = (
+        new_output("stream", name="stdout", text="out\n"),
+        new_output("stream", name="stderr", text="err\n"),
+    )
+    picture = {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": "iVBORw0KGgo="}
+    html = {"text/plain": "<IPython.core.display.HTML object>", "text/html": "<b>x</b>"}
+    show_html = "class H:\n    def _repr_html_(self): return '<b>x</b>'\ndisplay(H())"
+    path = write_notebook(
+        tmp_path / "n.ipynb",
+        cell("type(1), len", value("(int, <function len(obj, /)>)")),
+        cell("class A: pass\nA", value("__main__.A")),
+        cell("def f(x): pass\nf", value("<function __main__.f(x)>")),
+        cell("A()", value("<__main__.A at 0x7f6735a27710>")),
+        cell("list(range(40))", value("[" + ",\n ".join(map(str, range(40))) + "]")),
+        cell("import sys; print('err', file=sys.stderr); print('out')", *streams),
+        cell(show_html, new_output("display_data", data=html)),
+        cell("len?"),
+        cell(
+            "class P:\n    def _repr_png_(self): return b'x'\nP()",
+            new_output("display_data", data=picture),
+        ),
+        cell("list(range(3))", value("[0,\n 1,\n 3]")),
+        cell("type(1)", value("str")),
+    )
+    comparisons = check_notebook(path)
+    reasons = {name: it.reason for name, it in comparisons.items() if it.verdict != "same"}
+    assert reasons == {
+        "Cell 4": "memory addresses differ; the rest is the same",
+        "Cell 5": "line breaks differ; the rest is the same",
+        "Cell 6": "positions of lines differ; the rest is the same",
+        "Cell 7": "the file has no text of what the cell displayed",
+        "Cell 8": "the file has no help",
+        "Cell 9": "another program may have drawn its pictures or tables; the text is the same",
+        "Cell 10": "",
+        "Cell 11": "",
+    }
+    assert comparisons["Cell 10"].verdict == "different"
+    assert comparisons["Cell 11"].verdict == "different"
+
+
+@pytest.mark.usefixtures("project")
 def test_secrets_in_the_results_of_a_notebook_are_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

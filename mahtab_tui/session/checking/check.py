@@ -378,7 +378,7 @@ def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: str | No
         return Comparison(cell.name, "not comparable", reason)
 
     outcomes = [run.outcomes[number] for run in runs if number in run.outcomes]
-    verdict, reason = compare_outcomes(cell.outcome, outcomes, ignores_displays=cell.is_foreign)
+    verdict, reason = compare_outcomes(cell.outcome, outcomes, is_foreign=cell.is_foreign)
     if cell.unknown_reason and verdict != "failed":
         return Comparison(cell.name, "not comparable", cell.unknown_reason)
     if verdict in ("different", "failed") and origin is not None:

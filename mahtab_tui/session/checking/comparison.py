@@ -39,14 +39,15 @@ class Comparison(NamedTuple):
 
 
 def compare_outcomes(
-    recorded: CellOutcome, fresh_runs: Sequence[CellOutcome], *, ignores_displays: bool
+    recorded: CellOutcome, fresh_runs: Sequence[CellOutcome], *, is_foreign: bool
 ) -> tuple[Verdict, str]:
     """Compare the outcome of a cell with those of one or two fresh runs.
 
     Args:
         recorded: That of the session or the notebook.
         fresh_runs: The others.
-        ignores_displays: Whether pictures and formatted texts cannot be compared.
+        is_foreign: Whether another program may have written the recorded outcome: then pictures and
+            formatted texts cannot be compared, nor how texts are arranged.
 
     Returns:
         The verdict, and the reason as a clause.
@@ -57,7 +58,7 @@ def compare_outcomes(
     if recorded.text == first.text and recorded.has_failed == first.has_failed:
         if recorded.displays == first.displays:
             return "same", ""
-        if ignores_displays:
+        if is_foreign:
             return (
                 "not comparable",
                 "another program may have drawn its pictures or tables; the text is the same",
@@ -74,6 +75,11 @@ def compare_outcomes(
         names.append(name)
         if _are_equal(outcomes[0], outcomes[1]):
             return "not comparable", f"{' and '.join(names)} differ; the rest is the same"
+    if is_foreign and recorded.has_failed == first.has_failed:
+        for name, arrange in _ARRANGEMENTS:
+            if arrange(outcomes[0].text) == arrange(outcomes[1].text):
+                names.append(name)
+                return "not comparable", f"{' and '.join(names)} differ; the rest is the same"
     if any(not _are_equal(outcomes[1], other) for other in outcomes[2:]):
         return "not comparable", RANDOM
     if recorded.has_failed and not first.has_failed:
@@ -102,7 +108,8 @@ def _replace_cell_names(text: str, ran_at: float | None) -> str:
 
 
 def _replace_addresses(text: str, ran_at: float | None) -> str:
-    return _ADDRESS.sub("0x…", text)
+    # IPython leaves out the word "object".
+    return _ADDRESS.sub("0x…", text).replace(" object at 0x…", " at 0x…")
 
 
 def _replace_durations(text: str, ran_at: float | None) -> str:
@@ -152,6 +159,22 @@ _VOLATILE: tuple[tuple[str, Callable[[str, float | None], str]], ...] = (
     ("dates of the run", _replace_dates),
 )
 """What differs between two runs of the same code, with what replaces it in a text."""
+
+
+def _sort_lines(text: str) -> str:
+    return "\n".join(sorted(text.split("\n")))
+
+
+def _join_words(text: str) -> str:
+    return " ".join(text.split())
+
+
+_ARRANGEMENTS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("positions of lines", _sort_lines),
+    ("line breaks", _join_words),
+)
+"""What other programs arrange in another way: errors go after or before the output, and long values
+are broken elsewhere. Each with what makes two texts the same that differ only in this."""
 
 
 def differing_lines(text: str, other: str) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,16 +17,16 @@ from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.bus.values import Change, Status
 from mahtab_tui.export.entries import ExportedConversation, has_run
-from mahtab_tui.export.notebook import parse_error
 from mahtab_tui.export.outputs import RICH_TEXT_MIMES, OutputPart, outputs
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
 from mahtab_tui.export.selection import NothingToExport, select
+from mahtab_tui.session.checking.foreign_outputs import (
+    first_error_line,
+    incomparable_reason,
+    shared_form,
+)
 from mahtab_tui.worker.cells.compiling import bound_names
 from mahtab_tui.worker.magic.syntax import parse_python
-
-_SYNTAX_ERRORS = frozenset(("SyntaxError", "IndentationError", "TabError"))
-_SYNTAX_ERROR_PLACE = re.compile(r" \([^()\n]{0,500}, line \d{1,9}\)$")
-"""The place of the error, which some programs write behind the message."""
 
 
 class CellOutcome(NamedTuple):
@@ -102,8 +101,10 @@ def make_outcome(
     for part in parts:
         text = plain(SGR.sub("", collapse(part.text)))
         if part.kind == "traceback":
-            text = _first_error_line(text) if is_foreign else _exception(text)
+            text = first_error_line(text) if is_foreign else _exception(text)
             has_failed = True
+        elif is_foreign:
+            text = shared_form(text, part.mime)
         texts.append(text)
         if part.mime:
             data = part.data
@@ -123,17 +124,6 @@ def _exception(text: str) -> str:
     # Hints of this program are no part of the error.
     exception_lines = [line for line in lines[start:] if not line.startswith("Hint: ")]
     return "\n".join(exception_lines) + "\n"
-
-
-def _first_error_line(traceback: str) -> str:
-    """Return the error of a traceback as all programs write it: its class without the module, and the
-    first line of its message."""
-    error = parse_error(traceback)
-    name = error.name.rpartition(".")[2]
-    message = error.message
-    if name in _SYNTAX_ERRORS:
-        message = _SYNTAX_ERROR_PLACE.sub("", message)
-    return f"{name}: {message}\n" if message else f"{name}\n"
 
 
 def read_session(past: Sequence[Record], session: str) -> Recording:
@@ -241,13 +231,16 @@ def read_cells(notebook: LoadedNotebook) -> Recording:
         parts = _notebook_parts(node)
         # Cells without outputs may have run, which only their number shows.
         has_run_before = bool(parts) or node.get("execution_count") is not None
+        unknown_reason = "the file has no result of it"
+        if has_run_before:
+            unknown_reason = incomparable_reason(code, parts)
         cells.append(
             RecordedCell(
                 f"Cell {position}",
                 position,
                 code,
                 make_outcome(parts, has_failed=False, is_foreign=True),
-                unknown_reason="" if has_run_before else "the file has no result of it",
+                unknown_reason=unknown_reason,
                 is_foreign=True,
             )
         )

@@ -1,0 +1,49 @@
+"""Outputs of notebooks in the form that all programs share: they write errors, classes, functions and
+pictures in different ways."""
+
+from __future__ import annotations
+
+import re
+
+from mahtab_tui.export.notebook import parse_error
+from mahtab_tui.export.outputs import RICH_TEXT_MIMES, OutputPart
+
+_SYNTAX_ERRORS = frozenset(("SyntaxError", "IndentationError", "TabError"))
+_SYNTAX_ERROR_PLACE = re.compile(r" \([^()\n]{0,500}, line \d{1,9}\)$")
+"""The place of the error, which some programs write behind the message."""
+_CLASS = re.compile(r"<class '([\w.<>]{1,200})'>")
+_FUNCTION = re.compile(
+    r"<(?:built-in )?function ([\w.<>]{1,200})(?: at 0x[0-9a-f]{6,16}|\([^()\n]{0,500}\))?>"
+)
+"""Its name, before the address or the parameters that some programs write."""
+
+
+def first_error_line(traceback: str) -> str:
+    """Return the error of a traceback: its class without the module, and the first line of its
+    message."""
+    error = parse_error(traceback)
+    name = error.name.rpartition(".")[2]
+    message = error.message
+    if name in _SYNTAX_ERRORS:
+        message = _SYNTAX_ERROR_PLACE.sub("", message)
+    return f"{name}: {message}\n" if message else f"{name}\n"
+
+
+def shared_form(text: str, mime: str) -> str:
+    """Return the text of an output, in which classes and functions stand by their names. That of a
+    picture only describes it, so that it is left out. mime: of the output; empty for a text."""
+    if mime.startswith("image/"):
+        return ""
+    text = _CLASS.sub(r"\1", text)
+    return _FUNCTION.sub(lambda match: f"<function {match[1].rpartition('.')[2]}>", text)
+
+
+def incomparable_reason(code: str, outputs: list[OutputPart]) -> str:
+    """Return why the stored outputs of a cell say nothing about its result, as a clause; empty if they
+    do."""
+    last_line = code.rstrip().rpartition("\n")[2]
+    if not outputs and last_line.endswith("?") and "#" not in last_line:
+        return "the file has no help"
+    if any(part.mime in RICH_TEXT_MIMES and part.text.startswith("<") for part in outputs):
+        return "the file has no text of what the cell displayed"
+    return ""
