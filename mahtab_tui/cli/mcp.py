@@ -24,9 +24,9 @@ from mahtab_tui.settings.sources import project_folder
 
 
 def write_plugin() -> Path:
-    """Write the plug-in for Claude Code and Codex, and return its folder. Its ``.mcp.json`` names the program
-    by its full path: a client whose PATH lacks it would show no error and have no tools. Raises
-    `SettingsError`."""
+    """Write the plug-in for Claude Code and Codex, and return its folder. Its ``.mcp.json`` names the
+    program by its full path: a client whose PATH lacks it would show no error and have no tools.
+    Raises `SettingsError`."""
     folder = home_folder() / "claude-plugin"
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,11 +88,17 @@ ClientOption = Annotated[
 ]
 
 
-def _client_name(client: ClientOrFormerName | None) -> ClientName:
-    """Return the present name of a client; Claude Code, if none is given."""
-    if client is None or client == "claude-code":
+def _client_name(
+    client: ClientOrFormerName | None, client_option: ClientOrFormerName | None
+) -> ClientName:
+    """Return the present name of a client; Claude Code, if none is given. Ends the command if the
+    argument and the option name two."""
+    if client is not None and client_option is not None:
+        fail("The client is given twice: leave out --client.")
+    name = client or client_option
+    if name is None or name == "claude-code":
         return "claude"
-    return client
+    return name
 
 
 @mcp_app.command("install")
@@ -105,7 +111,7 @@ def mcp_install(
 ) -> None:
     """Register the server with a client: show the entry, ask at a terminal, and write it. Claude
     Code and Cursor read it in this folder, the others in yours."""
-    name = _client_name(client or client_option)
+    name = _client_name(client, client_option)
     entry = render_entry(name)
     if only_print:
         typer.echo(entry, nl=False)
@@ -121,7 +127,7 @@ def mcp_install(
 @mcp_app.command("uninstall")
 def mcp_uninstall(client: Client = None, client_option: ClientOption = None) -> None:
     """Remove the server from a client's configuration, and leave the rest."""
-    name = _client_name(client or client_option)
+    name = _client_name(client, client_option)
     with fail_on(SettingsError):
         echo(f"Removed from {uninstall(name, project_folder())}.")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,8 +21,8 @@ from mahtab_tui.system import find_program
 SERVER_NAME = "mahtab"
 ClientName = Literal["claude", "codex", "gemini", "cursor", "zed"]
 
-DAY_S = 86_400
-"""The time limit of a call: clients' defaults are too short for a long cell, or for a user to answer."""
+CALL_TIMEOUT_S = 86_400
+"""A day: clients' defaults are too short for a long cell, or for a user to answer."""
 CODEX_STARTUP_TIMEOUT_S = 120
 """Codex's default of 10 is too short for a slow disk or a busy machine."""
 
@@ -60,13 +61,13 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             {
                 "required": True,
                 "startup_timeout_sec": CODEX_STARTUP_TIMEOUT_S,
-                "tool_timeout_sec": DAY_S,
+                "tool_timeout_sec": CALL_TIMEOUT_S,
             },
             is_toml=True,
             folder_variable="CODEX_HOME",
         ),
         # Its limit is in milliseconds.
-        "gemini": Client(".gemini/settings.json", "mcpServers", {"timeout": DAY_S * 1000}),
+        "gemini": Client(".gemini/settings.json", "mcpServers", {"timeout": CALL_TIMEOUT_S * 1000}),
         "cursor": Client(".cursor/mcp.json", "mcpServers", is_in_project=True),
         # Older versions take an entry without a source for an extension's.
         "zed": Client(".config/zed/settings.json", "context_servers", {"source": "custom"}),
@@ -96,20 +97,22 @@ def render_plugin_servers() -> str:
 
 def install(client: ClientName, project: Path) -> Path:
     """Add the server to a client's file; return the file. Raises `SettingsError`."""
-    return _change(client, project, _add_section, _add_server)
+    return _change_file(client, project, _add_section if CLIENTS[client].is_toml else _add_server)
 
 
 def uninstall(client: ClientName, project: Path) -> Path:
     """Remove the server from a client's file; return the file. Raises `SettingsError`."""
-    return _change(client, project, _remove_section, _remove_server)
+    is_toml = CLIENTS[client].is_toml
+    return _change_file(client, project, _remove_section if is_toml else _remove_server)
 
 
-def _change(client: ClientName, project: Path, change_toml: Any, change_json: Any) -> Path:
+def _change_file(
+    client: ClientName, project: Path, change_text: Callable[[Client, Path, str], str]
+) -> Path:
     """Change the text of a client's file, or leave it as it is. Raises `SettingsError`."""
     path = CLIENTS[client].path(project)
-    change = change_toml if CLIENTS[client].is_toml else change_json
     try:
-        values.write_text(path, change(CLIENTS[client], path, read_text(path)))
+        values.write_text(path, change_text(CLIENTS[client], path, read_text(path)))
     except SettingsError as error:
         raise SettingsError(f"{error} It was left as it is.") from None
     return path
@@ -208,14 +211,57 @@ def _add_section(client: Client, path: Path, text: str) -> str:
 
 
 def _remove_section(client: Client, path: Path, text: str) -> str:
-    """Return a TOML configuration without our server, with its comments. Raises `SettingsError`."""
-    import tomlkit
-
+    """Return a TOML configuration without our server. Raises `SettingsError`."""
     servers = _read_toml_servers(client, path, text)
     if not isinstance(servers, dict) or SERVER_NAME not in servers:
         raise _missing_error(path)
-    configuration = tomlkit.parse(text)
-    toml_servers: Any = configuration[client.servers_key]
-    del toml_servers[SERVER_NAME]
-    new_text = tomlkit.dumps(configuration).rstrip("\n")
+    new_text = _without_section(client, text)
+    if not _lacks_only_server(client, text, new_text):
+        new_text = _without_server(client, text)
+    new_text = new_text.rstrip("\n")
     return f"{new_text}\n" if new_text else ""
+
+
+def _without_section(client: Client, text: str) -> str:
+    """Return a text without the lines of our section. Comments at its end stay: they are about the
+    next section."""
+    header = re.compile(rf"\[\s*{client.servers_key}\s*\.\s*{SERVER_NAME}\s*[.\]]")
+    lines: list[str] = []
+    end_comments: list[str] = []
+    is_in_section = False
+    for line in text.splitlines(keepends=True):
+        words = line.strip()
+        if words.startswith("["):
+            is_in_section = header.match(words) is not None
+            lines += end_comments
+            end_comments = []
+        if not is_in_section:
+            lines.append(line)
+        elif words.startswith("#"):
+            end_comments.append(line)
+        elif words:
+            end_comments = []
+    return "".join([*lines, *end_comments])
+
+
+def _without_server(client: Client, text: str) -> str:
+    """Return a TOML configuration without our server, in whatever form it has the server."""
+    import tomlkit
+
+    configuration = tomlkit.parse(text)
+    servers: Any = configuration[client.servers_key]
+    del servers[SERVER_NAME]
+    return tomlkit.dumps(configuration)
+
+
+def _lacks_only_server(client: Client, text: str, new_text: str) -> bool:
+    """Return whether a TOML configuration is another one without our server."""
+    expected = tomllib.loads(text)
+    del expected[client.servers_key][SERVER_NAME]
+    try:
+        configuration = tomllib.loads(new_text)
+    except tomllib.TOMLDecodeError:
+        return False
+    # A list of servers in which there is none may be gone.
+    configuration.setdefault(client.servers_key, {})
+    return configuration == expected

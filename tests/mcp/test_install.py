@@ -142,6 +142,48 @@ def test_each_client_gets_its_format_and_uninstalling_undoes_it(
     assert set(CLIENTS) == {"claude", "codex", "gemini", "cursor", "zed"}
 
 
+MAHTAB = 'command = "mahtab-tui"\nargs = [\n  "mcp",\n]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "text_after"),
+    [
+        (
+            f"# mine\n\n[mcp_servers.mahtab]\n# ours\n{MAHTAB}\n# theirs\n[other]\n",
+            "# mine\n\n# theirs\n[other]\n",
+        ),
+        (f"[mcp_servers.mahtab]\n{MAHTAB}\n# the end\n", "# the end\n"),
+        (f"[mcp_servers.mahtab]\n{MAHTAB}[a]\n[mcp_servers.mahtab.env]\nb = 1\n", "[a]\n"),
+        ('[ mcp_servers . mahtab ]\nargs = [\n["x"],\n]\n[b]\n', "[b]\n"),
+        ('mcp_servers = { mahtab = { command = "x" }, b = {} }\n', "mcp_servers = { b = {} }\n"),
+        (
+            '[mcp_servers]\nmahtab.command = "x"\nb.command = "y"\n',
+            '[mcp_servers]\nb.command = "y"\n',
+        ),
+        (
+            '[a]\nb = """\n[mcp_servers.mahtab]\n"""\n[mcp_servers.mahtab]\n',
+            '[a]\nb = """\n[mcp_servers.mahtab]\n"""\n',
+        ),
+    ],
+)
+def test_uninstalling_from_any_form_of_toml_leaves_the_rest(
+    home: Path, text: str, text_after: str
+) -> None:
+    path = home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert run("uninstall", "codex").returncode == 0
+    assert re.sub(" +", " ", path.read_text()) == text_after
+
+
+def test_client_that_is_named_twice_is_refused(project: Path) -> None:
+    for command in ("install", "uninstall"):
+        done = run(command, "cursor", "--client", "gemini")
+        assert done.returncode == 2
+        assert done.stderr == "mahtab-tui: The client is given twice: leave out --client.\n"
+    assert list(project.iterdir()) == []
+
+
 @pytest.mark.parametrize(("key", "is_written"), [("y", True), ("n", False)])
 def test_entry_is_shown_and_confirmed_at_a_terminal(
     project: Path, key: str, is_written: bool
