@@ -152,7 +152,7 @@ def texts(pattern_use: Found) -> Iterator[str]:
             [sample_text[:size] for size in range(1, len(sample_text) + 1)] + list(sample_text[:12])
         )
     for piece in pieces:
-        for beginning in dict.fromkeys(("", samples[0][:1], samples[1])):
+        for beginning in dict.fromkeys(("", samples[0][:1], samples[1], samples[1][:-1])):
             yield beginning + piece * (pattern_use.length // len(piece)) + "\0!"
 
 

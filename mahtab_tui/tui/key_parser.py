@@ -66,7 +66,7 @@ _ALT_WITH_CHARACTER = re.compile(r"(?<!\x1b)\x1b([^\x00-\x0c\x0e-\x1fbfOPX\[\]^_
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 """A key that types nothing, such as Ctrl+C."""
 
-_KEY_WITH_NUMBERS = re.compile(r"\x1b\[(\d*)[\d;:]*([u~ABCDEFHPQRS])")
+_KEY_WITH_NUMBERS = re.compile(r"\x1b\[(\d*)(?:[;:][\d;:]*)?([u~ABCDEFHPQRS])")
 """A key with its number and modifiers, as Kitty and xterm send them."""
 _OTHER_KEY = "27"
 """The number with which xterm sends a character with modifiers."""

@@ -33,9 +33,9 @@ _FIND_ACTIONS = frozenset(
 _GIT_COMMANDS_WITH_SETTINGS = frozenset("config remote submodule worktree".split())
 _GIT_OPTIONS_WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_CODE_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_CODE_OPTION = re.compile(r"-[A-Zabd-z]*c[A-Za-z]*")
 """The option of a shell before its command."""
-_INPUT_OPTION = re.compile(r"-[A-Za-z]*s[A-Za-z]*")
+_INPUT_OPTION = re.compile(r"-[A-Za-rt-z]*s[A-Za-z]*")
 """The option of a shell that reads commands from its input, although it has arguments."""
 _EXPANDED = re.compile(r"[A-Za-z0-9_({@*#?$!'\"-]")
 """What a dollar sign stands before if the shell replaces it."""
