@@ -282,6 +282,17 @@ def test_titles_stand_above_a_table_and_texts_around_it_wrap_at_words() -> None:
     ]
 
 
+def test_of_a_page_with_a_table_only_the_beginning_is_drawn() -> None:
+    page = "<p>" + "words of a page " * 20
+    rows = grid_rows(table(f"{page * 500}<table><tr><td>1</table>{page * 500}"), 40, PALETTE)
+    texts = [row.text.strip() for row in rows]
+    assert len(texts) < 1_200
+    (before, after) = (index for index, text in enumerate(texts) if "left out" in text)
+    assert texts[before : before + 2] == ["… 149,531 characters left out …", "1"]
+    assert texts[after] == texts[before]
+    assert after == len(texts) - 1
+
+
 def test_wide_table_scrolls_by_columns() -> None:
     html = "<table><tr><th>name" + "".join(f"<td>{number:03}" for number in range(100))
     start, end = (DisplayLine("display", "", mime="text/html", data=html) for _ in range(2))

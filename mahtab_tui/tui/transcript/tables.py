@@ -10,7 +10,7 @@ from rich.style import Style
 
 from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
 from mahtab_tui.bus.output import DisplayLine
-from mahtab_tui.tui.rows.long_texts import shorten_line
+from mahtab_tui.tui.rows.long_texts import omission_note
 from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.theme import BOLD, Palette
 
@@ -18,6 +18,8 @@ COLUMN_GAP = 2
 """Cells between the columns of a table."""
 MAX_COLUMN_CELLS = 40
 MAX_TABLE_LINES = 400
+MAX_SURROUNDING_CHARS = 10_000
+"""Characters of the texts above a table, and of those below it: a page may have one small table."""
 _EMPTY = TableCell("", False)
 
 
@@ -55,8 +57,7 @@ class GridRows(Sequence[Row]):
         ]
 
         self._lines: list[Row | Sequence[TableCell]] = []
-        for title in table.titles:
-            self._lines += self._wrap(title)
+        self._lines += self._text_rows(table.titles)
         self._lines += table.header
         if table.header:
             self._lines.append(self._rule())
@@ -66,8 +67,7 @@ class GridRows(Sequence[Row]):
             self._lines += [self._note(f"… {omitted_count:,} lines left out …"), *last_lines]
         if len(self._columns.visible) < self._columns.total:
             self._lines.append(self._note(self._describe_columns()))
-        for note in table.notes:
-            self._lines += self._wrap(note)
+        self._lines += self._text_rows(table.notes)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -98,9 +98,17 @@ class GridRows(Sequence[Row]):
         size = min(self._width, cell_len(text))
         return Row([(set_cell_size(text, size), self._palette.muted)])
 
-    def _wrap(self, text: str) -> Iterator[Row]:
-        """Draw a text around the table."""
-        return paragraph([(shorten_line(text), self._palette.muted)], self._width, None)
+    def _text_rows(self, texts: Sequence[str]) -> Iterator[Row]:
+        """Draw the texts above or below the table; of very long ones the beginning."""
+        remaining_chars = MAX_SURROUNDING_CHARS
+        for index, text in enumerate(texts):
+            drawn_text = text[: max(0, remaining_chars)]
+            yield from paragraph([(drawn_text, self._palette.muted)], self._width, None)
+            if len(drawn_text) < len(text):
+                omitted_chars = sum(map(len, texts[index:])) - len(drawn_text)
+                yield self._note(omission_note(omitted_chars, hint=""))
+                return
+            remaining_chars -= len(text) + 1
 
     def _describe_columns(self) -> str:
         """Name the visible columns. They are counted without those that name the rows."""
