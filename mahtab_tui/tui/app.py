@@ -250,6 +250,7 @@ class MahtabApp(TerminalApp[int]):
         # Who regrets a rewind types at the end of the input that it has brought back.
         if text == self._rewound_text + REDO:
             text = REDO
+        self._rewound_text = ""
         if not replaces and self._asks_to_leave(text):
             self.command_context.quit_flow.leave()
             return

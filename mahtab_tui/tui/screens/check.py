@@ -83,8 +83,9 @@ class CheckScreen(ListScreen[None, "Comparison"]):
         self._report = report
         self.show_count(report.summary())
         self.show_status("\n".join(report.remarks), "$muted")
-        broken = [index for index, row in enumerate(report.comparisons) if row.breaks]
-        self.fill(broken[0] if broken else 0)
+        visible_rows = self.find_rows(self.typed)
+        broken_indexes = (index for index, row in enumerate(visible_rows) if row.breaks)
+        self.fill(next(broken_indexes, 0))
 
     def _fail(self, sentence: str) -> None:
         if self._is_stopping:

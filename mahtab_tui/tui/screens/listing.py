@@ -1,4 +1,4 @@
-"""The base class of lists, and lists of models, kernels, themes and earlier inputs."""
+"""The base classes of lists that can be filtered or searched."""
 
 from __future__ import annotations
 
