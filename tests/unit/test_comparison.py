@@ -44,7 +44,7 @@ def test_what_differs_in_each_run_is_not_comparable(before: str, now: str, name:
     for texts in ((before, now), (f"1\n{before}\n2", f"1\n{now}\n2")):
         recorded = outcome(texts[0], ("text/html", texts[0]))
         first_run = fresh(texts[1], ("text/html", texts[1]))
-        comparison = compare_outcomes(recorded, [first_run], ignores_displays=False)
+        comparison = compare_outcomes(recorded, [first_run], is_foreign=False)
         assert comparison == ("not comparable", reason)
 
 
@@ -52,7 +52,7 @@ def test_what_differs_in_each_run_is_not_comparable(before: str, now: str, name:
 def test_another_value_beside_it_is_different(before: str, now: str, name: str) -> None:
     recorded = outcome(f"{before}\n1")
     first_run = fresh(f"{now}\n2")
-    assert compare_outcomes(recorded, [first_run], ignores_displays=False) == ("different", "")
+    assert compare_outcomes(recorded, [first_run], is_foreign=False) == ("different", "")
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_another_value_beside_it_is_different(before: str, now: str, name: str) 
     [("2020-01-01", "2021-01-01"), ("0xabcdef12", "0xabcdef13"), ("In [x]", "In [y]"), ("1", "2")],
 )
 def test_values_that_only_look_like_that_are_different(before: str, now: str) -> None:
-    comparison = compare_outcomes(outcome(before), [fresh(now)], ignores_displays=False)
+    comparison = compare_outcomes(outcome(before), [fresh(now)], is_foreign=False)
     assert comparison == ("different", "")
 
 
 def test_all_that_differs_is_named() -> None:
     recorded = outcome("at 0x7f0000001111 on 2023-11-14")
     first_run = fresh("at 0x7f0000002222 on 2023-12-14")
-    assert compare_outcomes(recorded, [first_run], ignores_displays=False) == (
+    assert compare_outcomes(recorded, [first_run], is_foreign=False) == (
         "not comparable",
         "memory addresses and dates of the run differ; the rest is the same",
     )
@@ -77,7 +77,7 @@ def test_only_what_two_fresh_runs_agree_on_is_different() -> None:
     recorded = outcome("1")
     for second_text, comparison in (("2", ("different", "")), ("3", ("not comparable", RANDOM))):
         runs = [fresh("2"), fresh(second_text)]
-        assert compare_outcomes(recorded, runs, ignores_displays=False) == comparison
+        assert compare_outcomes(recorded, runs, is_foreign=False) == comparison
 
 
 def test_errors_are_part_of_an_outcome() -> None:
@@ -89,21 +89,34 @@ def test_errors_are_part_of_an_outcome() -> None:
         (outcome(error, has_failed=True), fresh(error, has_failed=True), ("same", "")),
         (outcome(error, has_failed=True), fresh("KeyError", has_failed=True), ("different", "")),
     ):
-        assert compare_outcomes(recorded, [first_run], ignores_displays=False) == comparison
+        assert compare_outcomes(recorded, [first_run], is_foreign=False) == comparison
 
 
 def test_pictures_are_compared_unless_another_program_may_have_drawn_them() -> None:
     recorded = outcome("1", ("image/png", "aaaa"))
     first_run = fresh("1", ("image/png", "bbbb"))
-    assert compare_outcomes(recorded, [first_run], ignores_displays=False) == (
+    assert compare_outcomes(recorded, [first_run], is_foreign=False) == (
         "different",
         "its pictures or tables; the text is the same",
     )
-    verdict, reason = compare_outcomes(recorded, [first_run], ignores_displays=True)
+    verdict, reason = compare_outcomes(recorded, [first_run], is_foreign=True)
     assert verdict == "not comparable"
     assert reason.startswith("another program may have drawn its pictures")
     other_text = fresh("2", ("image/png", "bbbb"))
-    assert compare_outcomes(recorded, [other_text], ignores_displays=True) == ("different", "")
+    assert compare_outcomes(recorded, [other_text], is_foreign=True) == ("different", "")
+
+
+def test_how_another_program_arranges_a_text_is_not_comparable() -> None:
+    broken = fresh("[1,\n 2]")
+    for recorded, name in (
+        (outcome("[1, 2]"), "line breaks"),
+        (outcome(" 2]\n[1,"), "positions of lines"),
+    ):
+        comparison = compare_outcomes(recorded, [broken], is_foreign=True)
+        assert comparison == ("not comparable", f"{name} differ; the rest is the same")
+        assert compare_outcomes(recorded, [broken], is_foreign=False) == ("different", "")
+    for recorded in (outcome("[1, 3]"), outcome("[1, 2]", has_failed=True)):
+        assert compare_outcomes(recorded, [broken], is_foreign=True)[0] == "different"
 
 
 @pytest.mark.parametrize(
