@@ -308,6 +308,47 @@ def test_a_cell_that_does_not_end_is_stopped_and_the_next_one_runs(
     assert comparisons["Cell 2"].verdict == "same"
 
 
+def test_a_cell_that_ignores_its_interrupt_ends_with_the_kernel(
+    project: Path, tmp_path: Path
+) -> None:
+    stubborn = "import time\nwhile True:\n    try:\n        while True: time.sleep(0.05)\n    except KeyboardInterrupt: pass"
+    path = write_notebook(tmp_path / "n.ipynb", cell(stubborn), cell("1", value("1")))
+    comparisons = check_notebook(path, timeout=0.5)
+    assert comparisons["Cell 1"].reason == "it did not end within 0.5 s"
+    assert comparisons["Cell 2"].reason == "it did not run, because Cell 1 has ended the kernel"
+
+
+def test_a_check_that_is_stopped_before_it_begins_runs_nothing(
+    project: Path, tmp_path: Path
+) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", cell("open('ran', 'w')"))
+    check = notebook_check(path, load_settings())
+    check.stop()
+    texts: list[str] = []
+    with pytest.raises(CheckStopped):
+        check.run(texts.append)
+    assert texts == ["copying the folder"]
+    assert list(checks_folder().iterdir()) == []
+
+
+@pytest.mark.usefixtures("project")
+def test_cells_have_what_the_startup_file_binds(home: Path, tmp_path: Path) -> None:
+    startup = home / ".mahtab" / "startup.py"
+    startup.parent.mkdir(exist_ok=True)
+    startup.write_text("scale = 2")
+    path = write_notebook(tmp_path / "n.ipynb", cell("scale", value("2")))
+    assert check_notebook(path)["Cell 1"].verdict == "same"
+    startup.write_text("1 / 0")
+    with pytest.raises(CheckError, match="begins failed: ZeroDivisionError: division by zero"):
+        run(notebook_check(path, load_settings()))
+
+
+def test_the_copy_is_called_by_the_name_of_the_folder(project: Path, tmp_path: Path) -> None:
+    output = new_output("stream", text=f"{project}\n")
+    path = write_notebook(tmp_path / "n.ipynb", cell("import os; print(os.getcwd())", output))
+    assert check_notebook(path)["Cell 1"].verdict == "same"
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(1000)"])
 def test_stopping_leaves_nothing(project: Path, tmp_path: Path, code: str) -> None:
     check = notebook_check(write_notebook(tmp_path / "n.ipynb", cell(code)), load_settings())
