@@ -182,6 +182,8 @@ LOST = {
     "import stringprep as s; setattr(s, 'in_table_a1', len)": "stringprep.in_table_a1",
     "from xml import dom; del dom.Node": "xml.dom.Node",
     "import sched as s; s.scheduler.run = len": "sched.scheduler.run",
+    "import xml.sax.handler; xml.sax.feature_x = 5": "xml.sax.feature_x",
+    f"import sched\nif 0: (lambda: {'-' * 900}1).x = 2\nsched.x = 3": "sched.x",
     "from json import decoder; decoder.scanner = 3": "json.decoder.scanner",
     "sys.modules['json'].loads = len": "json.loads",
     "__import__('json').load = len": "json.load",
@@ -191,6 +193,8 @@ LOST = {
     "globals()['a b'] = 5": "globals()['a b']",
     "globals()[5] = 5": "globals()[5]",
     "globals()[Point] = 5": "globals()[type]",
+    "globals()[10**5000] = 5": "globals()[int]",
+    "globals()['a b' * 2_000_000] = 5": f"globals()['{'a b' * 29}a ",
     "del globals()['old name']": "globals()['old name']",
     "import decimal; decimal.getcontext().prec = 3": "decimal context",
     "import random; random.seed(3)": "random",
@@ -485,6 +489,11 @@ def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
         code: f"ran apart: changes to `{label}` were not kept\n" for code, label in LOST.items()
     }
     assert cells.run("random.random() and None", "keep").output == ""
+
+
+def test_many_keys_that_a_fork_loses_are_named_in_part(cells: LockedCells) -> None:
+    many = cells.run("globals().update((f'key {i}', i) for i in range(300_000))", "keep")
+    assert many.output.startswith("ran apart: changes to `globals()['key 0']`, ")
 
 
 def test_a_copy_that_changes_nothing_is_not_called_changed(cells: LockedCells) -> None:

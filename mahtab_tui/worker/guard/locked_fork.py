@@ -36,7 +36,7 @@ from .fork_messages import (
     replaces_callable,
     to_clause,
 )
-from .lost_state import StateRecorder, write_waiting_text
+from .lost_state import MAX_LABELS, StateRecorder, write_waiting_text
 from .plain_codecs import NotTransferableError
 from .private_places import PrivateFileGuard, ReadablePaths, is_env_file, is_private_anywhere
 from .shared_objects import find_shared, note_earlier_objects
@@ -53,6 +53,8 @@ _FOLDER_EVENTS = frozenset(("os.listdir", "os.scandir"))
 """Audit events of reading a folder."""
 _MAX_PATH_CHARS = 1_000
 """Longer texts in code are not looked for in the file system."""
+_MAX_KEY_CHARS = 200
+"""Characters of a key of the namespace that is no name."""
 _MAX_TARGET_CHARS = 200
 """Characters of a path or another object of a refused action."""
 
@@ -387,7 +389,8 @@ class LockedFork:
         ]
 
     def _changed_keys(self) -> list[str]:
-        """Return, as code, what of the namespace was set or deleted under a key that is no name."""
+        """Return, as code, what of the namespace was set or deleted under a key that is no name. At
+        most `MAX_LABELS`, and long keys are cut."""
         namespace = dict(self._executor.namespace)
         keys = [key for key in (*namespace, *self._before) if not _is_name(key)]
         changed_keys = [
@@ -395,7 +398,7 @@ class LockedFork:
             for key in dict.fromkeys(keys)
             if namespace.get(key, _MISSING) is not self._before.get(key, _MISSING)
         ]
-        return [f"globals()[{_describe_key(key)}]" for key in changed_keys]
+        return [f"globals()[{_describe_key(key)}]" for key in changed_keys[:MAX_LABELS]]
 
     def _deleted_names(self) -> list[str]:
         """Return the names that the cell has unbound."""
@@ -527,8 +530,13 @@ def _is_name(key: object) -> bool:
 
 
 def _describe_key(key: object) -> str:
-    """Return a key of the namespace as code; for an object whose `repr` may be the user's, its type."""
-    return repr(key) if type(key) in (int, str, bytes, type(None)) else name_of(type(key))
+    """Return a key of the namespace as code, cut if it is long; for an object whose `repr` may be the
+    user's, its type."""
+    if type(key) in (str, bytes):
+        return repr(key[:_MAX_KEY_CHARS])  # type: ignore[index]
+    # Python refuses to write numbers of more than a few thousand digits.
+    is_small = type(key) is int and abs(key) <= sys.maxsize
+    return repr(key) if key is None or is_small else name_of(type(key))
 
 
 def _annotates_variables(tree: ast.AST) -> bool:
