@@ -16,11 +16,13 @@ from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import Detail, KernelInfo, Lock
-from mahtab_tui.session.agent_cell import MAX_CHANGES, AgentCell, Evaluation
+from mahtab_tui.session.agent_cell import AgentCell, Evaluation
 from mahtab_tui.session.agent_rewinds import (
+    describe_file_steps,
     describe_points,
     describe_preview,
     describe_rewind,
+    join_names,
     name_parts,
 )
 from mahtab_tui.session.joined_agents import (
@@ -181,10 +183,7 @@ class AgentCalls:
         cells = name_cells(undo.cells_from(first_cell))
         preview = session.kernel.preview_undo(first_cell)
         changed_names = [change.name for change in preview.changes]
-        changed_names += [f"{file.action} {file.path}" for file in preview.files]
-        names = ", ".join(changed_names[:MAX_CHANGES])
-        if len(changed_names) > MAX_CHANGES:
-            names += f" and {len(changed_names) - MAX_CHANGES:,} more"
+        names = join_names([*changed_names, *describe_file_steps(preview)])
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
         return describe_restoration(undo.undo(first_cell), f"before cell {first_cell} ran")

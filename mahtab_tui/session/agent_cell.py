@@ -18,7 +18,7 @@ from mahtab_tui.session.session import Session
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer about an unresponsive cell."""
 MAX_CHANGES = 20
-"""Changes of variables by a cell, or by an undo, of which an agent is told; more are counted."""
+"""Changes of variables by a cell of which an agent is told; more are counted."""
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 """The result of code that did not run."""
 

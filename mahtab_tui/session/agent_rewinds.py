@@ -1,9 +1,10 @@
-"""What an agent is told of the points to which a session can be rewound."""
+"""What an agent is told of undos and of the points to which a session can be rewound."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.values import NotRestored, describe_files
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.session.rewind_points import RewindPoint
@@ -103,9 +104,14 @@ def name_parts(preview: RewindPreview) -> str:
         names = [change.name for change in restoration.changes]
         parts.append(f"variables {join_names(names)}")
     if restoration.files:
-        files = [f"{file.action} {file.path}" for file in restoration.files]
-        parts.append(f"files {join_names(files)}")
+        parts.append(f"files {join_names(describe_file_steps(restoration))}")
     return "; ".join(parts)
+
+
+def describe_file_steps(restoration: Restoration) -> list[str]:
+    """Return what is done to each file, such as ``remove out.txt``, on one line. Control characters in
+    names are shown by symbols."""
+    return [f"{file.action} {visible(file.path)}".replace("\n", "␊") for file in restoration.files]
 
 
 def count_entries(count: int) -> str:

@@ -292,6 +292,20 @@ def test_an_agent_is_not_told_that_variables_went_back_with_files_alone(
     assert "namespace" not in text
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+@pytest.mark.parametrize("operation", ["undo", "rewind"])
+def test_an_agent_may_take_back_files_with_any_name(
+    open_session: OpenSession, service: Service, project: Path, operation: str
+) -> None:
+    it = open_with(open_session, service, watching=watch(project))
+    it.run("open('a\\x1b[31m\\n.txt', 'w').close()")
+    arguments = {"cell": 1} if operation == "undo" else {"point": "cell 1", "dry_run": False}
+    assert it.session.approvals.answer("guest-1", Decision("run"))
+    it.join_agent()(operation, **arguments)
+    assert not list(project.glob("a*"))
+    assert it.wait_approval().text.endswith("remove a␛[31m␊.txt")
+
+
 def test_an_agent_is_told_in_a_sentence_why_files_are_not_watched(
     open_session: OpenSession, service: Service
 ) -> None:
