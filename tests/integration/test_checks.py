@@ -13,10 +13,13 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from typer.testing import CliRunner
 
 from mahtab_tui.bus.masking import MASK
+from mahtab_tui.cli.main import app
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
+from mahtab_tui.session.checking import check as check_module
 from mahtab_tui.session.checking.check import (
     Check,
     CheckReport,
@@ -228,6 +231,19 @@ def test_what_rests_on_a_cell_that_cannot_run_is_not_comparable(
     assert comparisons["In 2"].reason == "it reads input"
     assert comparisons["length"].reason == "it rests on In 2, which did not run in full"
     assert "failed" not in verdicts(comparisons).values()
+
+
+def test_without_protection_nothing_runs_unless_the_user_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_module, "unavailable_reason", lambda: "needs Linux")
+    write_notebook(project / "n.ipynb", cell("open('ran', 'w').close()"))
+    refused = CliRunner().invoke(app, ["check", "n.ipynb"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "preventing that needs Linux. --unprotected runs them." in refused.stderr
+    allowed = CliRunner().invoke(app, ["check", "n.ipynb", "--unprotected"])
+    assert (allowed.exit_code, allowed.stdout) == (0, "Cell 1       same\n1 same.\n")
+    assert not (project / "ran").exists(), "it runs in a copy all the same"
 
 
 @confined

@@ -20,22 +20,34 @@ from mahtab_tui.bus.values import Mode
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.checking import check
+from mahtab_tui.session.checking.check import Check
 from mahtab_tui.session.rewind_points import RewindPoint
 from mahtab_tui.session.rewinding import RewindPreview, RewindScope
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.messages import RunInput
+from mahtab_tui.tui.screens.check import CheckScreen
+from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.rewind import RewindPreviewScreen, RewindScreen, Tick
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import HeaderBar
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import until, wait_for_screen
+from tests.tui.editor_app import (
+    screen_text,
+    static_text,
+    until,
+    wait_for_close,
+    wait_for_screen,
+)
 from tests.tui.story import QUEUED, MakeApp, change, drawn, press_up_to, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
 QUESTION = "which days are outliers, and why?"
+WAIT_S = 60.0
+"""How long a thread waits at most until the test lets it go on."""
 
 ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
 
@@ -265,7 +277,7 @@ async def test_a_rewind_that_has_begun_cannot_be_left(
     may_end = threading.Event()
 
     def rewind_late(preview: RewindPreview) -> Restoration:
-        may_end.wait()
+        may_end.wait(WAIT_S)
         return rewind(preview)
 
     monkeypatch.setattr(rewinding, "rewind", rewind_late)
@@ -290,13 +302,14 @@ async def test_quick_ticks_are_compared_one_after_another(
 
     def preview_late(point: RewindPoint, scope: RewindScope) -> RewindPreview:
         running.append(scope)
-        may_end.wait()
+        may_end.wait(WAIT_S)
         return preview(point, scope)
 
     screen = await open_rewind(pilot)
     monkeypatch.setattr(rewinding, "preview", preview_late)
     screen.query(Tick).first().focus()
     await pilot.press("space", "space")
+    await until(pilot, lambda: bool(running))
     assert len(running) == 1
     may_end.set()
     await until(pilot, lambda: not screen.query_one("#rewind", Button).disabled)
@@ -315,6 +328,40 @@ async def test_rewind_lists_the_points_behind_ctrl_o_u(app: MahtabApp, pilot: Pi
     await pilot.press("escape")
     await drawn(pilot)
     assert not removals(app)
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        ("", "so your files stay as they are."),
+        ("needs Linux", "can change your files by absolute paths (preventing that needs Linux)."),
+    ],
+)
+async def test_screens_of_a_check_say_whether_files_are_safe(
+    app: MahtabApp, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch, missing: str, sentence: str
+) -> None:
+    new_check = app.session.new_check
+    may_begin = threading.Event()
+
+    def begin_late() -> Check:
+        may_begin.wait(WAIT_S)
+        return new_check()
+
+    monkeypatch.setattr(check, "unavailable_reason", lambda: missing)
+    monkeypatch.setattr(app.session, "new_check", begin_late)
+    app.editor.text = "/check"
+    app.editor.focus()
+    await pilot.press("enter")
+    await wait_for_screen(pilot, Confirm)
+    assert sentence in static_text(pilot, "#question")
+    await pilot.press("y")
+    await wait_for_screen(pilot, CheckScreen)
+    await until(pilot, lambda: "The cells run again in a copy" in screen_text(pilot))
+    assert ("Your files stay as they are." in screen_text(pilot)) == (not missing)
+    may_begin.set()
+    await until(pilot, lambda: "This session is not saved" in screen_text(pilot))
+    await pilot.press("escape")
+    await wait_for_close(pilot, CheckScreen)
 
 
 @pytest.mark.usefixtures("entered")
