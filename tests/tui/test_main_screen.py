@@ -256,6 +256,20 @@ async def test_redo_typed_behind_the_input_that_came_back_is_the_command(
     assert entered == []
 
 
+async def test_redo_at_the_end_of_the_same_input_is_no_command_once_something_was_entered(
+    app: MahtabApp, pilot: Pilot[int], entered: list[tuple[Mode, str]]
+) -> None:
+    await open_rewind(pilot)
+    await pilot.press("tab", "enter")
+    await until(pilot, lambda: app.editor.text == QUESTION)
+    await pilot.press("enter")
+    await drawn(pilot)
+    app.editor.put("ask", f"{QUESTION}/redo")
+    await pilot.press("enter")
+    await drawn(pilot)
+    assert entered == [("ask", QUESTION), ("ask", f"{QUESTION}/redo")]
+
+
 async def test_what_is_not_ticked_stays(app: MahtabApp, pilot: Pilot[int]) -> None:
     screen = await open_rewind(pilot)
     conversation = screen.query(Tick).first()
