@@ -35,10 +35,12 @@ class SessionChoice(NamedTuple):
 
     @property
     def is_resumed(self) -> bool:
+        """Whether it is a saved session."""
         return self.continue_session or self.session is not None
 
     @property
     def is_saved(self) -> bool:
+        """Whether what is asked is saved."""
         return self.is_resumed or self.title is not None
 
 
@@ -72,6 +74,7 @@ def open_session(settings: Settings, choice: SessionChoice) -> AskedSession:
 
 
 def _resumed_session(settings: Settings, choice: SessionChoice) -> AskedSession:
+    """Return a saved session. Ends the command if it cannot be resumed."""
     resumed = resume_backend(
         settings,
         choice.session,

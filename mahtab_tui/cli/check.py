@@ -21,6 +21,7 @@ from mahtab_tui.cli.options import (
     fail,
     fail_on,
 )
+from mahtab_tui.cli.stop_signals import STOP_SIGNALS
 from mahtab_tui.export.reading import ENDINGS
 from mahtab_tui.session.checking.check import (
     Check,
@@ -35,9 +36,11 @@ from mahtab_tui.session.checking.project_copy import CheckError
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import SessionNotFound, find_session
 
+HOLDS_CODE = 0
 BROKEN_CODE = 1
+"""Something is different, or has failed."""
 NOT_RUN_CODE = 2
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""No cell could run."""
 NAME_WIDTH = 12
 
 
@@ -88,7 +91,7 @@ def check(
 def _exit_code(report: CheckReport) -> int:
     if not report.holds:
         return BROKEN_CODE
-    return 0 if report.has_run else NOT_RUN_CODE
+    return HOLDS_CODE if report.has_run else NOT_RUN_CODE
 
 
 def _make_check(target: str | None, settings: Settings) -> Check:

@@ -15,6 +15,7 @@ from mahtab_tui.settings.model import home_folder
 
 
 def log_file() -> Path:
+    """Return the file of the log, whether or not it is written."""
     return home_folder() / "logs" / "repl.log"
 
 
@@ -28,6 +29,7 @@ class CodeLog:
 
     @property
     def is_on(self) -> bool:
+        """Whether the log is written."""
         return self._file is not None
 
     def open(self, *, in_colour: bool) -> None:
@@ -46,6 +48,7 @@ class CodeLog:
             self._file = None
 
     def write_code(self, cell: object, author: str, code: str) -> None:
+        """Write the code of a cell, if the log is on. cell: its number."""
         if self._file is not None:
             head = f"── In [{cell}] · {author} · {time.strftime('%H:%M:%S')} ──"
             code = visible(self._secrets.mask(code))
@@ -54,9 +57,10 @@ class CodeLog:
             self._write(self._file, f"\n{head}\n{code}\n")
 
     def write_output(self, text: str) -> None:
+        """Write a piece of output, if the log is on."""
         if self._file is not None:
-            text = self._secrets.mask(text)
-            self._write(self._file, keep_colours(text) if self._in_colour else plain(text))
+            clean = keep_colours if self._in_colour else plain
+            self._write(self._file, clean(self._secrets.mask(text)))
 
     def _write(self, file: IO[str], text: str) -> None:
         try:

@@ -78,11 +78,9 @@ class Model:
         expensive model while the table loads."""
         if self._price_source is None:
             return 0.0, 0.0
-        return (
-            EXPENSIVE_USD_PER_TOKEN
-            if self._price_loader.is_alive()
-            else usd_per_token(self._price_source)
-        )
+        if self._price_loader.is_alive():
+            return EXPENSIVE_USD_PER_TOKEN
+        return usd_per_token(self._price_source)
 
     def worst_cost(
         self, messages: Sequence[PromptMessage], max_tokens: int | None = None

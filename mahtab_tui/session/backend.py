@@ -25,5 +25,6 @@ class SessionBackend(NamedTuple):
     """None if the session must keep its kernel."""
 
     def release(self) -> None:
+        """Let other programs write the session."""
         if self.claim is not None:
             self.claim.release()
