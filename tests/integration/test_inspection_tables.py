@@ -346,6 +346,25 @@ def test_moments_are_compared_as_they_are_shown(libraries: Looking) -> None:
         assert libraries.figures(name, 0).max.startswith("2024-01-02 03:00")
 
 
+def test_numbers_too_large_for_a_float_have_figures_and_are_compared(libraries: Looking) -> None:
+    libraries.run(
+        """
+large = [{"n": 10**400}, {"n": 1}, {"n": 3}]
+larger = [{"n": -10**5000}, {"n": 10**5000}]
+infinite = [{"n": float("inf")}, {"n": 4.0}]
+small = np.array([1, 2])
+"""
+    )
+    figures = libraries.figures("large", 0)
+    assert (figures.min, figures.max, figures.mean, figures.bars) == ("1", "1,329 bits", "2", ())
+    assert libraries.figures("larger", 0).mean == "—"
+    assert libraries.figures("infinite", 0).mean == "4"
+    number = "9" * 400
+    assert libraries.table("large", 0, c0=f"> {number}").positions == (0,)
+    assert libraries.table("small", 0, c0=f"< {number}").positions == (0, 1)
+    assert libraries.table("small", 0, c0=f"> -{number}").positions == (0, 1)
+
+
 def test_array_of_complex_numbers_has_no_figures(libraries: Looking) -> None:
     libraries.run("waves = np.array([1 + 2j, 3j])")
     assert libraries.figures("waves").max == ""

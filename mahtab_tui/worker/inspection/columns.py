@@ -127,8 +127,8 @@ class Column:
             return Statistics(missing)
         if not numbers:
             return Statistics(missing, top=format_top_values(text_counts.items()))
-        averaged = (float(value) for value in numbers if abs(value) < MAX_AVERAGED)
-        mean = sum(averaged) / len(numbers)
+        averaged = [float(value) for value in numbers if abs(value) < MAX_AVERAGED]
+        mean = sum(averaged) / len(averaged) if averaged else float("nan")
         return number_statistics(missing, min(numbers), max(numbers), mean, sampled(numbers))
 
     def _numbered_values(self, deadline: Deadline) -> Iterator[tuple[int, Any]]:

@@ -12,6 +12,8 @@ from .limits import Deadline
 from .statistics import SAMPLED_ROWS, Statistics, histogram, number_statistics, sampled
 
 _MAX_STABLY_SORTED_FLOATS = 1_000_000
+_MAX_EXACT_DIGITS = 20
+"""Characters of the largest whole number that numpy can hold."""
 _TIME_UNITS = ("D", "m", "s", "ms", "us")
 """Units of moments, the largest first."""
 
@@ -157,9 +159,8 @@ class NumberColumn(Column):
             if self._kind == "U":
                 return text
             if self._kind != "m":
-                if text.lstrip("+-").isdigit():
-                    return int(text)
-                return float(text)
+                is_whole = text.lstrip("+-").isdigit() and len(text) <= _MAX_EXACT_DIGITS
+                return int(text) if is_whole else float(text)
         except (ValueError, KeyError):
             pass
         raise not_comparable(text, self.type)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..values.summaries import one_line
+from ..values.summaries import one_line, summary
 from .cell_texts import MAX_EXACT_FLOAT, MIN_PLAIN_FLOAT
 
 SAMPLED_ROWS = 200
@@ -21,7 +21,7 @@ MAX_DISTINCT_VALUES = 100_000
 _MAX_VALUE_CHARS = 24
 _MAX_STATISTIC = 1e9
 MAX_AVERAGED = 1e300
-"""Larger numbers are left out of a mean, which would become infinite."""
+"""Larger numbers are left out of means and histograms, which would become infinite."""
 
 
 def number_text(value: float) -> str:
@@ -64,7 +64,9 @@ def number_statistics(
         mean: The mean.
         sample: Some of the numbers.
     """
-    bars = histogram(sample, float(low), float(high))
+    bars: Sequence[int] = ()
+    if max(abs(low), abs(high)) < MAX_AVERAGED:
+        bars = histogram(sample, float(low), float(high))
     return Statistics(missing, _extreme_text(low), _extreme_text(high), number_text(mean), bars)
 
 
@@ -72,7 +74,7 @@ def _extreme_text(value: Any) -> str:
     if type(value) is bool:
         return str(value)
     if type(value) is int:
-        return f"{value:,}"
+        return f"{value:,}" if abs(value) < MAX_AVERAGED else summary(value)
     return number_text(float(value))
 
 

@@ -56,6 +56,8 @@ def read_as(form: object, text: str, *, raw: bool = False) -> object:
             return _read(form, data if raw else _without_controls(data), "the answer")
         except WrongForm as error:
             first_error = first_error or error
+        except RecursionError:
+            first_error = first_error or WrongForm("the answer is nested too deeply")
     assert first_error is not None
 
     # The model may have written a sentence around the value.
@@ -75,6 +77,8 @@ def _parse(text: str) -> Iterator[object]:
         try:
             yield parse(bare_text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        except TypeError:  # the text is a literal such as {[1]}, which has no value
             continue
     yield text.strip()
 
