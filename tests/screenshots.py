@@ -6,7 +6,8 @@ import io
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
@@ -95,28 +96,48 @@ def _style(char: Char) -> Style:
     )
 
 
+@contextmanager
+def running_program(
+    files: Mapping[str, str],
+    *arguments: str,
+    columns: int,
+    lines: int,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Terminal]:
+    """Start the program in a project, ready for its first cell.
+
+    Args:
+        files: The texts of the project's files, by their names.
+        arguments: The program's arguments.
+        columns: Of the terminal.
+        lines: Of the terminal.
+        env: Further variables of the environment.
+    """
+    with tempfile.TemporaryDirectory() as home:
+        project = Path(home, "sales")
+        project.mkdir()
+        for name, text in files.items():
+            (project / name).write_text(text, "utf-8")
+        argv = [sys.executable, "-P", "-m", "mahtab_tui", *arguments]
+        variables = {"HOME": home, "VIRTUAL_ENV": "", **(env or {})}
+        with Terminal(argv, columns=columns, lines=lines, cwd=project, env=variables) as screen:
+            yield screen.idle()
+        end_waiting_kernels(Path(home))
+
+
 def main() -> None:
     """Draw each picture anew."""
     FOLDER.mkdir(exist_ok=True)
+    files = {"orders.py": _DATA, "log.txt": _LOG}
     for name, act in SHOTS.items():
-        with tempfile.TemporaryDirectory() as home:
-            project = Path(home, "sales")
-            project.mkdir()
-            (project / "orders.py").write_text(_DATA)
-            (project / "log.txt").write_text(_LOG)
-            argv = [sys.executable, "-P", "-m", "mahtab_tui", "--model", "demo"]
-            with Terminal(
-                argv, columns=110, lines=36, cwd=project, env={"HOME": home, "VIRTUAL_ENV": ""}
-            ) as screen:
-                screen.wait("kernel .*idle")
-                screen.enter("log = open('log.txt').read()")
-                screen.enter("%run orders.py")
-                screen.wait(r"\+ orders")
-                act(screen)
-                for _ in range(60):  # some parts are drawn late
-                    screen.pump()
-                (FOLDER / f"{name}.svg").write_text(svg(screen), "utf-8")
-            end_waiting_kernels(Path(home))
+        with running_program(files, "--model", "demo", columns=110, lines=36) as screen:
+            screen.enter("log = open('log.txt').read()")
+            screen.enter("%run orders.py")
+            screen.wait(r"\+ orders")
+            act(screen)
+            for _ in range(60):  # some parts are drawn late
+                screen.pump()
+            (FOLDER / f"{name}.svg").write_text(svg(screen), "utf-8")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.worker.sandbox.functions import ALIASES
 from mahtab_tui.worker.tools.toolbox import NAMES
+from tests import film
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables
 from tests.warm import run_program
@@ -156,8 +157,23 @@ def test_every_page_is_a_topic_and_every_link_works() -> None:
         (FOLDER, index),
         *((FOLDER, page) for page in PAGES.values()),
     ]:
-        for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
+        targets = re.findall(r"\]\(([^)#:]+)[^):]*\)", text)
+        targets += re.findall(r'(?:src|srcset)="([^"]+)"', text)
+        for target in targets:
             assert (folder / target).exists(), target
+
+
+@pytest.mark.slow
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("theme", film.THEMES)
+def test_moving_picture_shows_the_program_as_it_is(theme: str) -> None:
+    picture = (FOLDER / "pictures" / f"film-{theme}.svg").read_text("utf-8")
+    shown_texts = film.frame_texts(picture)
+    last_text = ""
+    for title, text in film.chapter_texts(film.take(theme)).items():
+        assert text in shown_texts, f"{title}. Run python -m tests.film.\n{text}"
+        last_text = text
+    assert shown_texts[-1] == last_text
 
 
 def test_topic_is_printed_as_markdown_into_a_pipe() -> None:
