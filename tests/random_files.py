@@ -347,10 +347,10 @@ class RandomProgram:
     def _expect_as_previewed(self, preview: Restoration, done: Restoration) -> None:
         for name in ("files", "not_restored"):
             promised = {item[:2] for item in getattr(preview, name) if self._is_file_item(item)}
-            kept = {item[:2] for item in getattr(done, name) if self._is_file_item(item)}
-            if promised != kept:
+            actual = {item[:2] for item in getattr(done, name) if self._is_file_item(item)}
+            if promised != actual:
                 self.problems.append(
-                    f"the preview differs in {name}: only promised {promised - kept}, only done {kept - promised}"
+                    f"the preview differs in {name}: only promised {promised - actual}, only done {actual - promised}"
                 )
 
     def _is_file_item(self, item: tuple[str, ...]) -> bool:

@@ -170,8 +170,8 @@ class RandomSession:
     def _check_sent(self, question: str, codes: list[str], words: str) -> None:
         """Compare what the service got with the entries that have not left the conversation."""
         sent = "\n".join(str(message["content"]) for message in self.service.asked[-1]["messages"])
-        kept = {token for _, text in self._rows() for token in _TOKEN.findall(text)}
-        expected = kept - set(_TOKEN.findall(words))
+        shown_tokens = {token for _, text in self._rows() for token in _TOKEN.findall(text)}
+        expected = shown_tokens - set(_TOKEN.findall(words))
         tokens = set(_TOKEN.findall(sent))
         assert tokens == expected, f"sent {tokens - expected}, not sent {expected - tokens}"
 
@@ -220,8 +220,8 @@ class RandomSession:
             before = self.look()
             with suppress(KernelError):
                 self.it.session.undo.redo()
-            now = self.look()
-            assert now._replace(namespace="", files={}) == before._replace(namespace="", files={})
+            after = self.look()
+            assert after._replace(namespace="", files={}) == before._replace(namespace="", files={})
             return
         self.steps.append("redo")
         self.it.session.undo.redo()
@@ -229,9 +229,9 @@ class RandomSession:
         self._compare(parts)
 
     def _compare(self, expected: Parts) -> None:
-        now = self.look()
+        actual_values = self.look()._asdict()
         for name, value in expected._asdict().items():
-            assert getattr(now, name) == value, f"{name}: {getattr(now, name)} instead of {value}"
+            assert actual_values[name] == value, f"{name}: {actual_values[name]} instead of {value}"
 
     def go_on(self, count: int) -> None:
         actions = [self.run_cell] * 5 + [self.ask] * 2 + [self.rewind] * 4 + [self.redo] * 2
@@ -247,8 +247,8 @@ def _before_step(parts: Parts, code: str) -> Parts:
     token = _TOKEN.findall(code)[0]
     index = next(index for index, (_, text) in enumerate(parts.rows) if token in text)
     rows = parts.rows[: index - 1]
-    kept = {token for _, text in rows for token in _TOKEN.findall(text)}
-    conversation = [token for token in parts.conversation if token in kept]
+    remaining_tokens = {token for _, text in rows for token in _TOKEN.findall(text)}
+    conversation = [token for token in parts.conversation if token in remaining_tokens]
     return parts._replace(rows=rows, conversation=conversation)
 
 

@@ -641,9 +641,9 @@ def test_copies_of_killed_programs_are_removed(project: Path) -> None:
         os._exit(0)
     os.waitpid(pid, 0)
     assert len(list(checks_folder().iterdir())) == 1
-    kept = ProjectCopy(str(project))
-    assert [str(path) for path in checks_folder().iterdir()] == [kept.folder]
-    kept.remove()
+    copy = ProjectCopy(str(project))
+    assert [str(path) for path in checks_folder().iterdir()] == [copy.folder]
+    copy.remove()
 
 
 def test_another_program_does_not_take_a_new_copy_for_abandoned(

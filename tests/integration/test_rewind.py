@@ -24,7 +24,11 @@ from tests.random_rewind import run_story
 from tests.services import OPENAI, Service
 from tests.waiting import wait_for
 
+watches_files = pytest.mark.skipif(
+    sys.platform != "linux", reason="files are watched on Linux only"
+)
 NEW_FILE = "open('out.txt', 'w').write('new')"
+SEEDS = 6
 
 
 def code(*blocks: str) -> str:
@@ -76,6 +80,7 @@ def sent(service: Service) -> str:
     return "\n".join(str(message["content"]) for message in service.asked[-1]["messages"])
 
 
+@watches_files
 def test_points_are_questions_steps_and_cells_with_what_each_changed(
     open_session: OpenSession, service: Service, project: Path
 ) -> None:
@@ -100,7 +105,7 @@ def test_points_are_questions_steps_and_cells_with_what_each_changed(
     ]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+@watches_files
 def test_a_rewind_takes_back_conversation_namespace_and_files_in_one_step(
     open_session: OpenSession, service: Service, project: Path
 ) -> None:
@@ -123,12 +128,12 @@ def test_a_rewind_takes_back_conversation_namespace_and_files_in_one_step(
     it.session.rewinding.rewind(rewound)
     assert printed(it, "items") == "[1]"
     assert not (project / "out.txt").exists()
-    kept = [entry for entry in transcript(it).entries if not entry.removed]
-    assert [entry.plain_text for entry in kept if not isinstance(entry, Note)] == [
-        "items = [1]",
-        "zero?",
-        "One.",
+    texts_left = [
+        entry.plain_text
+        for entry in transcript(it).entries
+        if not (entry.removed or isinstance(entry, Note))
     ]
+    assert texts_left == ["items = [1]", "zero?", "One."]
 
     it.session.undo.redo()
     assert (printed(it, "items"), it.model_messages()) == before
@@ -147,7 +152,7 @@ def test_a_rewind_takes_back_conversation_namespace_and_files_in_one_step(
         it.session.undo.redo()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+@watches_files
 def test_only_the_conversation_comes_back_after_the_kernel_was_replaced(
     open_session: OpenSession, service: Service, project: Path
 ) -> None:
@@ -165,6 +170,7 @@ def test_only_the_conversation_comes_back_after_the_kernel_was_replaced(
         it.session.undo.redo()
 
 
+@watches_files
 def test_each_part_goes_back_alone(
     open_session: OpenSession, service: Service, project: Path
 ) -> None:
@@ -217,6 +223,7 @@ def test_a_step_of_an_answer_goes_back_and_the_question_stays(
     assert "Both done" not in sent(service)
 
 
+@watches_files
 def test_what_cannot_go_back_is_named(
     open_session: OpenSession, service: Service, project: Path
 ) -> None:
@@ -225,10 +232,10 @@ def test_what_cannot_go_back_is_named(
     it.run("next(numbers)", f"new = 3; {NEW_FILE}")
     (project / "out.txt").write_text("by somebody else")
     rewound = preview(it, "cell 1")
-    kept = {item.name: item.reason for item in rewound.kept}
-    assert "only 2 cells can be undone (undo_steps)" in kept["In 1 to 2"]
-    assert "something outside the cells" in kept["out.txt"]
-    assert "numbers" in kept
+    reasons = {item.name: item.reason for item in rewound.kept}
+    assert "only 2 cells can be undone (undo_steps)" in reasons["In 1 to 2"]
+    assert "something outside the cells" in reasons["out.txt"]
+    assert "numbers" in reasons
     assert rewound.cells == (3, 4)
     it.session.rewinding.rewind(rewound)
     assert printed(it, "old, older, 'new' in globals()") == "1 2 False"
@@ -292,7 +299,7 @@ def test_an_agent_is_not_told_that_variables_went_back_with_files_alone(
     assert "namespace" not in text
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+@watches_files
 @pytest.mark.parametrize("operation", ["undo", "rewind"])
 def test_an_agent_may_take_back_files_with_any_name(
     open_session: OpenSession, service: Service, project: Path, operation: str
@@ -412,10 +419,7 @@ def test_held_cells_stay_held_and_a_queue_refuses_a_rewind(
     assert printed(it, "held, 'a' in globals()") == "1 False"
 
 
-SEEDS = 6
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+@watches_files
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_rewinds_and_redos_restore_each_part(
     project: Path, service: Service, seed: int

@@ -244,8 +244,8 @@ def test_plug_in_is_complete(home: Path) -> None:
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     (folder / "commands" / "of-an-older-version.md").touch()
     assert run("plugin").stdout == f"{folder}\n"
-    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
     manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
+    assert manifest["name"] == "mahtab"
     newest_version = re.search(r"^## (\S+)", CHANGELOG.read_text(), re.MULTILINE)
     assert newest_version is not None
     for_codex = json.loads((folder / ".codex-plugin" / "plugin.json").read_text())
