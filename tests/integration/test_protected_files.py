@@ -86,6 +86,8 @@ ATTEMPTS = {
     "folder above": "c.rename(b'sub', b'other')",
     "folder that becomes a repository": "os.makedirs('g/hooks'); c.creat(b'g/hooks/new', 0o700); c.rename(b'g', b'sub/.git')",
     "folder that becomes settings": "os.makedirs('g/fish'); c.creat(b'g/fish/config.fish', 0o600); c.rename(b'g', b'sub/.config')",
+    "empty folder that becomes a repository": "os.mkdir('g'); c.rename(b'g', b'sub/.git')",
+    "folder above exchanged": "os.mkdir('g'); c.renameat2(-100, b'g', -100, b'sub', 2)",
     "repository exchanged": "os.makedirs('g/hooks'); c.renameat2(-100, b'g', -100, b'.git', 2)",
     "repository elsewhere": "c.symlink(b'/tmp', b'sub/.git')",
     "repository named by a file": "c.creat(b'sub/.git', 0o600)",
@@ -203,6 +205,20 @@ def test_code_without_approval_changes_other_files(cells: Cells, folder: Path) -
     assert "refused" not in describe_files(result.files)
     assert (folder / "d").read_text() == "x\n"
     assert (folder / ".git/HEAD").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.close(c.open(FILE, os.O_CREAT | os.O_RDONLY, 0o600))",
+        "assert c.mkdir(b'.git/hooks', 0o700) == -1",
+    ],
+    ids=["opening", "making a folder"],
+)
+def test_what_is_there_already_is_not_made(cells: Cells, folder: Path, code: str) -> None:
+    result = run(cells, code)
+    assert (result.status, result.output) == ("ok", "")
+    assert "refused" not in describe_files(result.files)
 
 
 def test_what_code_without_approval_leaves_running_stays_bound(cells: Cells, folder: Path) -> None:
