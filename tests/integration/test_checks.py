@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,7 @@ from mahtab_tui.session.checking.project_copy import (
 )
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store.forks import forked_store
 from mahtab_tui.store.resume import find_session, new_store
 from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.session_list import SessionRow
@@ -47,13 +49,20 @@ TIMEOUT_S = 60.0
 
 
 class CheckedSession:
-    """A session that is open, and saved in a folder."""
+    """A session that is open, and saved in a folder; a new one, or a copy of another."""
 
-    def __init__(self, project: Path) -> None:
-        store = new_store(project).store
+    def __init__(self, project: Path, row: SessionRow | None = None) -> None:
+        opened = new_store(project) if row is None else forked_store(row, variables=True)
+        store = opened.store
         kernel = ProcessKernel(keep=save_target(store.session, 200))
         self.session = Session(
-            load_settings(), kernel, HeadlessFrontend(), store=store, name="test", by_program=True
+            load_settings(),
+            kernel,
+            HeadlessFrontend(),
+            store=store,
+            past=opened.past,
+            name="test",
+            by_program=True,
         )
         self.session.start()
         self._store = store
@@ -200,6 +209,41 @@ def test_an_open_session_is_only_read(saved_session: Callable[..., CheckedSessio
     it.session.namespace_store.save(TIMEOUT_S)
     assert set(verdicts(checked(find_session(row.id, None))).values()) == {"same"}
     it.close()
+
+
+def test_variables_that_have_changed_since_they_were_saved_are_not_comparable(
+    saved_session: Callable[..., CheckedSession],
+) -> None:
+    it = saved_session("x = 1; y = 1", "x")
+    it.session.namespace_store.save(TIMEOUT_S)
+    it.run("x = 2")
+    # As after a crash: what the kernel has is lost.
+    assert it.session.kernel.info().pid > 0
+    os.kill(it.session.kernel.info().pid, signal.SIGKILL)
+    comparisons = checked(find_session(it.session.saved_id, None))
+    it.close()
+    assert verdicts(comparisons) == {
+        **{f"In {number}": "same" for number in (1, 2, 3)},
+        "x": "not comparable",
+        "y": "same",
+    }
+    assert comparisons["x"].reason == "it has changed since it was saved"
+
+
+def test_variables_that_were_saved_again_are_the_same(
+    saved_session: Callable[..., CheckedSession], project: Path
+) -> None:
+    it = saved_session("x = 5; y = [1]; z = 1")
+    it.session.namespace_store.save(TIMEOUT_S)
+    it.run("x = 5; y.append(2); y.pop()", "z = 2")
+    it.session.undo.undo(3)
+    row = it.close()
+    copy = CheckedSession(project, row)
+    wait_for(lambda: len(copy.session.kernel.variables()) == 3)
+    assert verdicts(checked(copy.run("x").close())) == {
+        **{f"In {number}": "same" for number in (1, 2, 4)},
+        **dict.fromkeys("xyz", "same"),
+    }
 
 
 def test_private_values_are_not_shown(

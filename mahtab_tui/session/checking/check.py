@@ -26,6 +26,7 @@ from mahtab_tui.session.checking.comparison import (
 from mahtab_tui.session.checking.fresh_run import CheckKernel, CheckStopped, FreshRun, run_cells
 from mahtab_tui.session.checking.project_copy import MAX_NAMED_PATHS, CheckError, ProjectCopy
 from mahtab_tui.session.checking.recorded import (
+    UNCHANGED,
     CellOutcome,
     RecordedCell,
     Recording,
@@ -39,7 +40,7 @@ from mahtab_tui.store.session_list import SessionRow
 from mahtab_tui.store.sqlite import ALL_RECORDS, load_records
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.guard.confined_changes import unavailable_reason
-from mahtab_tui.worker.saving.folder import OWNER
+from mahtab_tui.worker.saving.folder import INDEX, OWNER
 from mahtab_tui.worker.witness.copies import copy_content
 
 RUN_WIDTHS = (80, 200)
@@ -48,6 +49,7 @@ _NOTHING_RAN = "No cell could run, so it is not known whether the results hold."
 _QUOTED = re.compile(r"""(?<=['"])[^'"\n]{1,4096}(?=['"])""")
 _WORD = re.compile(r"""[^\s'"`/\\()\[\]{},;=<>|&:]+""")
 """A part of code in which a file of a command may stand without quotation marks."""
+_SAVED_EARLIER = "it has changed since it was saved"
 _NOT_SHOWN = "not shown: it uses a private variable"
 
 
@@ -58,6 +60,8 @@ class SavedVariables(NamedTuple):
     variables: Mapping[str, Variable]
     missing: Mapping[str, str]
     """Those that were not saved, with reasons."""
+    saved_at: float
+    """In seconds since the epoch."""
 
 
 class CheckReport(NamedTuple):
@@ -260,6 +264,7 @@ class Check:
         copy = ProjectCopy(self._project)
         folder = os.path.join(copy.folder, "variables")
         try:
+            saved_at = os.stat(os.path.join(target.folder, INDEX)).st_mtime
             # A kernel notes in the folder that it may write there, which is not so here.
             shutil.copytree(
                 target.folder,
@@ -269,7 +274,7 @@ class Check:
             )
             os.chmod(folder, 0o700)
             kernel = self._start(copy, RUN_WIDTHS[0], target._replace(folder=folder))
-            return _restore_saved(kernel)
+            return _restore_saved(kernel, saved_at)
         except (OSError, KernelError) as error:
             if self._stopped.is_set():
                 raise CheckStopped from None
@@ -307,10 +312,12 @@ class Check:
             yield Comparison(name, "not comparable", f"it was not saved: {reason}")
         for name, variable in saved.variables.items():
             if variable.kind == "data" and not variable.underscored:
-                maker = self._recording.makers.get(name, 0)
+                maker, changed_at = self._recording.last_changes.get(name, UNCHANGED)
                 comparison = _compare_variable(
                     name, variable, saved.fingerprints.get(name), runs, names.get(maker, "")
                 )
+                if changed_at > saved.saved_at:
+                    comparison = Comparison(name, "not comparable", _SAVED_EARLIER)
                 origin = dependents.get(maker)
                 if comparison.verdict == "different" and origin is not None:
                     comparison = _rests_on(name, origin)
@@ -354,8 +361,9 @@ def _mentioned_names(code: str) -> set[str]:
     return quoted_names | words
 
 
-def _restore_saved(check_kernel: CheckKernel) -> SavedVariables:
-    """Restore the variables of a session in a kernel. Raises `KernelError`."""
+def _restore_saved(check_kernel: CheckKernel, saved_at: float) -> SavedVariables:
+    """Restore the variables of a session in a kernel. saved_at: when they were saved. Raises
+    `KernelError`."""
     kernel = check_kernel.kernel
     saved = kernel.saved_namespace()
     assert saved is not None
@@ -366,7 +374,7 @@ def _restore_saved(check_kernel: CheckKernel) -> SavedVariables:
     variables = {
         variable.name: variable for variable in kernel.variables() if variable.name in names
     }
-    return SavedVariables(kernel.fingerprints(list(variables)), variables, missing)
+    return SavedVariables(kernel.fingerprints(list(variables)), variables, missing, saved_at)
 
 
 def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: str | None) -> Comparison:

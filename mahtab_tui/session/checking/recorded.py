@@ -41,6 +41,19 @@ class CellOutcome(NamedTuple):
     """When it ran, in seconds since the epoch; None if that is not known."""
 
 
+class VariableChange(NamedTuple):
+    """When a variable was changed, and by what."""
+
+    cell: int
+    """The cell that has changed it; after an undo, the one that had made what came back."""
+    time: float
+    """In seconds since the epoch."""
+
+
+UNCHANGED = VariableChange(0, 0.0)
+"""Of a variable that no cell has changed."""
+
+
 @dataclass(frozen=True)
 class RecordedCell:
     """A cell, and what it has shown."""
@@ -75,8 +88,8 @@ class Recording:
     """The interpreter; None for that of the settings."""
     staleness: Staleness | None = None
     """Knows which cells use what others have made; None if that is not known."""
-    makers: Mapping[str, int] = field(default_factory=dict)
-    """By variable: the cell that has changed it last."""
+    last_changes: Mapping[str, VariableChange] = field(default_factory=dict)
+    """By variable."""
     unavailable_reason: str = ""
     """Why it cannot be checked, as a sentence; empty if it can."""
 
@@ -151,7 +164,7 @@ def read_session(past: Sequence[Record], session: str) -> Recording:
         session,
         python,
         _follow_variables(past),
-        _find_makers(past),
+        _find_last_changes(past),
         unavailable_reason,
     )
 
@@ -211,10 +224,10 @@ def _follow_variables(past: Iterable[Record]) -> Staleness:
     return staleness
 
 
-def _find_makers(past: Iterable[Record]) -> dict[str, int]:
-    """Return, by variable, the cell that has changed it last."""
+def _find_last_changes(past: Iterable[Record]) -> dict[str, VariableChange]:
+    """Return the last change of each variable."""
     return {
-        change.name: record.cell
+        change.name: VariableChange(record.cell, record.time)
         for record in past
         if isinstance(record, records.Namespace) and record.cell
         for change in record.changes
