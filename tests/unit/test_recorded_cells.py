@@ -75,7 +75,7 @@ def test_undone_cells_rest_on_nothing() -> None:
 
 
 @pytest.mark.parametrize("place", [{"host": "far"}, {"address": "jupyter:python3"}])
-def test_a_kernel_elsewhere_cannot_be_checked(place: dict[str, str]) -> None:
+def test_a_kernel_elsewhere_cannot_be_checked(place: dict[str, Any]) -> None:
     here = [KernelRecord(state="idle", executable="/usr/bin/python3")]
     elsewhere = [*here, KernelRecord(state="idle", **place)]
     assert read_session([*elsewhere, *here], "s").unavailable_reason == ""
