@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,7 @@ ATTEMPTS = {
     "bare repository moved": "c.rename(b'bare.git', b'g')",
     # Calls that name no path
     "open with a structure": "how = (ctypes.c_uint64 * 3)(1 | os.O_TRUNC, 0, 0); c.syscall(437, -100, FILE, how, 24)",
+    "open below a root of its own": "how = (ctypes.c_uint64 * 3)(65, 0o700, 0x10); c.syscall(437, c.open(b'.gi' + b't', 0), b'/hooks/new', how, 24)",
     "queue of calls": "assert c.syscall(425, 8, ctypes.create_string_buffer(200)) == -1",
     "handle": "assert c.syscall(304, -100, 0, 2) == -1",
     "memory of the witness": "assert c.open(b'/proc/%d/mem' % os.getppid(), 2) == -1",
@@ -110,13 +113,21 @@ if os.uname().machine == "x86_64":
     ATTEMPTS["32 bits"] = "child(in_a_call_of_32_bits)"
 
 
+def watched_kernel(folder: Path) -> ProcessKernel:
+    watching = FileWatching((str(folder),), (), str(folder.parent / "copies"), 200)
+    return ProcessKernel(cwd=str(folder), watching=watching)
+
+
+CREAT_NUMBER = "85" if os.uname().machine == "x86_64" else "56"
+"""The system call by which the C library's `creat` makes a file."""
+
+
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cells, Path]]:
     """A kernel whose files are watched, and its folder."""
     folder = tmp_path_factory.mktemp("project") / "work"
     folder.mkdir()
-    watching = FileWatching((str(folder),), (), str(folder.parent / "copies"), 200)
-    with running(ProcessKernel(cwd=str(folder), watching=watching)) as cells:
+    with running(watched_kernel(folder)) as cells:
         cells.text(SETUP)
         yield cells, folder
 
@@ -246,6 +257,27 @@ def test_what_ran_before_code_without_approval_is_free(cells: Cells, folder: Pat
     run(cells, "c.creat(b'a', 0o600)")
     run(cells, "open('go', 'w').write('.\\n'); p.wait()", None)
     assert (folder / "AGENTS.md").read_text() == "x\n"
+
+
+def test_a_busy_witness_heeds_all_that_the_kernel_has_said_before_a_call(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with running(watched_kernel(folder)) as cells:
+        cells.text(SETUP)
+        witness_pid = int(run(cells, "os.getppid()").output)
+        present_call = Path(f"/proc/{cells.kernel.info().pid}/syscall")
+        os.kill(witness_pid, signal.SIGSTOP)
+        try:
+            run(cells, "0")
+            run(cells, "0", None)
+            with ThreadPoolExecutor(1) as pool:
+                result = pool.submit(run, cells, "c.creat(FILE, 0o600)")
+                wait_for(lambda: present_call.read_text().split()[0] == CREAT_NUMBER)
+                os.kill(witness_pid, signal.SIGCONT)
+                result.result()
+        finally:
+            os.kill(witness_pid, signal.SIGCONT)
+    assert not (folder / "AGENTS.md").exists()
 
 
 @pytest.mark.parametrize("outer", [None, "guard"])

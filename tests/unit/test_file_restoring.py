@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,7 @@ from mahtab_tui.worker.witness.copies import Copies
 from mahtab_tui.worker.witness.journal import FileJournal
 from mahtab_tui.worker.witness.redo import RedoStack
 from mahtab_tui.worker.witness.restoring import Restorer
-from mahtab_tui.worker.witness.server import read_memory, shares_files
+from mahtab_tui.worker.witness.server import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.states import read_state
 
 LARGE_BYTES = 3 * 2**20
@@ -341,6 +343,23 @@ def test_a_process_that_has_ended_is_not_taken_for_one_that_cannot_be_read() -> 
             assert shares_files(process.pid, namespace)
             process.wait()
     assert not shares_files(os.getpid(), namespace + 1)
+
+
+def test_a_long_chain_of_processes_is_followed_to_its_end() -> None:
+    depth = 60
+    program = "(" * depth + "echo started; sleep 60" + "; :)" * depth
+    limit = sys.getrecursionlimit()
+    command = ["sh", "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            sys.setrecursionlimit(len(inspect.stack()) + 40)
+            pids = list(descendants(process.pid))
+        finally:
+            sys.setrecursionlimit(limit)
+            os.killpg(process.pid, signal.SIGKILL)
+    assert len(pids) > depth
 
 
 def test_two_files_that_became_one_are_two_again(project: Project) -> None:

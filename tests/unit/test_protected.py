@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from mahtab_tui.worker.guard.protected import (
     paths_changed_by_command,
     unreadable_part_of_command,
 )
+from mahtab_tui.worker.witness.protected_paths import changed_protected_path
 
 PROTECTED = [
     "AGENTS.md",
@@ -375,3 +378,14 @@ def test_a_command_of_many_texts_is_read() -> None:
     code = f"os.system({texts})"
     assert unreadable_command_part(code) == "$y"
     assert "x" * 1_200 in protected_candidates(code)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+def test_a_kernel_moves_files_into_and_out_of_the_folder_of_its_variables(tmp_path: Path) -> None:
+    own_folder = f"{tmp_path}/.mahtab/kept/"
+    inside = f"{own_folder}value"
+    outside = str(tmp_path / "value")
+    for paths in ([inside, outside], [outside, inside]):
+        changed = partial(changed_protected_path, "rename", "rename", 0, paths, os.getpid())
+        assert changed(own_folder) == ""
+        assert changed("") == inside

@@ -11,7 +11,7 @@ from ..sandbox.allowed_calls import X86_64, AllowedCall, ArgumentCheck
 
 _X32 = 0x40000000
 """Numbers from here on belong to a table with 64-bit registers and 32-bit addresses."""
-_OPENS_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+OPENS_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 # Names; their numbers on x86_64 and aarch64; what they do; the index of the flags among the
 # arguments; and those of paths, each with that of the descriptor of the folder where it begins.
@@ -116,7 +116,7 @@ def may_change_files(architecture: str, number: int, arguments: Sequence[int]) -
     if number not in _CHANGING_32_BIT_CALLS:
         return number >= _X32
     flags = _CHANGING_32_BIT_CALLS[number]
-    return flags is None or bool(arguments[flags] & _OPENS_TO_CHANGE)
+    return flags is None or bool(arguments[flags] & OPENS_TO_CHANGE)
 
 
 def watching_filter(architecture: str) -> bytes:
@@ -126,6 +126,6 @@ def watching_filter(architecture: str) -> bytes:
     for call in _read_table():
         alternatives: tuple[tuple[ArgumentCheck, ...], ...] = ()
         if call.action == "open" and call.flags is not None:
-            alternatives = ((ArgumentCheck(call.flags, _OPENS_TO_CHANGE, (0,)),),)
+            alternatives = ((ArgumentCheck(call.flags, OPENS_TO_CHANGE, (0,)),),)
         calls.append(AllowedCall(call.name, call.x86_64, call.aarch64, alternatives))
     return call_filter.reporting_program(architecture, calls, reports_other_tables=True)

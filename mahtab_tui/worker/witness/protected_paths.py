@@ -27,7 +27,7 @@ _PROCESS_MEMORY = re.compile(r"/proc/(\d+)/(?:task/\d+/)?mem")
 
 
 def changed_protected_path(
-    call_name: str, action: str, flags: int, paths: Sequence[str], thread: int
+    call_name: str, action: str, flags: int, paths: Sequence[str], thread: int, own_folder: str
 ) -> str:
     """Return the protected path that a call would change; empty if there is none.
 
@@ -37,8 +37,12 @@ def changed_protected_path(
         flags: Those of the call.
         paths: As `resolve_as` returns them; empty if there is none.
         thread: Which calls.
+        own_folder: Where the kernel keeps variables, which is not protected, with a slash at its end;
+            empty if it keeps none.
     """
     for path in filter(None, paths):
+        if own_folder and f"{path}/".startswith(own_folder):
+            continue
         only_reads = action in ("open", "open2") and not flags & _WRITE_FLAGS
         if (action == "create" or only_reads) and os.path.lexists(_as_seen_by(thread, path)):
             continue

@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from ..sandbox.call_filter import ARCHITECTURES
 from .binding import BoundTasks
-from .calls import WatchedCall, may_change_files, watched_calls
+from .calls import OPENS_TO_CHANGE, WatchedCall, may_change_files, watched_calls
 from .copies import Copies, remove_copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
 from .journal import FileJournal, PathChange
@@ -47,6 +47,9 @@ _AT_SYMLINK_NOFOLLOW = 0x100
 _AT_SYMLINK_FOLLOW = 0x400
 _RENAME_EXCHANGE = 2
 _O_TMPFILE = 0o20000000
+_HOW = struct.Struct("=3Q")
+"""What `openat2` reads in memory: flags, the mode of a new file, and how paths are resolved."""
+_RESOLVE_IN_ROOT = 0x10
 _MAX_PATH_BYTES = 4096
 _IGNORED_SIGNALS = "INT HUP TERM QUIT PIPE TSTP USR1 USR2 ALRM".split()
 _PARENT_ENDED = signal.SIGURG
@@ -122,7 +125,7 @@ class WitnessServer:
         self._listener = -1
         self._machine = os.uname().machine
         self._calls = watched_calls(self._machine)
-        self._bound = BoundTasks(kernel_pid, lambda: _descendants(os.getpid()))
+        self._bound = BoundTasks(kernel_pid, lambda: descendants(os.getpid()))
         self._own_folder = ""
         """Where the kernel keeps variables, which is not protected."""
         self._refused_paths: dict[str, None] = {}
@@ -408,7 +411,7 @@ class WitnessServer:
         assert self._journal is not None
         if not self._watches_open_files:
             return
-        pids = list(_descendants(os.getpid()))
+        pids = list(descendants(os.getpid()))
         mapped_paths = {path for pid in pids for path in _mapped_files(pid)}
         paths = mapped_paths.union(path for pid in pids for path in _written_files(pid))
         self._journal.open_paths = set(filter(self._is_watched, paths))
@@ -448,8 +451,8 @@ class WitnessServer:
     def _refuses(self, notification: _Notification) -> bool:
         """Return whether a call must fail, because it would change a protected file for code that the
         user has not approved."""
-        # What the kernel has said before the call counts.
-        if self._is_connected and _is_readable(self._control.fd):
+        # All that the kernel has said before the call counts.
+        while self._is_connected and _is_readable(self._control.fd):
             self._answer_kernel()
         if not self._bound.contains(notification.thread):
             return False
@@ -478,14 +481,14 @@ class WitnessServer:
             return f"files (by the system call {call.name})"
         flags = 0 if call.flags is None else arguments[call.flags] & 0xFFFF_FFFF
         if call.action == "open2":
-            flags = _read_number(thread, arguments[2])
+            flags = _read_open_flags(thread, arguments[2])
         paths = []
         for index, (folder, path) in enumerate(call.paths):
             follows = index == 0 and _follows(call.action, flags)
             paths.append(self._seen_path(notification, folder, path, follows=follows))
-        if self._own_folder:
-            paths = [path for path in paths if not f"{path}/".startswith(self._own_folder)]
-        return changed_protected_path(call.name, call.action, flags, paths, thread)
+        return changed_protected_path(
+            call.name, call.action, flags, paths, thread, self._own_folder
+        )
 
     def _seen_path(
         self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
@@ -531,14 +534,14 @@ class WitnessServer:
         flags = 0
         if call.flags is not None:
             flags = notification.arguments[call.flags] & 0xFFFF_FFFF
+        if call.action == "open2":
+            flags = _read_open_flags(thread, notification.arguments[2])
         paths = [
             self._path(
                 notification, folder, path, follows=index == 0 and _follows(call.action, flags)
             )
             for index, (folder, path) in enumerate(call.paths)
         ]
-        if call.action == "open2":
-            flags = _read_number(thread, notification.arguments[2])
         with suppress(OSError):
             # If the thread has ended meanwhile, something else may have been read.
             fcntl.ioctl(self._listener, _IS_ID_VALID, _ID.pack(notification.number))
@@ -684,8 +687,18 @@ def _read_text(thread: int, address: int) -> str:
     return os.fsdecode(read_memory(thread, address, _MAX_PATH_BYTES).split(b"\0", 1)[0])
 
 
-def _read_number(thread: int, address: int) -> int:
-    return int.from_bytes(read_memory(thread, address, 8), "little")
+def _read_open_flags(thread: int, address: int) -> int:
+    """Read the flags of `openat2` in the memory of a process. Raises `_UnseenError` if its path does not
+    begin where others do."""
+    data = read_memory(thread, address, _HOW.size)
+    if len(data) < _HOW.size:
+        return 0
+    flags, _mode, resolution = _HOW.unpack(data)
+    if resolution & _RESOLVE_IN_ROOT and flags & OPENS_TO_CHANGE:
+        raise _UnseenError(
+            "A program changed a file below a folder that it took for the root folder, so that it is unknown."
+        )
+    return int(flags)
 
 
 def read_memory(thread: int, address: int, size: int) -> bytes:
@@ -756,15 +769,16 @@ def _path_of(fd: int) -> str:
         os.close(fd)
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
     """Yield a process and those that it, or one of them, has started."""
-    yield pid
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
-                pids = children.read().split()
-            for child in pids:
-                yield from _descendants(int(child))
+    pending_pids = [pid]
+    while pending_pids:
+        pid = pending_pids.pop()
+        yield pid
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
+                    pending_pids += map(int, children.read().split())
 
 
 def _written_files(pid: int) -> Iterator[str]:
