@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.values import Variable, VariableKind
 from mahtab_tui.llm.variable_texts import describe_variables, join_variables
 from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_described
@@ -167,3 +168,19 @@ def test_descriptions_are_cut_after_a_line_when_space_runs_out() -> None:
     assert sum(map(len, fitted.values())) <= MAX_DESCRIPTION_CHARS
     fitted = _fit({"a": text, "b": text[:1_799], "c": text})
     assert fitted["c"] == "\n".join(["x" * 99] * 4 + ["..."])
+
+
+@pytest.mark.parametrize(
+    ("byte_count", "size"),
+    [
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (12_345_678, "12.3 MB"),
+        (10**12, "1.0 TB"),
+        (10**16, "10000.0 TB"),
+    ],
+)
+def test_size_of_a_file_has_the_unit_in_which_it_is_short(byte_count: int, size: str) -> None:
+    assert format_size(byte_count) == size
