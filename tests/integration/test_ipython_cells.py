@@ -199,6 +199,7 @@ def test_commands_get_other_names(cells: Cells) -> None:
     cells.expect("say a $word", "first a then w\n")
     cells.expect("%e {word}", "w\n")
     assert "say needs 2 arguments" in cells.run("say a").output
+    cells.expect("say %s b", "first %s then b\n")
     cells.expect("%alias e", "e: echo\n")
     cells.run("%unalias e")
     assert "There is no %e" in cells.run("%e 1").output

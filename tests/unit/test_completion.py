@@ -524,6 +524,22 @@ def test_builtin_signatures_show_what_the_caller_passes(value: object, signature
     assert format_signature(value, "f") == signature
 
 
+def test_a_number_that_python_does_not_write_stops_no_explanation() -> None:
+    def power(base: int, limit: int = 10**5000) -> int: ...  # type: ignore[empty-body]
+
+    assert format_signature(power, "power") == "power(base: int, limit: int = …) -> int"
+    assert labels({"d": {10**5000: 1, 5: 2, "x": 3}}, "d[") == ["'x'", "5"]
+
+
+def test_a_partial_that_contains_itself_has_no_signature() -> None:
+    def power(base: int, exponent: int) -> int: ...  # type: ignore[empty-body]
+
+    partial = functools.partial(power, 2)
+    assert format_signature(partial, "f") == "f(exponent: int) -> int"
+    partial.__setstate__((partial, (), {}, {}))  # type: ignore[attr-defined]
+    assert format_signature(partial, "f").startswith("f: partial")
+
+
 class Shade(enum.Enum):
     RED = 1
 
@@ -541,6 +557,8 @@ class Shade(enum.Enum):
         (typing.Callable[typing.ParamSpec("P"), Shade], "Callable[~P, Shade]"),
         (collections.abc.Callable[[int, str], Shade], "Callable[[int, str], Shade]"),
         (typing.Literal["a", None, Shade.RED], "Literal['a', None, Shade.RED]"),
+        (typing.Literal[10**5000], "Literal[…]"),
+        (list[10**5000], "list[int]"),  # type: ignore[misc]
     ],
 )
 def test_annotations_are_shown_as_they_are_written(annotation: Any, text: str) -> None:

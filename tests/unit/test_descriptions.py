@@ -309,6 +309,13 @@ def test_wide_table_shows_some_columns() -> None:
     assert "col_60" not in named
 
 
+def test_a_table_of_long_row_labels_without_columns_is_described() -> None:
+    names = [f"a rather long name of level {number}" for number in range(60)]
+    index = pd.MultiIndex.from_arrays([[1]] * 60, names=names)
+    described = describe({"it": pd.DataFrame(index=index)}, ["it"], LIMIT)
+    assert described["it"].startswith("it: DataFrame, 1 row x 0 columns, MultiIndex ('a rather")
+
+
 @pytest.mark.parametrize("limit", [1, 10, 40, 100, 400, 1_000])
 def test_a_description_is_cut_after_a_line(limit: int) -> None:
     for value in ("x" * 500, {n: n for n in range(100)}, Point):

@@ -17,6 +17,7 @@ from ..values.objects import (
     name_of,
     own_dict,
 )
+from ..values.short_values import scalar_literal
 from ..values.summaries import one_line, type_name
 
 
@@ -70,7 +71,7 @@ def format_annotation(annotation: Any) -> str:
 def _format_literal(value: object) -> str:
     """Format an argument of `Literal`: a plain value, or a member of an enumeration."""
     if type(value) in SCALARS:
-        return repr(value)
+        return scalar_literal(value) or "…"
     member_name = own_dict(value).get("_name_")
     if type(member_name) is not str:
         return "…"
@@ -96,7 +97,9 @@ def _is_plain(annotation: Any) -> bool:
             return True
         abstract_class = get_if_loaded("collections.abc", name_of(annotation))
         return class_module(annotation) == "collections.abc" and abstract_class is annotation
-    if type(annotation) in SCALARS or annotation is Ellipsis:
+    if type(annotation) in SCALARS:
+        return scalar_literal(annotation) is not None
+    if annotation is Ellipsis:
         return True
     if not is_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
         return False

@@ -22,6 +22,7 @@ from ..values.objects import (
     is_module,
     own_dict,
 )
+from ..values.short_values import scalar_literal
 from ..values.summaries import one_line, summary, type_name, variable_kind
 from ..values.variables import masked_summary
 from .docstrings import MAX_DOC_LINE_CHARS, doc_line
@@ -229,12 +230,17 @@ def key_candidates(value: object) -> list[Candidate]:
     """Return the columns of a table, or the keys of a dict. Those without a text are not strings."""
     if columns := list_columns(value):
         return [column_candidate(name) for name in columns]
-    return [_key_candidate(key, item) for key, item in list_keys(value)]
+    labels = [(_key_label(key), key, item) for key, item in list_keys(value)]
+    return [_key_candidate(label, key, item) for label, key, item in labels if label is not None]
 
 
-def _key_candidate(key: object, item: object) -> Candidate:
+def _key_label(key: Any) -> str | None:
+    """Return how a key is listed; None for a number that is too large to be written."""
+    return str(key) if type(key) is str else scalar_literal(key)
+
+
+def _key_candidate(label: str, key: object, item: object) -> Candidate:
     is_string = type(key) is str
-    label = str(key) if is_string else repr(key)
 
     def describe() -> CandidateInfo:
         return CandidateInfo("key", f"{type_name(item)}  {masked_summary(label, item)}".rstrip())

@@ -23,6 +23,7 @@ from ..values.objects import (
     parameter_names,
     unwrap,
 )
+from ..values.short_values import scalar_literal
 from ..values.summaries import one_line, type_name, variable_kind
 from ..values.variables import masked_summary
 from .annotation_texts import annotations_of, format_annotation
@@ -42,6 +43,8 @@ _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
 _BOUND_NAMES = ("self", "cls", "type")
 _MAX_LINE_CHARS = 80
 """A longer signature has a parameter on each line."""
+_MAX_NESTED_PARTIALS = 100
+"""A `functools.partial` may even contain itself."""
 _MAX_VALUE_CHARS = 200
 _MAX_DEFAULT_CHARS = 40
 _MAX_USAGE_CHARS = 1_000
@@ -103,9 +106,9 @@ def _format_builtin(value: Any, name: str) -> str:
 
 def function_of(value: Any) -> CalledFunction:
     """Return the Python function that a call of a value runs."""
-    if type(value) is get_if_loaded("functools", "partial"):
-        function, bound_count = function_of(value.func)
-        return CalledFunction(function, bound_count + len(value.args))
+    partial = get_if_loaded("functools", "partial")
+    if type(value) is partial:
+        return _function_of_partial(value, partial)
     if type(value) is types.MethodType:
         return CalledFunction(unwrap(value.__func__), 1)
     if type(value) in BOUND:
@@ -120,6 +123,18 @@ def function_of(value: Any) -> CalledFunction:
     method = find_in_class(type(value), "__call__")
     if type(method) is types.FunctionType:
         return CalledFunction(unwrap(method), 1)
+    return _NO_FUNCTION
+
+
+def _function_of_partial(value: Any, partial: object) -> CalledFunction:
+    """Return the Python function that a call of a `functools.partial` runs."""
+    bound_count = 0
+    for _ in range(_MAX_NESTED_PARTIALS):
+        if type(value) is not partial:
+            called = function_of(value)
+            return CalledFunction(called.function, called.bound_count + bound_count)
+        bound_count += len(value.args)
+        value = value.func
     return _NO_FUNCTION
 
 
@@ -191,7 +206,7 @@ def builtin_keywords(value: Any) -> list[str]:
 def _format_default(default: object) -> str:
     """Format the default of a parameter; an ellipsis if that would run code, or say little."""
     if type(default) in SCALARS:
-        return one_line(repr(default), _MAX_DEFAULT_CHARS)
+        return one_line(scalar_literal(default) or "…", _MAX_DEFAULT_CHARS)
     if type(default) is OmittedArgument:
         return one_line(default.shown, _MAX_DEFAULT_CHARS)
     if type(default) in _CONTAINERS and not default:

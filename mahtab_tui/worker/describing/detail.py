@@ -61,8 +61,9 @@ def describe_detail(
             return describe_value(name, value, MAX_DETAIL_CHARS), False
         return limited_repr(value, MAX_DETAIL_CHARS, _write_item)
 
+    subject = "Its __repr__" if run_code else "Describing it"
     try:
-        result["text"], was_cut = run_limited(write, "Its __repr__", DETAIL_TIMEOUT_S)
+        result["text"], was_cut = run_limited(write, subject, DETAIL_TIMEOUT_S)
     except InspectionError as error:
         return {**result, "error": str(error)}
     if not run_code and not is_plain:

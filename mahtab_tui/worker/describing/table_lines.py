@@ -100,7 +100,7 @@ def table_lines(table: DescribedTable, limit: int) -> list[str]:
             return lines
 
     # The ranges of many columns are worth more characters than further details of a few.
-    if _size(lines) <= min(limit, _MAX_TABLE_SIZE):
+    if not table.columns or _size(lines) <= min(limit, _MAX_TABLE_SIZE):
         return lines
     return [table.title, *_wrap_names(table.columns), *more_columns_lines, *rows]
 

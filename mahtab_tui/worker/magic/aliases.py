@@ -67,9 +67,9 @@ def fill_alias(name: str, text: str) -> str:
     if len(words) < expected_count:
         arguments = "argument" if expected_count == 1 else "arguments"
         raise ValueError(f"{name} needs {expected_count} {arguments}: it is an alias of {command}")
-    for word in words[:expected_count]:
-        command = command.replace("%s", word, 1)
-    return " ".join([command, *words[expected_count:]])
+    first_piece, *pieces = command.split("%s")
+    filled = first_piece + "".join(word + piece for word, piece in zip(words, pieces))
+    return " ".join([filled, *words[expected_count:]])
 
 
 def run_alias(text: str, caller: MagicContext) -> None:

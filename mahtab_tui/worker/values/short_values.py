@@ -84,6 +84,15 @@ def literal(text: str, width: int) -> str:
     return f"{truncated[:-1]}…{closing_quote}"
 
 
+def scalar_literal(value: object) -> str | None:
+    """Return a number, a text or another scalar as Python writes it; None for a number with more digits
+    than Python writes."""
+    try:
+        return repr(value)
+    except ValueError:
+        return None
+
+
 def describe_type(value: object) -> str:
     """Return what a value is, as in ``<function>`` and ``<DataFrame 10 × 3>``."""
     kind = variable_kind(value)
