@@ -20,6 +20,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export.outputs import BASE64, MAX_OUTPUT_CHARS, OutputPart, shorten
 
 ENDINGS = (".ipynb", ".py", ".md")
+UNREADABLE_OUTPUT = "[an output that cannot be shown]\n"
 MAX_FILE_BYTES = 200_000_000
 MAX_TEXT_CHARS = 2_000_000
 """Characters of a script or Markdown file."""
@@ -299,7 +300,7 @@ def _read_output(node: Node) -> OutputPart:
             return _read_data(data, "value")
         if output_type in ("display_data", "update_display_data"):
             return _read_data(data, "stdout")
-    return OutputPart("stdout", "[an output that cannot be shown]\n")
+    return OutputPart("stdout", UNREADABLE_OUTPUT)
 
 
 def _read_traceback(node: Node) -> OutputPart:

@@ -518,6 +518,8 @@ def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: P
         ),
         cell("list(range(3))", value("[0,\n 1,\n 3]")),
         cell("type(1)", value("str")),
+        cell("print('a')", streams[0], new_output("display_data", data={"application/x": "1"})),
+        cell("print('[1/2]')", new_output("stream", text="[1/2]\n")),
     )
     comparisons = check_notebook(path)
     reasons = {name: it.reason for name, it in comparisons.items() if it.verdict != "same"}
@@ -530,6 +532,7 @@ def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: P
         "Cell 9": "another program may have drawn its pictures or tables; the text is the same",
         "Cell 10": "",
         "Cell 11": "",
+        "Cell 12": "the file has no text of what the cell displayed",
     }
     assert comparisons["Cell 10"].verdict == "different"
     assert comparisons["Cell 11"].verdict == "different"
@@ -734,7 +737,10 @@ def test_folders_that_cannot_be_read_are_removed_and_originals_left_alone(projec
     ("content", "sentence"),
     [
         ("{", "is not"),
-        ('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "There is no cell"),
+        (
+            '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+            "The file has no cell",
+        ),
     ],
 )
 def test_what_cannot_be_checked_is_a_sentence(project: Path, content: str, sentence: str) -> None:

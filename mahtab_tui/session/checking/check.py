@@ -133,6 +133,8 @@ class Check:
             raise CheckError(
                 "A check needs a kernel on this machine, but the setting kernel names another one."
             )
+        if not recording.cells and not recording.session:
+            raise CheckError("The file has no cell with code.")
         if not recording.cells:
             raise CheckError(
                 "There is no cell to check: none has run that was not undone or hidden."

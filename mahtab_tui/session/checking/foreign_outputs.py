@@ -7,6 +7,7 @@ import re
 
 from mahtab_tui.export.notebook import parse_error
 from mahtab_tui.export.outputs import RICH_TEXT_MIMES, OutputPart
+from mahtab_tui.export.reading import UNREADABLE_OUTPUT
 
 _SYNTAX_ERRORS = frozenset(("SyntaxError", "IndentationError", "TabError"))
 _SYNTAX_ERROR_PLACE = re.compile(r" \([^()\n]{0,500}, line \d{1,9}\)$")
@@ -16,6 +17,11 @@ _FUNCTION = re.compile(
     r"<(?:built-in )?function ([\w.<>]{1,200})(?: at 0x[0-9a-f]{6,16}|\([^()\n]{0,500}\))?>"
 )
 """Its name, before the address or the parameters that some programs write."""
+
+_FORMATS = re.compile(
+    r"^\[(?:application|audio|image|model|text|video)/[\w.+-]{1,200}(?:, [^\n]*)?\]$", re.MULTILINE
+)
+"""What stands for an output that the file has in no form that the session shows."""
 
 
 def first_error_line(traceback: str) -> str:
@@ -44,6 +50,12 @@ def incomparable_reason(code: str, outputs: list[OutputPart]) -> str:
     last_line = code.rstrip().rpartition("\n")[2]
     if not outputs and last_line.endswith("?") and "#" not in last_line:
         return "the file has no help"
-    if any(part.mime in RICH_TEXT_MIMES and part.text.startswith("<") for part in outputs):
+    if any(map(_lacks_text, outputs)):
         return "the file has no text of what the cell displayed"
     return ""
+
+
+def _lacks_text(part: OutputPart) -> bool:
+    """Return whether the file has only the class of what was displayed, or its formats."""
+    has_text = UNREADABLE_OUTPUT not in part.text and not _FORMATS.search(part.text)
+    return not has_text or (part.mime in RICH_TEXT_MIMES and part.text.startswith("<"))
