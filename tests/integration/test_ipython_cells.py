@@ -29,6 +29,9 @@ def test_ipython_displays_are_shown(notebook: Cells) -> None:
     )
     assert [display.mime for display in result.displays] == ["text/markdown", "text/html"]
     notebook.expect("display(HTML('<b>a &amp; b</b>'), 7)", "a & b\n7\n")
+    notebook.expect("display(HTML('<script>x</script>1 < 2 and 3 > 2'))", "1 < 2 and 3 > 2\n")
+    long_reference = "&#" + "1" * 5000
+    notebook.expect(f"display(HTML({long_reference!r}))", f"{long_reference}\n")
     png = "import base64\ndata = base64.b64decode('iVBORw0KGgo=')\nopen('dot.png', 'wb').write(data)\n"
     for image in ("Image(data)", "Image('dot.png')", "Image(filename='dot.png')"):
         (display,) = notebook.run(f"{png}{image}").displays

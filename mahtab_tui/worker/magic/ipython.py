@@ -3,9 +3,7 @@ not."""
 
 from __future__ import annotations
 
-import html
 import os
-import re
 import sys
 from typing import Any, ClassVar
 
@@ -13,8 +11,6 @@ from ..stdlib import late_import
 from ..values import displays
 from ..values.html_tables import html_words
 from ..values.rich_forms import MIMES
-
-_TAG = re.compile(r"<[^<>]*>")
 
 
 class DisplayHandle:
@@ -56,10 +52,11 @@ def display(
     """
     if clear:
         displays.clear_output(wait=True)
-    values = [_readable(value) for value in objs]
     if raw:
         # Some set up a notebook by scripts, and show nothing.
-        values = [bundle for bundle in map(_Bundle, objs) if bundle.is_visible]
+        values: list[object] = [bundle for bundle in map(_Bundle, objs) if bundle.is_visible]
+    else:
+        values = [_readable(value) for value in objs]
     if not display_id:
         if update:
             raise TypeError("display(…, update=True) needs a display_id")
@@ -72,10 +69,12 @@ def display(
 
 
 def update_display(obj: object, *, display_id: str, **options: object) -> None:
+    """Replace the display of this name."""
     display(obj, display_id=display_id, update=True)
 
 
 def clear_output(wait: bool = False) -> None:
+    """Remove what the cell has output. wait: only when it outputs something else."""
     # A widget means its own part of the output, which a terminal does not have.
     caller = sys._getframe(1).f_globals.get("__name__")
     if not str(caller).startswith("ipywidgets."):
@@ -83,6 +82,7 @@ def clear_output(wait: bool = False) -> None:
 
 
 def publish_display_data(data: dict[str, object], *args: object, **options: object) -> None:
+    """Show data by MIME type, one of which is chosen."""
     display(data, raw=True)
 
 
@@ -162,7 +162,7 @@ class HTML(DisplayObject):
     _mime = "text/html"
 
     def __repr__(self) -> str:
-        return " ".join(html.unescape(_TAG.sub(" ", str(self.data or ""))).split())
+        return " ".join(html_words(str(self.data or "")).split())
 
     def _repr_html_(self) -> str:
         return str(self.data or "")
