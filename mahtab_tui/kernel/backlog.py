@@ -22,15 +22,26 @@ class SavedBefore(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedEvents:
-    """What has happened before a host attached. The fields are those on the wire.
+class RecordedEvent:
+    """The begin or the end of a cell, or a display. The fields are those on the wire."""
 
-    Each event has ``at``, the offset of the output up to it, and ``begin``, ``shown`` or ``done``.
-    """
+    at: int
+    """The offset of the output up to it."""
+    begin: int | None = None
+    """The cell that began."""
+    shown: dict[str, Any] | None = None
+    """The arguments of a display."""
+    done: CellEnd | None = None
+    """How a cell has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvents:
+    """What has happened before a host attached. The fields are those on the wire."""
 
     acknowledged: int
     """The offset of the output up to which it is stored."""
-    events: tuple[dict[str, Any], ...]
+    events: tuple[RecordedEvent, ...]
     calls: tuple[HostCall, ...]
     """Calls of the host that are not answered."""
     saved: SavedBefore
@@ -56,7 +67,7 @@ class Backlog:
             on_cell_end: Called when a cell has ended.
         """
         self.recorded: Future[RecordedEvents] = Future()
-        """Done when the events have come; with a `KernelError` if they will not."""
+        """Done when the events are replayed; with a `KernelError` if they will not be."""
         self._cells = cells
         self._chunks = chunks
         self._on_display = on_display
@@ -80,32 +91,25 @@ class Backlog:
 
         Raises:
             KernelError: The message is not valid.
+            Exception: Any exception of `on_cell_end` and `on_display`.
         """
         recorded = checked(RecordedEvents, message)
-        cells = {
-            event["begin"]: RunningCell(event["begin"], None)
-            for event in recorded.events
-            if "begin" in event
-        }
-        self._resumed_cells = dict(cells)
         self._cells.replaying = True
-        # Afterwards this host may start a cell, whose output is not replayed.
+        # Meanwhile this host may start a cell, whose output is not replayed.
         printed_before = output.available()
-        self.recorded.set_result(recorded)
-
-        depth = self._replay_events(recorded, cells, output)
+        depth = self._replay_events(recorded, output)
         if not depth:
             output.go_to(recorded.acknowledged)
         self._chunks.feed_all(printed_before)
         self._cells.replaying = False
+        # If an event is wrong, nobody waits for a cell that has not begun here.
+        self.recorded.set_result(recorded)
         return recorded.calls
 
-    def _replay_events(
-        self, recorded: RecordedEvents, cells: Mapping[int, RunningCell], output: SeekableOutput
-    ) -> int:
+    def _replay_events(self, recorded: RecordedEvents, output: SeekableOutput) -> int:
         """Return how many cells still run inside each other."""
         if recorded.events:
-            first_offset = recorded.events[0]["at"]
+            first_offset = recorded.events[0].at
         else:
             first_offset = recorded.acknowledged
         output.go_to(first_offset)
@@ -114,17 +118,19 @@ class Backlog:
         for event in recorded.events:
             # Output between cells is stored already, up to the acknowledged offset.
             if not depth:
-                output.go_to(min(recorded.acknowledged, event["at"]))
-            self._chunks.feed_all(output.until(event["at"]))
-            if "begin" in event:
+                output.go_to(min(recorded.acknowledged, event.at))
+            self._chunks.feed_all(output.until(event.at))
+            if event.begin is not None:
                 self._chunks.flush()
-                self._cells.add(cells[event["begin"]])
+                cell = RunningCell(event.begin, None)
+                self._resumed_cells[event.begin] = cell
+                self._cells.add(cell)
                 depth += 1
-            elif "shown" in event:
+            elif event.shown is not None:
                 self._chunks.flush()
-                self._on_display(event["shown"])
-            else:
+                self._on_display(event.shown)
+            elif event.done is not None:
                 self._chunks.end()
-                self._on_cell_end(checked(CellEnd, event["done"]))
+                self._on_cell_end(event.done)
                 depth -= 1
         return depth

@@ -6,28 +6,38 @@ import contextlib
 import itertools
 import json
 import multiprocessing
+import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.backlog import Backlog
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.requests import (
     MAX_OPEN_REQUESTS,
     MAX_QUEUED_BYTES,
+    CellEnd,
     ControlRequests,
     Outbox,
     OutgoingFullError,
 )
+from mahtab_tui.kernel.running_cell import RunningCells
+from mahtab_tui.kernel.spooled_output import SpooledOutput
 from mahtab_tui.sandbox.searched_text import without_surrogates
 from mahtab_tui.worker.link.frames import MAX_FRAME_BYTES, Frame, FrameError, FrameReader, encode
+from mahtab_tui.worker.link.spool import Spool
 from mahtab_tui.worker.link.station_link import FRAMES as FRAMES_KIND
 from mahtab_tui.worker.link.station_link import Link, LinkError
 from tests.waiting import wait_for
@@ -262,3 +272,56 @@ def test_missing_message_closes_the_connection(links: tuple[Link, Link]) -> None
     host_link.send(FRAMES_KIND, b"two")
     with pytest.raises(LinkError, match="missing"):
         station_link.feed(bytes(host_link.outgoing))
+
+
+@pytest.fixture
+def printed(tmp_path: Path) -> Iterator[SpooledOutput]:
+    """The output "one" of a kernel that was left."""
+    reader, writer = os.pipe()
+    os.write(writer, b"one")
+    with open(tmp_path / "spool", "w+b") as spool_file:
+        yield SpooledOutput(Spool(reader, spool_file.fileno()))
+    os.close(reader)
+    os.close(writer)
+
+
+def backlog_message(*events: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "acknowledged": 0,
+        "events": events,
+        "calls": [],
+        "saved": {"carried": None, "lost": []},
+    }
+
+
+def refuse_end(cell_end: CellEnd) -> None:
+    raise KernelError(f"cell {cell_end.cell} has not begun")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{"begin": 2}, {"begin": "two", "at": 3}, {"done": {}, "at": 3}],
+    ids=["without an offset", "without a number", "without a status"],
+)
+def test_nothing_is_replayed_of_malformed_events(
+    printed: SpooledOutput, event: dict[str, object]
+) -> None:
+    cells = RunningCells()
+    backlog = Backlog(cells, Chunks(lambda text: None), lambda display: None, refuse_end)
+    with pytest.raises(KernelError, match="RecordedEvents"):
+        backlog.replay(backlog_message({"begin": 1, "at": 0}, event), printed)
+    assert not backlog.recorded.done()
+    assert list(cells) == []
+
+
+def test_no_cell_waits_for_an_end_that_was_not_replayed(printed: SpooledOutput) -> None:
+    cells = RunningCells()
+    backlog = Backlog(cells, Chunks(lambda text: None), lambda display: None, refuse_end)
+    end = CellEnd(9, Status.OK, (), (), (), 0.0, "")
+    events = ({"begin": 1, "at": 0}, {"done": asdict(end), "at": 3}, {"begin": 2, "at": 3})
+    with pytest.raises(KernelError, match="cell 9 has not begun"):
+        backlog.replay(backlog_message(*events), printed)
+    assert not backlog.recorded.done()
+    # Whatever runs gets a result when the kernel is killed.
+    assert backlog.pop_cell(1) in list(cells)
+    assert backlog.pop_cell(2) is None
