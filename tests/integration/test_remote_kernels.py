@@ -251,6 +251,10 @@ def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> Non
             r"""command: sh -c 'printf "\nmahtab-far-1 2.7.18\n"'""",
             "has Python 2.7.18; a kernel needs Python 3.9 or later",
         ),
+        (
+            r"""command: sh -c 'printf "\nmahtab-far-1 3.²\n"'""",
+            "has Python 3.²; a kernel needs Python 3.9 or later",
+        ),
         ("command: sh -c 'echo it is closed >&2; exit 3'", "it is closed"),
         ("command: sh -c yes", "prints something, but does not run Python"),
         ("command: sh -c 'echo Try --help. >&2'", r"did not start a kernel: Try --help.$"),

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.local_process import MIN_VERSION
 from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.askpass import Ask, AskpassServer
 from mahtab_tui.kernel.remote.bundle import bundle
@@ -28,7 +30,7 @@ FINISH_TIMEOUT_S = 1.0
 MAX_FINISH_TIMEOUT_S = 10.0
 """Seconds for a connection to end, so that the other machine learns that we know of an end."""
 
-_MIN_VERSION = (3, 9)
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 """Of Python on the other machine."""
 _MAX_VERSION_CHARS = 20
 _MAX_ERROR_CHARS = 4_000
@@ -178,11 +180,11 @@ class Transport:
 
         greeting = self._read_greeting(deadline)
         version = greeting[0] if greeting else "?"
-        numbers = tuple(int(number) for number in version.split(".")[:2] if number.isdigit())
-        if numbers < _MIN_VERSION:
+        numbers = _VERSION.match(version)
+        if numbers is None or tuple(map(int, numbers.groups())) < MIN_VERSION:
             raise KernelError(
                 f"{self._label} has Python {version[:_MAX_VERSION_CHARS]};"
-                f" a kernel needs Python {'.'.join(map(str, _MIN_VERSION))} or later."
+                f" a kernel needs Python {'.'.join(map(str, MIN_VERSION))} or later."
             )
         # The machine may have the files from an earlier connection.
         if self._read_line(deadline) == b"send":
