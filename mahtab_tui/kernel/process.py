@@ -323,7 +323,10 @@ class ProcessKernel(Kernel):
         cwd = self._worker.cwd if self._worker is not None else self._cwd
         folder = cwd if is_remote else existing_folder(cwd)
         start = partial(self._launcher.start, executable, folder, self._size, self._wire)
-        worker = WorkerProcess(executable, folder, start, self._host, self._on_end)
+        program = executable
+        if is_remote:
+            program = f"{executable or 'Python'} on {self._launcher.label}"
+        worker = WorkerProcess(executable, program, folder, start, self._host, self._on_end)
         self._starting_worker = worker
         try:
             worker.start()

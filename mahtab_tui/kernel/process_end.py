@@ -31,15 +31,21 @@ def describe_end(exit_code: int) -> str:
     return f"{description.lower()} ({name.name})"
 
 
-def describe_failed_start(executable: str, exit_code: int, output: str) -> str:
-    """Return a sentence about an interpreter in which the worker did not start."""
+def describe_failed_start(program: str, exit_code: int, output: str) -> str:
+    """Return a sentence about an interpreter in which the worker did not start.
+
+    Args:
+        program: What the sentence calls the interpreter.
+        exit_code: Negative for a signal.
+        output: What it has printed.
+    """
     min_version = ".".join(map(str, MIN_VERSION))
     if exit_code == TOO_OLD_CODE:
-        return f"{executable} is Python {output.strip()}; a kernel needs Python {min_version} or later."
+        return (
+            f"{program} is Python {output.strip()}; a kernel needs Python {min_version} or later."
+        )
     ending = describe_end(exit_code).removeprefix("it ")
     lines = output.strip().splitlines()
     if lines:
         ending += f", saying: {lines[-1][:MAX_LAST_LINE_CHARS]}"
-    return (
-        f"{executable} does not work as a Python interpreter of {min_version} or later ({ending})."
-    )
+    return f"{program} does not work as a Python interpreter of {min_version} or later ({ending})."

@@ -75,6 +75,7 @@ class WorkerProcess:
     def __init__(
         self,
         executable: str,
+        program: str,
         cwd: str,
         start: Callable[[], Process],
         host: KernelHost,
@@ -83,7 +84,8 @@ class WorkerProcess:
         """Create a process that is not started.
 
         Args:
-            executable: The interpreter.
+            executable: The interpreter; empty for any on another machine.
+            program: What sentences call it.
             cwd: The working directory.
             start: Starts the process, on the reader thread.
             host: Serves the calls of its code.
@@ -92,7 +94,7 @@ class WorkerProcess:
         """
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
-        self._executable = executable
+        self._program = program
         self._start = start
         self._host = host
         self._on_end = on_end
@@ -142,7 +144,7 @@ class WorkerProcess:
         except TimeoutError:
             self._signal(signal.SIGKILL)
             raise KernelError(
-                f"{self._executable} was not ready within {START_TIMEOUT_S:.0f} s."
+                f"{self._program} was not ready within {START_TIMEOUT_S:.0f} s."
             ) from None
 
     def execute(
@@ -370,7 +372,7 @@ class WorkerProcess:
         except Exception as error:  # whoever starts the kernel waits for this thread
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             self._started.set_exception(
-                KernelError(f"{self._executable} cannot be started: {reason}.")
+                KernelError(f"{self._program} cannot be started: {reason}.")
             )
             return
         self._process = process
@@ -422,7 +424,7 @@ class WorkerProcess:
                 self._report_end(*(self._intended_end or died))
             else:
                 early_output = "".join(self._early_output)
-                sentence = describe_failed_start(self._executable, exit_code, early_output)
+                sentence = describe_failed_start(self._program, exit_code, early_output)
                 self._ready.set_exception(KernelError(sentence))
 
     def _report_end(self, status: Status, sentence: str) -> None:

@@ -228,6 +228,18 @@ def test_a_python_that_does_not_know_its_own_file_starts_a_kernel(project: Path)
         pass
 
 
+def test_a_python_in_which_no_kernel_starts_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "sitecustomize.py").write_text(
+        "import sys\nif any('mahtab_worker' in word for word in sys.orig_argv): sys.exit('broken')"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    launcher = RemoteLauncher(parse_address(f"command: {sys.executable}"), 1.0)
+    with pytest.raises(KernelError, match=f"^Python on {launcher.label} does not work as"):
+        ProcessKernel(launcher=launcher).start(RecordingHost())
+
+
 @pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
 def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> None:
     (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
