@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,18 @@ def test_uncomputed_figures_are_named(as_json: bool, capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("8, 10\n", "")
     print_answer(asked, OutputForm.JSON, is_quiet=True)
     assert json.loads(capsys.readouterr().out)["not_computed"] == doubts
+
+
+@pytest.mark.parametrize("form", OutputForm)
+def test_answer_and_code_do_not_drive_the_terminal(
+    form: OutputForm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "print('\x1b[2J\x1b]0;title\x07')"
+    asked = AskedQuestion("?", hostile, [hostile], ["\x1b[2J"], [], ANSWERED_CODE, session="")
+    print_answer(asked, form, is_quiet=False)
+    captured = capsys.readouterr()
+    assert "print(" in captured.out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", captured.out + captured.err)
 
 
 # A session that may cost only so much: whoever calls a model, the limit is not passed.

@@ -114,6 +114,18 @@ def test_rescue_does_not_write_again_what_is_saved(saved: SavedSession) -> None:
     assert kept_files.items() < saved_files.items()
 
 
+def test_a_second_rescue_does_not_take_the_file_of_the_first_for_another(
+    saved: SavedSession,
+) -> None:
+    cells = saved.started("first = bytes(1_000_000)")
+    die(cells, DEATHS["exits"])
+    assert restored(cells) == {}
+    cells.text("second = bytes(2_000_000)")
+    die(cells, DEATHS["exits"])
+    assert restored(cells) == {}
+    assert cells.text("len(first), len(second)") == "(1000000, 2000000)\n"
+
+
 def test_checkpoint_of_a_finished_cell_is_not_used(saved: SavedSession) -> None:
     cells = saved.started("rows = [1, 2]", "rows.append(3)", "rows.append(4)")
     checkpoints = descendants(cells.kernel.info().pid)

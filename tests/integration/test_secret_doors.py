@@ -17,6 +17,8 @@ from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import get_record
 from mahtab_tui.cli.ask import AnswerForm, ask_questions
 from mahtab_tui.cli.ask_output import OutputForm
+from mahtab_tui.cli.ask_session import SessionChoice
+from mahtab_tui.cli.headless import FAILED_CODE
 from mahtab_tui.cli.rlm import search_once
 from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
@@ -27,6 +29,8 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History
+from mahtab_tui.store.resume import database
+from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags
 from tests.fake_claude import InstallClaude
@@ -34,7 +38,7 @@ from tests.integration.sessions import Opened
 from tests.records import RecordList
 from tests.recursion_scripts import ScriptedModel, replies
 from tests.secrecy import KEY, PRINT_KEY, assert_masked
-from tests.services import OPENAI, Service, refusing, serving
+from tests.services import OPENAI, Reply, Service, refusing, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
 
@@ -273,6 +277,38 @@ def test_headless_question_hides_the_key(
         captured = capsys.readouterr()
         assert_masked(captured.out, expect_mask=form.output is not OutputForm.CODE)
         assert_masked(captured.err, expect_mask=not form.prints_events)
+
+
+@pytest.mark.parametrize("output", OutputForm)
+def test_failure_of_a_headless_question_hides_the_key(
+    service: Service,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    output: OutputForm,
+) -> None:
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    body = json.dumps({"error": {"message": f"no account for {KEY}"}})
+    service.replies = [Reply([body.encode()], 400, {"content-type": "application/json"})]
+    settings = load_settings(model="openai:our-own", reflection="never")
+    form = AnswerForm(output)
+    assert ask_questions(iter(["who?"]), settings, [], form=form) == FAILED_CODE
+    captured = capsys.readouterr()
+    assert_masked(captured.out, expect_mask=output is OutputForm.JSON)
+    assert_masked(captured.err)
+    assert "no account for" in captured.err
+
+
+def test_name_of_a_session_saved_by_ask_hides_the_key(
+    service: Service, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    service.replies = [OPENAI.reply("Nobody.")]
+    settings = load_settings(model="openai:our-own", reflection="never")
+    choice = SessionChoice(title=f"about {KEY}")
+    assert ask_questions(iter(["who?"]), settings, [], choice=choice) == 0
+    (session,) = list_sessions(database())
+    assert session.title == f"about {MASK}"
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from mahtab_tui.worker.guard.fingerprints import take_fingerprints
 
 
 def test_a_large_text_that_repeats_takes_no_memory() -> None:
     text = "x" * 20_000_000
-    assert take_fingerprints({"texts": [text] * 60}, ["texts"]) == {
-        "texts": ("", "it has more than 1 GB")
-    }
+    tracemalloc.start()
+    try:
+        fingerprints = take_fingerprints({"texts": [text] * 60}, ["texts"])
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert fingerprints == {"texts": ("", "it has more than 1 GB")}
+    assert peak_bytes < 3 * len(text)
 
 
 def test_equal_values_have_equal_fingerprints() -> None:
     shared = "text" * 40_000
     namespace = {
-        "shared": [shared, shared, {1, "b", (2.5, None)}],
-        "apart": [shared, "text" * 40_000, {(2.5, None), "b", 1}],
-        "other": [shared, shared, {1, "b", (2.5, 0)}],
+        "shared": [shared, shared, {0, 8}, {"b", (2.5, None)}],
+        "apart": [shared, "text" * 40_000, {8, 0}, {(2.5, None), "b"}],
+        "other": [shared, shared, {0, 8}, {"b", (2.5, 0)}],
     }
     fingerprints = take_fingerprints(namespace, namespace)
     assert fingerprints["shared"] == fingerprints["apart"] != fingerprints["other"]
