@@ -17,7 +17,7 @@ from mahtab_tui.search.text_descriptions import about_contexts, about_text, prev
 from mahtab_tui.search.text_rows import read_rows
 
 MAX_OUTPUT_CHARS = 10_000
-"""Characters of a turn's output."""
+"""Characters of a turn's output that are recorded, and that a model gets."""
 MAX_ABOUT_CHARS = 4_000
 """Characters of the description of a text."""
 SHORTENED_OUTPUT_CHARS = 1_000

@@ -26,12 +26,10 @@ from mahtab_tui.search.answer_code import (
 from mahtab_tui.search.conversation import ModelReply, PromptMessage
 from mahtab_tui.search.limits import SearchDeadline
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
-from mahtab_tui.search.prompts import NO_CODE
+from mahtab_tui.search.prompts import MAX_OUTPUT_CHARS, NO_CODE
 from mahtab_tui.search.sandbox_calls import SandboxCalls
 from mahtab_tui.search.system_prompts import system_prompt, with_instructions
 
-_MAX_OUTPUT_CHARS = 10_000
-"""Maximum characters of a turn's output that are recorded, and that a model gets."""
 _LONG_CONVERSATION_CHARS = 60_000
 """In longer conversations, all but the newest outputs are shortened."""
 _UNSHORTENED_OUTPUTS = 3
@@ -340,7 +338,7 @@ class Exploration:
         result = await self._run_until_answered(sandbox, code, calls)
         self._services.events.send(
             SearchReplOut(
-                result.output[:_MAX_OUTPUT_CHARS],
+                result.output[:MAX_OUTPUT_CHARS],
                 node=self._node.id,
                 turn=turn,
                 status=result.status,
@@ -416,7 +414,7 @@ class Exploration:
             OverBudget: There is less left; the earlier reservation then stays.
         """
         # A turn adds the model's answer and an output.
-        chars = self._conversation.chars + 2 * _MAX_OUTPUT_CHARS
+        chars = self._conversation.chars + 2 * MAX_OUTPUT_CHARS
         estimate = self._services.calls.estimate(self._node.model, chars)
         self._services.calls.ledger.reserve(estimate.minus(self._reserved))
         self._reserved = estimate

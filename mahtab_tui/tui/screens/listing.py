@@ -176,7 +176,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
 def matches_words(typed: str, text: str) -> bool:
     """Return whether a text contains all words that were typed, in any case."""
-    return all(word in text.lower() for word in typed.lower().split())
+    lower_text = text.lower()
+    return all(word in lower_text for word in typed.lower().split())
 
 
 def short_path(path: str, project: Path) -> str:

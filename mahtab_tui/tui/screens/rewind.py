@@ -51,10 +51,12 @@ def _label(point: RewindPoint) -> str:
 
 
 def _first_line(point: RewindPoint) -> str:
-    return one_line(next((line for line in point.text.splitlines() if line.strip()), ""))
+    """Return the first line of an input that is not empty."""
+    return one_line(point.text.strip().partition("\n")[0])
 
 
 def _count(count: int, noun: str, plural: str = "") -> str:
+    """Format ``1 entry``, ``1,200 entries``. plural: of the noun; by default with an s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
