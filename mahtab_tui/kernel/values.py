@@ -226,7 +226,7 @@ class Fingerprint(NamedTuple):
     digest: str
     """In hexadecimal; empty if there is none."""
     reason: str
-    """Why there is none, as a clause, such as "it is socket"."""
+    """Why there is none, as a clause, such as "values of the type socket cannot be compared"."""
 
 
 @dataclass(frozen=True, slots=True)

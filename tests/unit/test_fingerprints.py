@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 
 from mahtab_tui.worker.guard.fingerprints import take_fingerprints
@@ -28,3 +29,11 @@ def test_equal_values_have_equal_fingerprints() -> None:
     }
     fingerprints = take_fingerprints(namespace, namespace)
     assert fingerprints["shared"] == fingerprints["apart"] != fingerprints["other"]
+
+
+def test_values_that_cannot_be_compared_are_named_by_their_type() -> None:
+    namespace = {"one": threading.Event(), "many": [threading.Event()]}
+    assert take_fingerprints(namespace, namespace) == {
+        "one": ("", "values of the type Event cannot be compared"),
+        "many": ("", "it contains Event, which cannot be compared"),
+    }

@@ -26,9 +26,10 @@ def _take(value: object) -> tuple[str, str]:
     try:
         return _Hasher().digest(value).hex(), ""
     except NotTransferableError as error:
-        return "", f"it contains {error}" if str(error) != name_of(
-            type(value)
-        ) else f"it is {error}"
+        incomparable_type = str(error)
+        if incomparable_type == name_of(type(value)):
+            return "", f"values of the type {incomparable_type} cannot be compared"
+        return "", f"it contains {incomparable_type}, which cannot be compared"
     except TransferTooLargeError as error:
         return "", f"it {error}"
     except (RecursionError, ValueError):
