@@ -214,10 +214,11 @@ def test_each_line_is_asked_in_one_session(project: Path, replay: Replay) -> Non
             stdin=questions if file == "-" else "piped",
         )
         lines = [json.loads(line) for line in done.stdout.splitlines()]
-        assert [(line["question"], line["status"], line["answer"]) for line in lines] == [
-            ("count!", "answered", "Counted."),
-            ("what is it?", "answered", "42."),
-            ("what else?", "failed", None),
+        names = ("question", "status", "answer", "code")
+        assert [tuple(line[name] for name in names) for line in lines] == [
+            ("count!", "answered", "Counted.", ["count = 41 + 1"]),
+            ("what is it?", "answered", "42.", ["print('kept', count)"]),
+            ("what else?", "failed", None, []),
         ]
         assert done.returncode == 1, "one of them has failed"
         assert "kept 42\n" in done.stderr

@@ -74,13 +74,19 @@ def test_undone_cells_rest_on_nothing() -> None:
         assert recording.staleness.cells_resting_on([1]) == resting_cells
 
 
-@pytest.mark.parametrize("place", [{"host": "far"}, {"address": "jupyter:python3"}])
-def test_a_kernel_elsewhere_cannot_be_checked(place: dict[str, Any]) -> None:
-    here = [KernelRecord(state="idle", executable="/usr/bin/python3")]
-    elsewhere = [*here, KernelRecord(state="idle", **place)]
-    assert read_session([*elsewhere, *here], "s").unavailable_reason == ""
-    assert read_session([*elsewhere, *here], "s").python == "/usr/bin/python3"
-    assert read_session(elsewhere, "s").unavailable_reason.startswith("Its kernel is elsewhere")
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        KernelRecord(state="idle", host="far"),
+        KernelRecord(state="idle", address="jupyter:python3"),
+    ],
+)
+def test_a_kernel_elsewhere_cannot_be_checked(kernel: KernelRecord) -> None:
+    here = KernelRecord(state="idle", executable="/usr/bin/python3")
+    recording = read_session([here, kernel], "s")
+    assert recording.unavailable_reason.startswith("Its kernel is elsewhere")
+    recording = read_session([kernel, here], "s")
+    assert (recording.unavailable_reason, recording.python) == ("", here.executable)
 
 
 def test_cells_of_a_notebook_have_a_result_if_they_have_run(tmp_path: Path) -> None:
