@@ -20,6 +20,12 @@ def test_a_large_text_that_repeats_takes_no_memory() -> None:
     assert peak_bytes < 3 * len(text)
 
 
+def test_numbers_in_sets_are_told_apart_by_their_types() -> None:
+    namespace = {"ints": {1}, "floats": {1.0}, "bools": {True}, "texts": {"1"}, "bytes": {b"1"}}
+    digests = {digest for digest, _ in take_fingerprints(namespace, namespace).values()}
+    assert len(digests) == 5
+
+
 def test_equal_values_have_equal_fingerprints() -> None:
     shared = "text" * 40_000
     namespace = {

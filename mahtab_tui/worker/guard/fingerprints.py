@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ..values.objects import name_of
 from .library_codecs import library_codec
@@ -13,6 +14,10 @@ from .plain_codecs import STANDARD_CODECS, NotTransferableError
 from .plain_pickle import MAX_BYTES, PLAIN_TYPES, Dumper, TransferTooLargeError
 
 _DIGEST_BYTES = 20
+_NUMBERS = frozenset((int, float, bool, type(None)))
+_TEXTS = frozenset((str, bytes))
+_MAX_SMALL_CHARS = 1000
+"""Longer texts are not copied to be hashed."""
 
 
 def take_fingerprints(
@@ -48,11 +53,19 @@ class _Hasher:
         self._remaining_bytes = MAX_BYTES
 
     def digest(self, value: object) -> bytes:
-        """Return what is the same for equal values of the same types. Raises what `Dumper.dump` raises,
-        and `ValueError` for a value that contains itself."""
+        """Return what is the same for equal values of the same types, with dicts in the same order.
+        Raises what `Dumper.dump` raises, and `ValueError` for a value that contains itself."""
+        if _is_small(value):  # as items of large sets, for which a pickler takes too long
+            return self._digest_small(value)
         output = _Output(self)
         _Pickler(output, self).dump(value)
         return output.hash.digest()
+
+    def _digest_small(self, value: object) -> bytes:
+        self.dumper.count_object(value)
+        data = pickle.dumps(value, 5)
+        self.count_bytes(len(data))
+        return _hash(data).digest()
 
     def count_bytes(self, count: int) -> None:
         """Raises `TransferTooLargeError` if the value and those in it have too many bytes."""
@@ -66,12 +79,21 @@ class _Output:
 
     def __init__(self, hasher: _Hasher) -> None:
         self._hasher = hasher
-        self.hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        self.hash = _hash()
 
     def write(self, data: bytes) -> int:
         self._hasher.count_bytes(len(data))
         self.hash.update(data)
         return len(data)
+
+
+def _is_small(value: Any) -> bool:
+    cls = type(value)
+    return cls in _NUMBERS or (cls in _TEXTS and len(value) <= _MAX_SMALL_CHARS)
+
+
+def _hash(data: bytes = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES)
 
 
 class _Pickler(pickle.Pickler):
@@ -89,7 +111,7 @@ class _Pickler(pickle.Pickler):
         if cls in (set, frozenset):
             # The order of a set is another one in each process.
             items = sorted(self._hasher.digest(item) for item in value)  # type: ignore[attr-defined]
-            return cls.__name__, items
+            return cls.__name__, b"".join(items)
         if cls in PLAIN_TYPES:
             return None
         codec = STANDARD_CODECS.get(cls) or library_codec(cls)

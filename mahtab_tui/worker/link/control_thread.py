@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FLUSH_INTERVAL_MS = 50
 """Between two flushes of the output while a cell or a thread runs."""
+_EXPIRY_CHECK_INTERVAL_MS = 1000
+"""Between two looks at whether a kernel without a host has to end."""
 
 
 class ControlThread:
@@ -52,14 +54,15 @@ class ControlThread:
     def _ready(self, active: bool) -> list[int]:
         """Wait for something to read; return the descriptors. active: whether code may print."""
         poll = select.poll()
-        timeout = FLUSH_INTERVAL_MS if active else None
+        timeout_ms = FLUSH_INTERVAL_MS if active else None
         if not self._host_gone:
             poll.register(self._channel.fd, select.POLLIN)
         if self._holder is not None:
             if self._holder.fd >= 0:
                 poll.register(self._holder.fd, select.POLLIN)
-            timeout = timeout or (1000 if self._channel.detached else None)
-        return [fd for fd, _ in poll.poll(timeout)]
+            if timeout_ms is None and self._channel.detached:
+                timeout_ms = _EXPIRY_CHECK_INTERVAL_MS
+        return [fd for fd, _event in poll.poll(timeout_ms)]
 
     def _serve(self, ready: list[int]) -> bool:
         """Read what has come; return whether the kernel goes on. ready: descriptors to read."""

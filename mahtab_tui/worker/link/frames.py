@@ -3,8 +3,8 @@ on, then a JSON object in ASCII.
 
 ASCII, because JSON's escapes can represent any Python string, including lone surrogates. The engine
 and its sandboxes, and the holder, use the same frames. Three links do not, each for a reason: the
-one to another machine (`station.Link`) carries these frames and output as bytes, numbered; a locked
-fork (`guard.locked`) sends large values as bytes beside its JSON; the sandboxes' fork server
+one to another machine (`station_link.Link`) carries these frames and output as bytes, numbered; a
+locked fork (`guard.fork_messages`) sends large values as bytes beside its JSON; the sandboxes' fork server
 (`sandbox.server`) passes descriptors, over a socket that keeps messages whole.
 """
 
