@@ -225,6 +225,20 @@ def test_each_line_is_asked_in_one_session(project: Path, replay: Replay) -> Non
         assert ("stdin_text" in done.stderr) == (file != "-")
 
 
+def test_refused_code_of_a_question_does_not_count_for_the_next(replay: Replay) -> None:
+    model = replay("```python\n1\n```", "Yes.")
+    done = run_program(
+        *("ask", "--model", model, "--approval", "ask", "--each", "-", "--output", "json"),
+        stdin="is it?\nand now?\n",
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["status"], line["answer"]) for line in lines] == [
+        ("refused", None),
+        ("answered", "Yes."),
+    ]
+    assert done.returncode == 3
+
+
 def reads_stdin(pid: int) -> bool:
     """Whether a process waits for its stdin."""
     call, *arguments = Path(f"/proc/{pid}/syscall").read_text().split()

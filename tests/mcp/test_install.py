@@ -184,6 +184,15 @@ def test_client_that_is_named_twice_is_refused(project: Path) -> None:
     assert list(project.iterdir()) == []
 
 
+def test_codex_may_have_its_configuration_in_another_folder(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(project / "codex"))
+    assert f"Written to {project / 'codex' / 'config.toml'}." in run("install", "codex").stdout
+    assert "mahtab" in tomllib.loads((project / "codex" / "config.toml").read_text())["mcp_servers"]
+    assert not (home / ".codex").exists()
+
+
 @pytest.mark.parametrize(("key", "is_written"), [("y", True), ("n", False)])
 def test_entry_is_shown_and_confirmed_at_a_terminal(
     project: Path, key: str, is_written: bool
