@@ -82,6 +82,10 @@ import sys | sys.path_importer_cache['zz'] = None | 'zz' in sys.path_importer_ca
 import urllib.request as request, webbrowser, copyreg | request.install_opener(request.build_opener()); webbrowser.register('zz', None); copyreg.add_extension('zz', 'zz', 99) | request._opener, 'zz' in webbrowser._browsers, ('zz', 'zz') in copyreg._extension_registry
 def f(x: int): pass | f.__annotations__['y'] = str | f.__annotations__
 def f(x: int): pass | f.__annotations__ = {} | f.__annotations__
+class C: pass | C.__name__ = 'D'; C.__qualname__ = 'E'; C.__hash__ = None | C.__name__, C.__qualname__, C.__hash__ is None
+import abc\nclass A(abc.ABC):\n    @abc.abstractmethod\n    def run(self): pass | A.__abstractmethods__ = frozenset(); a = A() | A.__abstractmethods__
+class C:\n    @property\n    def size(self): 'one' | C.size.__doc__ = 'two' | C.size.__doc__
+import linecache, json | linecache.lazycache('lazy.py', vars(json)); None | 'lazy.py' in linecache.cache
 import sys, builtins | sys.excepthook = print; sys.setrecursionlimit(900); builtins.hi = 1 | sys.excepthook is print, hasattr(builtins, 'hi')
 v = type('C', (), {5: 1}) | v.n = 2 | hasattr(v, 'n')
 globals()[6] = [1]; v = [1] | globals()[6].append(2); globals()[5] = 1; v.append(2) | globals()[6], 5 in globals(), v
@@ -110,6 +114,27 @@ def test_undo_of_an_earlier_cell_undoes_the_later_ones_too(cells: Cells) -> None
         cells.text("n + 1")
     assert kinds(cells.kernel.undo(first_cell)) == {"v": "changed", "n": "rebound"}
     assert cells.text("v, n") == "([1], 1)\n"
+
+
+def test_names_of_a_module_that_begin_with_underscores_are_restored(cells: Cells) -> None:
+    Path("project_module.py").write_text("'text'\n__all__ = ['x']\n__version__ = '1'\nx = 1\n")
+    assert_undone(
+        cells,
+        "import project_module as m",
+        "m.__version__ = '2'; m.__all__.append('y'); m.__doc__ = m.__name__ = 'n'; m.__getattr__ = len",
+        "m.__version__, m.__all__, m.__doc__, m.__name__, hasattr(m, '__getattr__')",
+    )
+
+
+def test_the_module_of_a_class_is_restored(cells: Cells) -> None:
+    assert undone(cells, "class C: pass", "C.__module__ = 'elsewhere'").exact
+    assert cells.text("C.__module__") == "'__main__'\n"
+
+
+def test_a_running_thread_does_not_make_an_undo_inexact(cells: Cells) -> None:
+    wait = "import threading; thread = threading.Thread(target=threading.Event().wait, daemon=True)"
+    cells.text(f"{wait}; thread.start(); waiting = threading.Thread(target=len)")
+    assert undone(cells, "v = [1]", "v.append(2)").exact
 
 
 def test_default_timeout_of_sockets_does_not_end_checkpoints(cells: Cells) -> None:

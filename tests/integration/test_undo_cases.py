@@ -38,6 +38,7 @@ foreign, temporary, attached, version, boxed, hidden, cursor, other: settings an
 traced: were not compared (it calls functions | import sqlite3; traced = sqlite3.connect(':memory:'); traced.set_trace_callback(len) | traced.execute('select 1').fetchall()
 begun: were not compared (its transaction is open | import sqlite3; begun = sqlite3.connect(':memory:'); begun.execute('begin') | begun.execute('select 1').fetchall()
 end: a finalizer cannot be restored | import weakref\nclass P: pass\np1 = P(); end = weakref.finalize(p1, len, '') | del p1
+p1: does at its end is not set up again | one = 1 | one
 weak: a weak reference does not come back | p2 = P(); weak = weakref.ref(p2) | del p2
 descriptor 100: what was read from this pipe | pipe = os.pipe(); moved = os.write(pipe[1], b'abc'), os.dup2(pipe[0], 100), os.close(pipe[0]) | os.read(100, 2)
 descriptor 102: what was written to this pipe stays | pipe2 = os.pipe(); moved3 = os.dup2(pipe2[0], 102), os.close(pipe2[0]) | os.write(pipe2[1], b'abc')
@@ -51,7 +52,16 @@ task slow: this task was started and still runs | import asyncio | slow = asynci
 priority: this setting cannot be restored | import os | os.nice(1)
 sys.addaudithook, os.register_at_fork, codecs.register, codecs.register_error: stays | import sys, os, codecs | sys.addaudithook(lambda *a: None); os.register_at_fork(before=int); codecs.register(lambda name: None); codecs.register_error('zz', len)
 sqlite3.create_function: what it registers stays | import sqlite3; functions = sqlite3.connect(':memory:') | functions.create_function('zz', 0, int)
-ctypes.prctl: not compared | import ctypes | ctypes.CDLL(None).prctl(15, b'renamed')
+ctypes.prctl, ctypes.CDLL: not compared | import ctypes | ctypes.CDLL(None).prctl(15, b'renamed')
+library: not compared | import ctypes; library = ctypes.CDLL(None) | library.getpid()
+descriptor 104: what was read from this socket | import socket; ends = socket.socketpair(); sent = ends[1].send(b'abc'); moved5 = [(os.dup2(end.fileno(), number), end.close()) for end, number in zip(ends, (104, 105))]; reading = {'end': 104} | os.read(reading['end'], 2)
+descriptor 106: its flags | moved6 = os.dup2(0, 106) | os.set_inheritable(106, False)
+descriptor 107: it was closed | folder = os.open('.', os.O_RDONLY); moved7 = os.dup2(folder, 107), os.close(folder) | os.close(107)
+cut: an open file cannot be restored | cut = open('cut.txt', 'w') | cut.truncate(100)
+times.txt: its times | open('times.txt', 'w').close() | os.utime('times.txt', (1, 1))
+marked.txt: its attributes | import contextlib; open('marked.txt', 'w').close() | with contextlib.suppress(OSError): os.setxattr('marked.txt', 'user.a', b'1')
+os.mkfifo: what it makes stays | one = 1 | os.mkfifo('pipe.fifo')
+os.kill: cannot be taken back | one = 1 | os.kill(os.getpid(), 0)
 fcntl.flock: not compared | import fcntl; locked = open('lock.txt', 'w') | fcntl.flock(locked, fcntl.LOCK_EX)
 event loop: a callback was scheduled | one = 1 | asyncio.get_event_loop().call_later(1000, print); None
 """
@@ -236,6 +246,13 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
     )
     assert [entry.name for entry in done.not_restored] == ["f"]
     assert cells.text("type(d) is D, d.x, 'f' in globals()") == "(True, [1], False)\n"
+
+
+def test_changes_of_files_by_their_descriptors_are_named(cells: Cells, project: Path) -> None:
+    cells.text("import os; number = os.open('data.txt', os.O_RDWR | os.O_CREAT)")
+    for change in ("os.ftruncate(number, 9)", "os.pwrite(number, b'X', 0)", "os.fchmod(number, 0)"):
+        done = undone(cells, "one = 1", change)
+        assert any("data.txt" in entry.name for entry in done.not_restored), change
 
 
 @pytest.mark.parametrize(("names", "setup", "change"), rows(REPEATED_ENDS))

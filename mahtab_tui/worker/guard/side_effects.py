@@ -56,6 +56,14 @@ def _path(args: Args) -> str | None:
     return None if is_ignored_path(path) else path
 
 
+def _path_or_descriptor(args: Args) -> str | None:
+    """Return the path of an event that may also be about an open file."""
+    if type(args[0]) is not int:
+        return _path(args)
+    path = os.readlink(f"/proc/self/fd/{args[0]}")
+    return None if is_ignored_path(path) or not path.startswith("/") else path
+
+
 def _written_path(args: Args) -> str | None:
     """Return the path of a file that is opened for writing."""
     _, mode, flags = args
@@ -90,14 +98,28 @@ _EFFECTS: dict[str, _EffectKind] = {
     "os.rmdir": _EffectKind(
         _path, "remove the folder", "this folder was removed and is not restored"
     ),
-    "os.truncate": _EffectKind(_path, "truncate", "this file was truncated and stays that way"),
+    "os.truncate": _EffectKind(
+        _path_or_descriptor, "truncate", "this file was truncated and stays that way"
+    ),
     "os.link": _EffectKind(_path, "link", "a link to this file was created and stays"),
     "os.symlink": _EffectKind(_path, "link", "a link to this file was created and stays"),
     "os.chmod": _EffectKind(
-        _path, "change the permissions of", "its permissions were changed and stay so"
+        _path_or_descriptor, "change the permissions of", "its permissions were changed and stay so"
     ),
-    "os.chown": _EffectKind(_path, "change the owner of", "its owner was changed and stays so"),
-    "os.utime": _EffectKind(_path, "change the time of"),
+    "os.chown": _EffectKind(
+        _path_or_descriptor, "change the owner of", "its owner was changed and stays so"
+    ),
+    "os.utime": _EffectKind(
+        _path_or_descriptor, "change the time of", "its times were changed and stay so"
+    ),
+    **dict.fromkeys(
+        ("os.setxattr", "os.removexattr"),
+        _EffectKind(
+            _path_or_descriptor,
+            "change the attributes of",
+            "its attributes were changed and stay so",
+        ),
+    ),
     "os.chdir": _EffectKind(_path, "go to the folder"),
     "os.system": _EffectKind(_first_argument, "start", STARTED_PROGRAM),
     "subprocess.Popen": _EffectKind(_command, "start", STARTED_PROGRAM),
@@ -125,11 +147,12 @@ _FOLDER_INDEXES = {
     "os.link": 2,
     "os.symlink": 2,
     "os.chmod": 2,
+    "os.utime": 3,
 }
 """By events that change files: the index of the argument with the descriptor of the folder in which
 the path begins; beyond the last one if there is none."""
 
-_FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod"))
+_FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod", "os.utime"))
 """Those that change what a link leads to, not the link."""
 
 
@@ -161,6 +184,8 @@ def changed_path(event: str, args: Args) -> str:
     if event not in _FOLDER_INDEXES:
         return ""
     with suppress(Exception):  # arguments of the user's own classes
+        if type(args[0]) is int:
+            return os.path.realpath(f"/proc/self/fd/{args[0]}")
         path = to_text(args[0])
         index = _FOLDER_INDEXES[event]
         folder = args[index] if len(args) > index else -1

@@ -154,7 +154,9 @@ class EarlierState:
         return States(
             payload,
             changed_names,
-            unwritable + self._lost_references(alive) + self._uncomparable(),
+            unwritable
+            + self._lost_references(alive, {label for label, _ in unwritable})
+            + self._uncomparable(),
             {name: describe_variable(name, names[name]) for name in described_names},
             created_names,
             self._repeated_ends(ended, {label for label, _ in unwritable}),
@@ -239,9 +241,10 @@ class EarlierState:
             return write([]), [], list(reasons.items())
         return pickled, _row_names(writable_rows), list(reasons.items())
 
-    def _lost_references(self, alive: set[int]) -> list[tuple[str, str]]:
+    def _lost_references(self, alive: set[int], without: set[str]) -> list[tuple[str, str]]:
         """Return the names of weak references to objects that must be created again, and of such
-        objects to which others refer, with what does not come back."""
+        objects to which others refer, with what does not come back. without: labels of what cannot
+        be created again."""
         nodes = self._graph.nodes
         references: list[int] = []
         watched: list[int] = []
@@ -253,7 +256,8 @@ class EarlierState:
                 if address_of(reference) not in nodes and reference.__callback__ is not None:
                     watched.append(address)
         lost = [(name, _LOST_REFERENCE) for name in self._labels(alive.intersection(references))]
-        return lost + [(name, _LOST_FINALIZER) for name in self._labels(watched)]
+        watched_labels = [label for label in self._labels(watched) if label not in without]
+        return lost + [(label, _LOST_FINALIZER) for label in watched_labels]
 
     def _uncomparable(self) -> list[tuple[str, str]]:
         """Return the mentioned names that lead to an object that cannot be compared, with the

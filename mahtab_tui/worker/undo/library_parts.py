@@ -12,7 +12,7 @@ from typing import Any
 
 from ..values.objects import as_library_type, get_if_loaded, is_subclass
 from .memory import MemorySpan, plain_array, tensor_memory
-from .parts import ClassName, ObjectPart, Read, Values, for_each_class, writes_fields
+from .parts import PROPERTY, ClassName, ObjectPart, Read, Values, for_each_class, writes_fields
 
 # Attributes of pandas' objects
 _MANAGER_FIELDS = ("axes", "blocks")
@@ -260,6 +260,7 @@ def _read_reconstruction_arguments(value: object) -> Values:
 
 
 BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
+    ("builtins", "property"): PROPERTY,
     ("numpy", "ndarray"): (
         ObjectPart(_read_identity),
         ObjectPart(_read_array, _write_array, size=_count_objects, has_memory=True),

@@ -5,6 +5,7 @@ They are only compared by their progress (how far they have got), and then named
 from __future__ import annotations
 
 import gc
+import os
 import queue
 import sys
 import threading
@@ -23,7 +24,7 @@ from ..values.objects import (
     name_of,
     own_dict,
 )
-from .parts import ClassName, ObjectPart, Read, Values, for_each_class, read_items
+from .parts import ClassName, ObjectPart, Read, Values, for_each_class
 
 _FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
 
@@ -35,6 +36,9 @@ _GENERATOR_ENDED = -2
 _CONNECTION_FIELDS = "total_changes in_transaction isolation_level row_factory text_factory".split()
 _LATER_CONNECTION_FIELDS = ("autocommit",)
 """Of Python 3.12 and later."""
+
+_SET_BY_FORKS = ("_is_stopped", "_tstate_lock")
+"""Attributes of threads: in a fork, nearly all have ended."""
 
 _FILE_CLASSES = frozenset(
     "TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split()
@@ -118,6 +122,24 @@ def _read_connection_progress(connection: object) -> Values:
     return progress
 
 
+class _LivingThreads:
+    """Knows in a fork which threads lived before it, which a fork takes for ended."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._addresses: frozenset[int] = frozenset()
+        os.register_at_fork(before=self._note)
+
+    def _note(self) -> None:
+        if os.getpid() == self._pid:
+            self._addresses = frozenset(map(address_of, threading.enumerate()))
+
+    def read_progress(self, thread: object) -> Values:
+        """Return whether a thread runs, or ran before the fork."""
+        self._note()
+        return [address_of(thread) in self._addresses]
+
+
 def _read_mapped_position(mapped: Any) -> Values:
     with memoryview(mapped) as view:
         if not view.readonly:
@@ -172,7 +194,7 @@ _KIND_BY_CLASS: dict[ClassName, OpaqueKind] = {
     **for_each_class(
         "threading",
         "Thread Timer _MainThread _DummyThread",
-        OpaqueKind("a thread", _reads_method("is_alive")),
+        OpaqueKind("a thread", _LivingThreads().read_progress),
     ),
     ("threading", "Event"): OpaqueKind("a threading event", _reads_method("is_set")),
     ("concurrent.futures", "Future"): OpaqueKind("a future", _reads_method("done")),
@@ -184,6 +206,9 @@ _KIND_BY_CLASS: dict[ClassName, OpaqueKind] = {
     ),
     ("sqlite3", "Connection"): _SQLITE_CONNECTION,
     ("_sqlite3", "Connection"): _SQLITE_CONNECTION,
+    **for_each_class(
+        "ctypes", "CDLL PyDLL LibraryLoader", OpaqueKind("a native library", has_finalizer=False)
+    ),
     ("mmap", "mmap"): OpaqueKind("memory mapped to a file", _read_mapped_position),
     ("functools", "_lru_cache_wrapper"): OpaqueKind(
         "a cached function", _read_cache_progress, has_finalizer=False
@@ -244,7 +269,10 @@ def progress_part(cls: type, kind: OpaqueKind) -> ObjectPart:
         progress: Values = []
         if kind.read_progress is not None:
             progress = kind.read_progress(value)
-        attributes = read_items(own_dict(value).copy())
+        all_attributes = own_dict(value).items()
+        attributes = [
+            item for pair in all_attributes if pair[0] not in _SET_BY_FORKS for item in pair
+        ]
         return progress + [
             item for item in attributes if is_derived or address_of(type(item)) in ATOMS
         ]

@@ -34,15 +34,28 @@ _HAS_STORED_ANNOTATIONS = sys.version_info < (3, 14)
 """Whether annotations are stored. Python 3.14 and later run the user's code to read them."""
 
 _PYTHON_CLASS_ATTRIBUTES = frozenset(
-    "__dict__ __weakref__ __module__ __qualname__ __slots__ __abstractmethods__"
-    " __static_attributes__ __firstlineno__ __annotations_cache__ __annotate_func__ __annotate__"
-    " __type_params__ __parameters__ __hash__ __slotnames__ _abc_impl".split()
+    "__dict__ __weakref__ __annotations_cache__ __annotate_func__ __annotate__ __slotnames__"
+    " _abc_impl".split()
 )
-"""Attributes of a class that Python sets itself, and an undo leaves alone."""
+"""Attributes of a class in which Python keeps what it makes of others, and an undo leaves alone."""
+
+_PYTHON_MODULE_NAMES = frozenset(
+    "__builtins__ __cached__ __loader__ __spec__ __warningregistry__ __annotate__"
+    " __conditional_annotations__".split()
+)
+"""Names in a module that Python sets itself, and an undo leaves alone."""
 
 # As `type` and `defaultdict` define them, whatever a derived class defines.
 _BASES: Any = type.__dict__["__bases__"]
+_NAME: Any = type.__dict__["__name__"]
+_QUALIFIED_NAME: Any = type.__dict__["__qualname__"]
 _DEFAULT_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
+
+
+_PROPERTY_FIELDS: tuple[Any, ...] = tuple(
+    class_dict(property)[name] for name in ("__doc__", "__name__") if name in class_dict(property)
+)
+"""What can be set of a property: its documentation, and since Python 3.13 its name."""
 
 
 class ObjectPart(NamedTuple):
@@ -252,25 +265,30 @@ def _write_cell_contents(cell: Any, values: Values) -> None:
 
 class _ClassState(NamedTuple):
     bases: tuple[type, ...]
+    name: str
+    qualified_name: str
     registered: list[type]
     """Classes that were registered with an abstract base class."""
     attributes: dict[str, Any]
 
     @classmethod
     def from_values(cls, values: Values) -> _ClassState:
-        bases, registered_count, *others = values
+        bases, name, qualified_name, registered_count, *others = values
         registered = others[:registered_count]
-        return cls(bases, registered, _to_dict(others[registered_count:]))
+        attributes = _to_dict(others[registered_count:])
+        return cls(bases, name, qualified_name, registered, attributes)
 
     def to_values(self) -> Values:
         attributes = read_items(self.attributes)
-        return [self.bases, len(self.registered), *self.registered, *attributes]
+        names = (self.name, self.qualified_name)
+        return [self.bases, *names, len(self.registered), *self.registered, *attributes]
 
 
 def _read_class_state(cls: Any) -> _ClassState:
     all_attributes = list(class_dict(cls).items())
     attributes = {name: value for name, value in all_attributes if _is_class_attribute(name)}
-    return _ClassState(_BASES.__get__(cls), read_registered(cls), attributes)
+    names = (_NAME.__get__(cls), _QUALIFIED_NAME.__get__(cls))
+    return _ClassState(_BASES.__get__(cls), *names, read_registered(cls), attributes)
 
 
 def _is_class_attribute(name: object) -> bool:
@@ -285,6 +303,8 @@ def _read_class(cls: object) -> Values:
 def _write_class(cls: Any, earlier: _ClassState) -> None:
     if not _are_same_objects(_BASES.__get__(cls), earlier.bases):
         _BASES.__set__(cls, earlier.bases)
+    _NAME.__set__(cls, earlier.name)
+    _QUALIFIED_NAME.__set__(cls, earlier.qualified_name)
 
     present = _read_class_state(cls)
     if not _are_same_objects(present.registered, earlier.registered):
@@ -304,8 +324,7 @@ def _read_module(module: object) -> Values:
 
 
 def _is_set_by_python(name: object) -> bool:
-    """Return whether a name in a module is one that Python sets, such as `__file__`."""
-    return type(name) is str and name.startswith("__")
+    return type(name) is str and name in _PYTHON_MODULE_NAMES
 
 
 def _write_module(module: object, earlier: dict[Any, Any]) -> None:
@@ -329,6 +348,16 @@ def _plain_value_part(to_plain: Callable[[Any], object]) -> ObjectPart:
     return ObjectPart(lambda value: [to_plain(value)])
 
 
+def _read_property(value: Any) -> Values:
+    return [_read_slot(field, value) for field in _PROPERTY_FIELDS]
+
+
+def _write_property(value: Any, values: Values) -> None:
+    for field, earlier in zip(_PROPERTY_FIELDS, values):
+        if earlier is not MISSING and _read_slot(field, value) is not earlier:
+            field.__set__(value, earlier)
+
+
 ATTRIBUTES = ObjectPart(_read_attributes, _write_attributes, _to_dict)
 PANDAS_ATTRIBUTES = ObjectPart(_read_pandas_attributes, _write_pandas_attributes, _to_dict)
 SLOTS = ObjectPart(_read_slots, _write_slots)
@@ -336,6 +365,11 @@ CLASS = ObjectPart(_read_class, _write_class, _ClassState.from_values)
 MODULE = ObjectPart(_read_module, _write_module, _to_dict)
 FUNCTION = ObjectPart(_read_function, writes_fields(*_FUNCTION_FIELDS))
 ANNOTATIONS = ObjectPart(_read_annotations, _write_annotations, _to_dict)
+
+PROPERTY = (
+    _fields_part(property, "fget", "fset", "fdel"),
+    ObjectPart(_read_property, _write_property),
+)
 
 _ORDERED_DICT = ObjectPart(_read_ordered_dict, _write_ordered_dict, _to_dict, size=dict.__len__)
 _DEFAULT_DICT = ObjectPart(
@@ -365,7 +399,6 @@ BUILTINS: tuple[tuple[type, ObjectPart], ...] = (
     (types.MethodType, ObjectPart(lambda method: [method.__func__, method.__self__])),
     (staticmethod, _fields_part(staticmethod, "__func__")),
     (classmethod, _fields_part(classmethod, "__func__")),
-    (property, _fields_part(property, "fget", "fset", "fdel")),
     (functools.partial, _fields_part(functools.partial, "func", "args", "keywords")),
     (slice, _fields_part(slice, "start", "stop", "step")),
     (memoryview, ObjectPart(lambda view: [view.obj])),

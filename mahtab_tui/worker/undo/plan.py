@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..values.objects import MISSING, address_of, run_with_timeout
+from ..values.objects import MISSING, address_of, is_class, run_with_timeout
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint
 from .graph import Graph
 from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError, find_memory
-from .parts import Values
+from .parts import CLASS, Values
 
 RECREATE_TIMEOUT_S = 10.0
 """For creating objects again, which may run the user's own code."""
@@ -92,7 +92,10 @@ class Plan:
     def _state_actions(self) -> Iterator[Action]:
         """Yield how to write the earlier states. May raise what creating an object raises."""
         for value, states in self.states:
-            parts = [part for part in self.graph.kinds.kind(value).parts if part.write is not None]
+            parts = self.graph.kinds.kind(value).parts
+            if is_class(value):
+                parts = (CLASS,)  # the user's, whatever the cell has set as its module
+            parts = tuple(part for part in parts if part.write is not None)
             for part, values in zip(parts, states):
                 yield Action(part.prepare(value, values), part.prepare(value, part.read(value)))
 

@@ -32,6 +32,14 @@ _LASTING_CALLS = {
         ("start_server", "start_unix_server", "create_server", "create_unix_server"),
         ("asyncio", "the server goes on"),
     ),
+    **dict.fromkeys(("kill", "killpg"), ("os", "a signal cannot be taken back")),
+    "fork": ("os", "the process that it starts goes on"),
+    "mkfifo": ("os", "what it makes stays"),
+    "mknod": ("os", "what it makes stays"),
+    **dict.fromkeys(
+        ("CDLL", "PyDLL", "cdll", "pydll", "pythonapi", "LoadLibrary"),
+        ("ctypes", "what native functions do is not compared"),
+    ),
     "set_errno": ("ctypes", "its errno is not compared"),
     "prctl": ("ctypes", "what it sets is not compared"),
     "freeze": ("gc", "the frozen objects stay frozen"),
@@ -49,7 +57,9 @@ _LASTING_CALLS = {
 cells that mention them."""
 
 _DESCRIPTOR_FUNCTIONS = frozenset(
-    "read readv readinto write writev lseek sendfile splice dup2 closerange".split()
+    "read readv readinto readline readlines write writev pwrite pwritev truncate ftruncate lseek"
+    " posix_fallocate copy_file_range sendfile splice dup2 closerange recv recv_into recvfrom recvmsg"
+    " send sendall sendto sendmsg set_blocking set_inheritable".split()
 )
 
 
@@ -74,12 +84,14 @@ class ProcessState:
             if value is MISSING:
                 self._values[index] = _read(SETTINGS[index])
 
-    def find_descriptor_changes(self, without: Collection[int]) -> list[Unrestored]:
-        """Name the descriptors that were read or written. without: those of files that are compared
-        in another way."""
+    def find_descriptor_changes(
+        self, without: Collection[int], sockets: Collection[int]
+    ) -> list[Unrestored]:
+        """Name the descriptors that were read or written. without, sockets: see
+        `Descriptors.find_changes`."""
         if self._descriptors is None:
             return []
-        changes = self._descriptors.find_changes(without)
+        changes = self._descriptors.find_changes(without, sockets)
         return [Unrestored(label, reason) for label, reason in changes]
 
     def find_lasting_calls(self, mentioned: Collection[str]) -> list[Unrestored]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import socket
 import stat
 import struct
 import sys
@@ -28,7 +29,8 @@ except ImportError:  # not CPython
 _SIZE_VARIABLES = ("COLUMNS", "LINES")
 """The program sets these when the screen's size changes."""
 _C_SIZE_VARIABLES = tuple(f"{name}=".encode() for name in _SIZE_VARIABLES)
-_C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+_C_LIBRARY = ctypes.CDLL(None)
+_C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(_C_LIBRARY, "environ")
 """The variables as child processes get them: `os.putenv` changes only these."""
 
 _ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
@@ -206,13 +208,13 @@ def write_tracemalloc(is_tracing: bool) -> None:
 
 
 def read_source_cache() -> dict[str, object]:
-    """Return the sources in `linecache` that code has put there: not those of files, cells and
-    generated code."""
+    """Return the sources in `linecache` that code has put there, and those that it reads later: not
+    those of files, cells and generated code."""
     cache: dict[str, Any] = sys.modules["linecache"].cache
     return {
         name: entry
         for name, entry in cache.items()
-        if len(entry) == 4 and entry[1] is None and not name.startswith((CELL, "<"))
+        if (len(entry) == 1 or entry[1] is None) and not name.startswith((CELL, "<"))
     }
 
 
@@ -238,13 +240,25 @@ def write_decimal_contexts(contexts: list[Any]) -> None:
             setattr(context, field, getattr(earlier, field))
 
 
+# Of `struct tcp_info` in `linux/tcp.h`.
+_TCP_INFO_BYTES = 136
+_ACKNOWLEDGED_OFFSET = 120
+"""After it comes the number of the bytes that were received."""
+
+
 class _DescriptorState(NamedTuple):
     identity: tuple[int, int]
     """The device and the number of its file."""
     kind: str
-    """"file", "device" or "pipe"."""
+    """"file", "device" (or a folder), "pipe" or "socket"."""
     position: int
-    """Bytes from the start of a file, or waiting in a pipe; 0 for a device."""
+    """Bytes from the start of a file, waiting in a pipe, or read from a socket, up to a constant; 0 for
+    a device."""
+    written: tuple[int, ...] = ()
+    """Of a file that may be written: its size and the time of its last change; of a socket, the bytes
+    that it has sent, up to a constant."""
+    flags: tuple[int, int] = (0, 0)
+    """Those of the file, such as whether it blocks, and those of the descriptor."""
 
 
 def _list_descriptors() -> list[int]:
@@ -272,22 +286,33 @@ class Descriptors:
     def __init__(self) -> None:
         self._states = dict(_read_descriptors())
 
-    def find_changes(self, without: Collection[int]) -> list[tuple[str, str]]:
-        """Return what cannot be restored, as labels and reasons. without: descriptors of files that
-        are compared in another way."""
+    def find_changes(
+        self, without: Collection[int], sockets: Collection[int]
+    ) -> list[tuple[str, str]]:
+        """Return what cannot be restored, as labels and reasons.
+
+        Args:
+            without: Descriptors of files that are compared in another way.
+            sockets: Those of sockets that the code may mean. The kernel has others of its own.
+        """
         changes: list[tuple[str, str]] = []
         new_states = dict(_read_descriptors())
         for number, old_state in self._states.items():
             new_state = new_states.get(number)
-            if number in without:
+            if number in without or (old_state.kind == "socket" and number not in sockets):
                 continue
             if new_state is None or old_state.identity != new_state.identity:
-                # The kernel has pipes and sockets of its own.
+                # The kernel has pipes of its own.
                 if old_state.kind != "pipe":
                     reason = "it was closed, and is not opened again"
                     changes.append((f"descriptor {number}", reason))
-            elif old_state.position == new_state.position:
+            elif old_state == new_state:
                 continue
+            elif old_state._replace(flags=new_state.flags) == new_state:
+                changes.append((f"descriptor {number}", "its flags were changed and stay so"))
+            elif new_state.kind == "socket":
+                reason = "what was read from this socket, or sent, stays so"
+                changes.append((f"descriptor {number}", reason))
             elif new_state.kind == "pipe":
                 reason = "what was read from this pipe does not come back"
                 if new_state.position > old_state.position:
@@ -306,8 +331,26 @@ def _file_name(number: int) -> str:
         return "unknown"
 
 
-def _is_readable(number: int) -> bool:
-    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY
+def _count_waiting(number: int, request: int = termios.FIONREAD) -> int:
+    """Return how many bytes wait in a pipe or a socket. request: those to be read, or to be sent."""
+    return int(struct.unpack("i", fcntl.ioctl(number, request, bytes(4)))[0])
+
+
+def _read_socket(number: int) -> tuple[int, int]:
+    """Return the bytes that were read from a connected socket, and those written to it, both up to a
+    constant. Raises `OSError` for others."""
+    waiting = _count_waiting(number)
+    unsent = _count_waiting(number, termios.TIOCOUTQ)
+    statistics = ctypes.create_string_buffer(_TCP_INFO_BYTES)
+    size = ctypes.c_uint(_TCP_INFO_BYTES)
+    # A socket object of Python's would get its default timeout, and so would this socket.
+    failure = _C_LIBRARY.getsockopt(
+        number, socket.IPPROTO_TCP, socket.TCP_INFO, statistics, ctypes.byref(size)
+    )
+    if failure or size.value < _TCP_INFO_BYTES:  # not TCP, or an old system
+        return -waiting, unsent
+    acknowledged, received = struct.unpack_from("QQ", statistics, _ACKNOWLEDGED_OFFSET)
+    return received - waiting, acknowledged + unsent
 
 
 def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
@@ -316,12 +359,29 @@ def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
             continue
         with suppress(OSError):
             status = os.fstat(number)
+            flags = (fcntl.fcntl(number, fcntl.F_GETFL), fcntl.fcntl(number, fcntl.F_GETFD))
+            access_mode = flags[0] & os.O_ACCMODE
+            kind = "device"
+            position = 0
+            written: tuple[int, ...] = ()
             if stat.S_ISREG(status.st_mode):
+                kind = "file"
                 position = os.lseek(number, 0, os.SEEK_CUR)
-                yield number, _DescriptorState(identity, "file", position)
-            elif stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
-                yield number, _DescriptorState(identity, "device", 0)
-            elif stat.S_ISFIFO(status.st_mode) and _is_readable(number):
-                # The number of bytes that wait in the pipe, as a C int.
-                waiting = fcntl.ioctl(number, termios.FIONREAD, bytes(4))
-                yield number, _DescriptorState(identity, "pipe", *struct.unpack("i", waiting))
+                if access_mode != os.O_RDONLY:
+                    written = (status.st_size, status.st_mtime_ns)
+            elif stat.S_ISFIFO(status.st_mode):
+                kind = "pipe"
+                if access_mode != os.O_WRONLY:
+                    position = _count_waiting(number)
+            elif stat.S_ISSOCK(status.st_mode):
+                kind = "socket"
+                position, sent = _read_socket(number)
+                written = (sent,)
+            elif not _is_lasting(status.st_mode):
+                continue
+            yield number, _DescriptorState(identity, kind, position, written, flags)
+
+
+def _is_lasting(mode: int) -> bool:
+    """Return whether something with this mode is a device or a folder."""
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)

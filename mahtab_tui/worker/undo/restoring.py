@@ -6,11 +6,11 @@ restored."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..values.objects import MISSING, address_of, run_with_timeout
+from ..values.objects import MISSING, address_of, own_dict, run_with_timeout
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint
 from .connections import is_connection
@@ -34,6 +34,9 @@ _UNKNOWN_FILE = "not compared: what was read from this file or written to it sta
 _CONNECTION = "the settings and tables of a connection stay as they are"
 
 _UNKNOWN_CONNECTION = "the settings and tables of this connection were not compared"
+
+_MAX_NUMBERS = 1_000
+"""Items of a list or dict in which descriptors are looked for."""
 
 _ENDED = "it has ended and does not come back"
 
@@ -279,8 +282,26 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
         compared_files: set[int] = set()
         if first_step.side_state is not None:
             compared_files = first_step.side_state.file_descriptors()
-        plan.not_restored += first_step.process.find_descriptor_changes(compared_files)
+        mentioned_values = [plan.names[name] for name in mentioned if name in plan.names]
+        plan.not_restored += first_step.process.find_descriptor_changes(
+            compared_files, _find_numbers(mentioned_values)
+        )
         plan.not_restored += first_step.process.find_lasting_calls(mentioned)
+
+
+def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:
+    """Return the numbers among values, and in lists, dicts and attributes. depth: how deep in each
+    other these may be."""
+    numbers: set[int] = set()
+    for value in values:
+        if type(value) is int:
+            numbers.add(value)
+        elif depth and type(value) in (list, tuple, set, frozenset):
+            numbers |= _find_numbers(list(value)[:_MAX_NUMBERS], depth - 1)
+        elif depth:
+            items = value if type(value) is dict else own_dict(value)
+            numbers |= _find_numbers(list(dict.values(items))[:_MAX_NUMBERS], depth - 1)
+    return numbers
 
 
 def _add_unknown_files(plan: Plan, side_state: SideState, mentioned: frozenset[str]) -> None:

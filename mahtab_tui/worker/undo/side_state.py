@@ -81,11 +81,20 @@ class _TensorKind:
 
 
 class _FileKind:
-    """Open files. Their state is their position, which an undo does not move back."""
+    """Open files. Their state is their position, and the size of a file that may be written, which an
+    undo does not put back."""
 
-    def read(self, value: Any) -> int | None:
-        """Return how far a file is read or written; -1 if it is closed; None if this is unknown, as
+    def read(self, value: Any) -> tuple[int, int] | None:
+        """Return how far a file is read or written, and its size. Both are -1 if it is closed, and
+        the size is -1 if it cannot be written or is unknown. None if the position is unknown, as
         for pipes and for compressed files that are written."""
+        position = self._read_position(value)
+        if position is None:
+            return None
+        return position, _read_size(value)
+
+    def _read_position(self, value: Any) -> int | None:
+        """Return the position as `read` does."""
         # Its methods are used, whatever a derived class says.
         cls = file_class(type(value))
         try:
@@ -301,6 +310,17 @@ def _write_table(table: Any, state: Any) -> None:
 def _tensor_layout(tensor: Any) -> tuple[object, ...]:
     """Return what differs if a tensor refers to other memory, or to the same in another way."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _read_size(file: Any) -> int:
+    """Return the bytes of a file that may be written; -1 for others."""
+    cls = file_class(type(file))
+    try:
+        if cls.writable(file):
+            return os.fstat(cls.fileno(file)).st_size
+    except (OSError, ValueError, AttributeError):  # closed, or in memory
+        pass
+    return -1
 
 
 def _read_text_position(file: Any, cls: Any) -> int | None:
