@@ -21,10 +21,12 @@ class SessionBackend(NamedTuple):
     store: Store | None = None
     """None if nothing is saved."""
     claim: SessionLock | None = None
+    """Keeps other programs from writing the session; None if nothing is saved."""
     make_kernel: MakeKernel | None = None
     """None if the session must keep its kernel."""
 
     def release(self) -> None:
+        """Let other programs write the session."""
         """Let other programs write the session."""
         if self.claim is not None:
             self.claim.release()

@@ -134,7 +134,9 @@ class RewindPoints(RecordHandler):
             case ReplIn(cell=int(cell)):
                 self._start_cell(record, cell)
             case Namespace(cell=int(cell), restored=False):
-                signs = {c.name: CHANGE_SIGNS.get(c.change, "~") for c in record.changes}
+                signs = {
+                    change.name: CHANGE_SIGNS.get(change.change, "~") for change in record.changes
+                }
                 for point in self._points_by_cell.get(cell, ()):
                     point.variables |= signs
             case FileChanges(cell=int(cell)):

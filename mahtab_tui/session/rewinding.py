@@ -58,6 +58,25 @@ class RewindPreview:
         return not self.entries and self.target.cell is None
 
 
+class _ReachableCells(NamedTuple):
+    """How far the kernel can go back."""
+
+    oldest: int | None
+    """The oldest cell that can be undone; None if there is none."""
+    kept: Sequence[NotRestored]
+    """The cells that cannot be undone, with reasons."""
+
+
+class _CellsPreview(NamedTuple):
+    """What a rewind would do to variables and files."""
+
+    target: UndoTarget
+    restoration: Restoration
+    """What would change."""
+    kept: Sequence[NotRestored] = ()
+    """What cannot go back, with reasons."""
+
+
 class Rewinding:
     """Goes back to earlier questions and cells. Methods wait for the kernel and raise
     `KernelError`."""
@@ -110,30 +129,37 @@ class Rewinding:
             entries = self._hidden.entries_from(point.entry)
         last_cell = self._cells.last
         last_entry = self._hidden.last_entry
-        target, restoration, kept = self._preview_cells(point.first_cell, scope)
+        preview = self._preview_cells(point.first_cell, scope)
+        target = preview.target
         cells: Sequence[int] = ()
         if target.cell is not None and target.scope.namespace:
             cells = self._undo.remaining_cells(target.cell)
         if entries:
             target = target._replace(entry=point.entry)
         return RewindPreview(
-            point, target, entries, cells, restoration, kept, last_cell, last_entry
+            point=point,
+            target=target,
+            entries=entries,
+            cells=cells,
+            restoration=preview.restoration,
+            kept=preview.kept,
+            last_cell=last_cell,
+            last_entry=last_entry,
         )
 
-    def _preview_cells(
-        self, first_cell: int, scope: RewindScope
-    ) -> tuple[UndoTarget, Restoration, Sequence[NotRestored]]:
-        """Return what is taken back of a cell and those after it, what would change by that, and what
-        cannot go back."""
+    def _preview_cells(self, first_cell: int, scope: RewindScope) -> _CellsPreview:
+        """Return what would be taken back of a cell and those after it."""
         nothing = UndoTarget(None)
         if not (scope.namespace or scope.files):
-            return nothing, NOTHING_RESTORED, ()
-        oldest_cell, kept = self._reachable(first_cell)
-        has_names = scope.namespace and oldest_cell is not None
+            return _CellsPreview(nothing, NOTHING_RESTORED)
+        reachable = self._reachable_cells(first_cell)
+        kept = reachable.kept
+        has_names = scope.namespace and reachable.oldest is not None
         if not (has_names or scope.files):
-            return nothing, NOTHING_RESTORED, kept
+            return _CellsPreview(nothing, NOTHING_RESTORED, kept)
+
         undo_scope = UndoScope(has_names, scope.files, first_cell)
-        cell = oldest_cell or first_cell
+        cell = reachable.oldest or first_cell
         try:
             restoration = self._kernel.preview_undo(cell, undo_scope)
         except KernelError as error:
@@ -141,13 +167,15 @@ class Rewinding:
                 raise
             # The kernel cannot undo at all; of cells that have run, this was said already.
             reason = str(error).rstrip(".")
-            return nothing, replace(NOTHING_RESTORED, files_unwatched=reason), kept
+            restoration = replace(NOTHING_RESTORED, files_unwatched=reason)
+            return _CellsPreview(nothing, restoration, kept)
+
         kept = [*kept, *restoration.not_restored]
         if restoration.files_unwatched:
             undo_scope = undo_scope._replace(files=False)
         if not (has_names or restoration.files):
-            return nothing, restoration, kept
-        return UndoTarget(cell, undo_scope), restoration, kept
+            return _CellsPreview(nothing, restoration, kept)
+        return _CellsPreview(UndoTarget(cell, undo_scope), restoration, kept)
 
     def rewind(self, preview: RewindPreview) -> Restoration:
         """Do what a preview shows, as one step, unless the session has gone on since. A redo
@@ -161,15 +189,15 @@ class Rewinding:
         if not self._inbox.idle:
             raise KernelError(BUSY)
 
-    def _reachable(self, first_cell: int) -> tuple[int | None, list[NotRestored]]:
-        """Return the oldest cell at or after one to which the kernel can go back, None if there is
-        none, and the cells that it cannot undo, with the reason."""
+    def _reachable_cells(self, first_cell: int) -> _ReachableCells:
+        """Return how far the kernel can go back towards a cell."""
         remaining_cells = self._undo.remaining_cells(first_cell)
         steps: list[int] = []
         # A kernel that has died can undo nothing, and the conversation can go back all the same.
         with suppress(KernelError):
             steps = [step.cell for step in self._kernel.undo_steps()]
-        reachable = [cell for cell in steps if cell >= first_cell]
+        oldest = next((cell for cell in steps if cell >= first_cell), None)
+
         kept: list[NotRestored] = []
         old_cells = [cell for cell in remaining_cells if not steps or cell < steps[0]]
         if old_cells:
@@ -179,7 +207,7 @@ class Rewinding:
             for cell in remaining_cells
             if cell not in old_cells and cell not in steps and self._points.has_changes(cell)
         ]
-        return (reachable[0] if reachable else None), kept
+        return _ReachableCells(oldest, kept)
 
     def _reason(self, cell: int) -> str:
         """Return why a cell cannot be undone, as a sentence of the kernel."""

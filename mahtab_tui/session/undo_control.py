@@ -87,7 +87,7 @@ class UndoControl:
         """Cells whose changes of the namespace are undone now."""
         for record in runtime.past:
             if isinstance(record, records.Undo):
-                self._note(record.cells, undone=record.undone)
+                self._mark_undone(record.cells, undone=record.undone)
         self._undone: list[_Undone] = []
         """What can be done again, the newest last."""
 
@@ -145,12 +145,16 @@ class UndoControl:
                 if target.scope.namespace:
                     cells = self.cells_from(target.cell)
                     authors.provenance = provenance.before(target.cell)
-            self._undone.append(
-                _Undone(
-                    target, cells, provenance, self._cells.last, self._last_turn(), self._kernel_pid
-                )
+            undone = _Undone(
+                target=target,
+                cells=cells,
+                provenance=provenance,
+                last_cell=self._cells.last,
+                last_turn=self._last_turn(),
+                kernel_pid=self._kernel_pid,
             )
-            self._note(cells, undone=True)
+            self._undone.append(undone)
+            self._mark_undone(cells, undone=True)
             if target.cell is not None:
                 moment = f"before cell {target.cell} ran"
                 self._report(target.scope, cells, restoration, moment, undone=True)
@@ -164,27 +168,27 @@ class UndoControl:
         with self._lock:
             self._refuse_while_running()
             undone = self._last_undone()
-            target = undone.target
             self._refuse_if_continued(undone)
-            if target.cell is not None and undone.kernel_pid != self._kernel_pid:
-                self._undone.pop()
-                self._entries.restore(target.entry)
-                emit(self._runtime.log, records.Notice(_KERNEL_REPLACED, level="warning"))
-                return NOTHING_RESTORED
             restoration = NOTHING_RESTORED
-            if target.cell is not None:
-                restoration = self._runtime.kernel.redo(target.scope)
+            is_same_kernel = undone.kernel_pid == self._kernel_pid
+            if undone.target.cell is not None and is_same_kernel:
+                restoration = self._redo_cells(undone)
             self._undone.pop()
-            if target.scope.namespace:
-                self._cells.authors.provenance = undone.provenance
-            self._note(undone.cells, undone=False)
-            if target.cell is not None:
-                self._report(
-                    target.scope, undone.cells, restoration, "before the undo", undone=False
-                )
-            if target.entry:
-                self._entries.restore(target.entry)
+            if undone.target.entry:
+                self._entries.restore(undone.target.entry)
+            if undone.target.cell is not None and not is_same_kernel:
+                emit(self._runtime.log, records.Notice(_KERNEL_REPLACED, level="warning"))
             return restoration
+
+    def _redo_cells(self, undone: _Undone) -> Restoration:
+        """Do again what an undo has taken back of cells."""
+        scope = undone.target.scope
+        restoration = self._runtime.kernel.redo(scope)
+        if scope.namespace:
+            self._cells.authors.provenance = undone.provenance
+        self._mark_undone(undone.cells, undone=False)
+        self._report(scope, undone.cells, restoration, "before the undo", undone=False)
+        return restoration
 
     @property
     def _kernel_pid(self) -> int:
@@ -208,7 +212,7 @@ class UndoControl:
         if undone.target.entry and undone.last_turn != self._last_turn():
             raise KernelError("There is nothing to redo: you have asked the model since.")
 
-    def _note(self, cells: Sequence[int], *, undone: bool) -> None:
+    def _mark_undone(self, cells: Sequence[int], *, undone: bool) -> None:
         """Note that cells were undone or redone."""
         if undone:
             self.undone_cells.update(cells)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import NamedTuple
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Branch, Private, ReplIn, UserChat
@@ -49,11 +50,11 @@ def fork(session: str, entry: str = "") -> str:
         copy_namespace(session, copy)
         return copy
 
-    first_record, entry_name, cell = _entry_start(session, entry)
-    fork_session(database(), session, copy, before=first_record)
+    start = _find_start(session, entry)
+    fork_session(database(), session, copy, before=start.record_number)
     store = SqliteStore(database(), copy)
-    text = f"This session is a copy of {session}, before {entry_name}."
-    store.append(Branch(text, origin=session, copy=copy, cell=cell, time=time.time()))
+    text = f"This session is a copy of {session}, before {start.name}."
+    store.append(Branch(text, origin=session, copy=copy, cell=start.cell, time=time.time()))
 
     # Variables that are private now are private in the past, too.
     copied_marks = records_with_tag(database(), copy, Private.tag)
@@ -64,16 +65,19 @@ def fork(session: str, entry: str = "") -> str:
     return copy
 
 
-def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return where a copy ends that has everything before an entry.
+class _EntryStart(NamedTuple):
+    """Where an entry begins, so that a copy of what is before it ends there."""
 
-    Returns:
-        The number of the first record that is not copied, the name of the entry, and its cell (0
-        for a question).
+    record_number: int
+    """The first record that is not copied."""
+    name: str
+    """Such as ``question 2``."""
+    cell: int
+    """0 for a question."""
 
-    Raises:
-        StoreError: There is no such entry.
-    """
+
+def _find_start(session: str, entry: str) -> _EntryStart:
+    """Return where an entry begins. Raises `StoreError` if there is no such entry."""
     match = _ENTRY_NAME.match(entry)
     if match is None:
         text = "A copy begins before a cell, a question or an answer: choose one of them."
@@ -85,10 +89,10 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
         if isinstance(record, UserChat):
             last_question = number
             if not is_cell and record.turn == entry_number:
-                return number, f"question {entry_number}", 0
+                return _EntryStart(number, f"question {entry_number}", 0)
         elif is_cell and isinstance(record, ReplIn) and record.cell == entry_number:
             # A cell of an answer goes with its question.
             belongs_to_question = last_question and record.turn is not None
             first_record = last_question if belongs_to_question else number
-            return first_record, f"cell {entry_number}", entry_number
+            return _EntryStart(first_record, f"cell {entry_number}", entry_number)
     raise StoreError("The session has no record of this entry.")

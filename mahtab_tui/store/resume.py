@@ -94,7 +94,7 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
     if session is not None and len(rows) != 1:
         count = f"are {len(rows):,} sessions" if rows else "is no session"
         raise SessionNotFound(
-            f"There {count} whose ID begins with {session!r}, or whose title is that."
+            f"There {count} whose ID begins with {session!r}, or with this title."
             " mahtab-tui sessions --all lists them."
         )
     return rows[0]

@@ -51,6 +51,7 @@ def _namespaces() -> Path:
 
 
 def namespace_folder(session: str) -> Path:
+    """Return the folder with a session's saved variables, which need not exist."""
     return _namespaces() / f"session-{quote(session, safe='')}"
 
 

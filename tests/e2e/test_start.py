@@ -36,7 +36,7 @@ ask --each none.txt | The questions cannot be read: none.txt: No such file or di
 ask --each - --model demo | There was no question.
 ask x --continue --session ab | choose one of them.
 ask x --session '' | --session got an empty ID.
-ask x --session none --model demo | There is no session whose ID begins with 'none', or whose title is that.
+ask x --session none --model demo | There is no session whose ID begins with 'none', or with this title.
 ask x --continue --model demo | There is no session to resume.
 ask x --save ' ' | --save got an empty name.
 ask x --json --quiet | --json prints every event: leave out --quiet and --output.
