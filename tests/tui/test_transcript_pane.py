@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import threading
 from collections.abc import Callable
 from itertools import pairwise
@@ -222,19 +223,23 @@ async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> N
         assert app.screen.get_selected_text() == "output"
 
 
+def has_row(app: PaneApp, pattern: str) -> bool:
+    return any(re.search(pattern, row) for row in shown(app.pane))
+
+
 async def test_one_spinner_turns_while_the_model_works_and_stops_with_its_answer() -> None:
     app = PaneApp(cells(1))
     async with shown_app(app) as pilot:
         app.pane.fold([record(tags.AGENT, turn=1, step=0, state="thinking", party="claude")])
         await pilot.pause()
-        assert [row for row in shown(app.pane) if "Claude is thinking · 0 s" in row]
+        assert has_row(app, r"Claude is thinking · \d+ s")
         app.pane.fold([answer_stream("Yes")])
         await pilot.pause()
         assert shown(app.pane)[6] == " ▌ Claude  Yes"
-        assert [row for row in shown(app.pane) if "Claude is writing · 0 s" in row]
+        assert has_row(app, r"Claude is writing · \d+ s")
         app.pane.fold([record(tags.ASSISTANT_CHAT, "Yes", turn=1, step=0, party="claude")])
         await pilot.pause()
-        assert not [row for row in shown(app.pane) if "Claude is" in row]
+        assert not has_row(app, "Claude is")
 
 
 async def test_a_bar_shows_how_much_of_a_prompt_the_model_has_read() -> None:
@@ -245,10 +250,10 @@ async def test_a_bar_shows_how_much_of_a_prompt_the_model_has_read() -> None:
         app.pane.fold([AssistantReading(**turn, share=0.45)])
         await pilot.pause()
         bar = "█" * 9 + "░" * 11
-        assert [row for row in shown(app.pane) if f"Claude is reading {bar} 45% · 0 s" in row]
+        assert has_row(app, rf"Claude is reading {bar} 45% · \d+ s")
         app.pane.fold([AssistantReading(**turn, share=1.0)])
         await pilot.pause()
-        assert [row for row in shown(app.pane) if "Claude is thinking · step 3 · 0 s" in row]
+        assert has_row(app, r"Claude is thinking · step 3 · \d+ s")
 
 
 async def test_clearing_empties_the_transcript() -> None:
