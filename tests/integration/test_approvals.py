@@ -18,7 +18,7 @@ from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import Desk, code
-from tests.integration.sessions import Opened, OpenSession
+from tests.integration.sessions import Opened, OpenSession, texts
 from tests.waiting import wait_for
 
 # Code that runs by rules, and what it is asked about while it runs.
@@ -473,6 +473,20 @@ def test_read_only_code_runs_while_the_model_plans(open_session: OpenSession) ->
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
     it.store.wait(tags.NOTICE, "/plan run carries out this plan. /plan ends planning.")
     assert it.value("'total' in globals()") == "False"
+
+
+@pytest.mark.parametrize("is_planning", [True, False])
+def test_plan_is_offered_only_below_steps_that_were_asked_for(
+    open_session: OpenSession, is_planning: bool
+) -> None:
+    it = open_session("There is nothing to do." if is_planning else PROPOSED)
+    if is_planning:
+        plan(it)
+    else:
+        it.session.submit("ask", "what would you do?")
+    it.store.wait(tags.ASSISTANT_CHAT)
+    wait_for(lambda: it.session.inbox.idle and not it.session.agent.in_turn)
+    assert not [text for text in texts(it, tags.NOTICE) if "carries out this plan" in text]
 
 
 def test_plan_code_needing_more_is_refused_with_the_reason(open_session: OpenSession) -> None:
