@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 
 from ..stdlib import late_import
+from .line_diff import unified_diff
 from .text_tools import mark_as_text
 
 _LINE_END = re.compile(r"\r?\n")
@@ -59,9 +60,9 @@ def edit(path: str, old: str, new: str) -> None:
         )
     new_text = old_text.replace(old, new)
     _write(path, new_text, encoding)
-    diff = late_import("difflib").unified_diff(
-        old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2
-    )
+    diff = unified_diff(old_text.splitlines(), new_text.splitlines(), context_lines=2)
+    if diff:
+        diff = [f"--- {path}", f"+++ {path}", *diff]
     print("\n".join(diff))
     _reload(path)
 

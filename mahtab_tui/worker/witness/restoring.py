@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Callable, NamedTuple
 
+from ..tools.line_diff import unified_diff
 from .copies import Copies, Snapshot
 from .files import Files, PlannedFiles
 from .journal import FileJournal, FileStep, Group, Move, Touch, moved_path
@@ -545,11 +546,7 @@ def _diff(now_text: str | None, old_text: str | None) -> str:
     """Return the lines that change when a text is restored; empty for what is not a small text."""
     if now_text is None or old_text is None:
         return ""
-    import difflib
-
-    lines = list(
-        difflib.unified_diff(now_text.splitlines(), old_text.splitlines(), lineterm="", n=1)
-    )[2:]
+    lines = unified_diff(now_text.splitlines(), old_text.splitlines(), context_lines=1)
     omitted_count = len(lines) - MAX_DIFF_LINES
     if omitted_count > 0:
         lines[MAX_DIFF_LINES:] = [f"… {omitted_count:,} more lines"]
