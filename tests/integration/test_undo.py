@@ -162,6 +162,19 @@ def test_cells_after_a_compressed_file_was_closed_are_undone(cells: Cells, tmp_p
     assert cells.text("numbers") == "[1]\n"
 
 
+def test_no_code_of_the_users_runs_in_place_of_the_logging_library(cells: Cells) -> None:
+    setup = """
+import logging, sys
+class Logging:
+    def __getattr__(self, name):
+        raise RuntimeError(f'{name} was asked for')
+sys.modules['logging'] = Logging()
+v = [1]
+"""
+    assert_undone(cells, setup, "v.append(2)", "v")
+    cells.text("sys.modules['logging'] = logging")
+
+
 def test_redo_works_until_another_cell_runs(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     cells.text("v.append(2); n = 2")

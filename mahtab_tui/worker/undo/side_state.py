@@ -230,15 +230,15 @@ class SideState:
 
 
 def find_library_files(holders: Iterable[object]) -> list[Any]:
-    """Return the open files of libraries: those of log handlers, and attributes of some modules, classes
-    and objects.
+    """Return the open files of libraries: those of log handlers, and those that are attributes.
 
-    holders: These modules, classes and objects."""
+    holders: The modules, classes and objects with these attributes.
+    """
     values = [value for holder in holders for value in list(own_dict(holder).values())]
-    handlers = getattr(sys.modules.get("logging"), "_handlerList", ())
-    for reference in list(handlers):
-        if type(reference) is weakref.ref:
-            values.append(own_dict(reference()).get("stream"))
+    handlers = own_dict(sys.modules.get("logging")).get("_handlerList")
+    if type(handlers) is list:
+        references = [item for item in handlers if type(item) is weakref.ref]
+        values += [own_dict(reference()).get("stream") for reference in references]
     return [value for value in values if file_class(type(value)) is not None]
 
 
