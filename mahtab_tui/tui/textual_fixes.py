@@ -12,8 +12,8 @@ What Textual does, where it is reported, and what works around it:
 - * Lets letters overtake Backspace in a text field. Issue 6605 and pull request 6631 (open);
   `run_own_binding`.
 - * Mounts and resizes a widget that is being removed. Not reported; `ignores_removed`.
-- * Raises for a click on an option that was removed. Not reported; `Options._on_click` in
-  `widgets/options.py`.
+- * Raises for a click on an option that was removed, and for a page key in a list without space.
+  Not reported; `Options` in `widgets/options.py`.
 - * Closes the screen below, or raises, when a screen is dismissed twice. Issue 4884 (open);
   `Dialog.dismiss` in `dialog.py`.
 - Raises for a key without a screen, and for a press on a removed widget. Not reported;

@@ -195,6 +195,32 @@ async def test_options_are_needed_for_a_click_on_a_removed_option(
             await click_on_removed()
 
 
+@pytest.mark.parametrize("list_class", [OptionList, Options])
+@pytest.mark.parametrize("key", ["pageup", "pagedown"])
+async def test_options_are_needed_for_a_page_key_in_a_list_without_space(
+    list_class: type[OptionList], key: str
+) -> None:
+    class ListApp(ThemedApp):
+        def compose(self) -> ComposeResult:
+            yield list_class("first", "second")
+
+    async def turn_page() -> int | None:
+        app = ListApp()
+        async with app.run_test() as pilot:
+            options = app.query_one(list_class)
+            options.highlighted = 1
+            options.styles.height = 0
+            await pilot.pause()
+            await pilot.press(key)
+            return options.highlighted
+
+    if list_class is Options:
+        assert await turn_page() == 1
+    else:
+        with pytest.raises(KeyError):
+            await turn_page()
+
+
 async def test_dialog_is_needed_for_a_screen_that_is_dismissed_twice() -> None:
     app = App[None]()
     async with app.run_test():

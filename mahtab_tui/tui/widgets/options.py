@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
@@ -24,6 +26,11 @@ class Options(OptionList):
         if option_index is not None and option_index >= self.option_count:
             # Textual's own handler follows otherwise.
             event.prevent_default()
+
+    def _move_page(self, direction: Literal[-1, 1]) -> None:
+        """Stay where there is no space for any line. Textual (8.2.8) raises `KeyError`."""
+        if self._index_to_line:
+            super()._move_page(direction)
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)
