@@ -6,6 +6,8 @@ import ast
 import re
 from collections import deque
 from collections.abc import Iterator
+from os.path import basename
+from typing import NamedTuple
 
 from mahtab_tui.settings.approval_rules import mode_letter
 from mahtab_tui.worker.guard.command_words import join_words
@@ -15,10 +17,13 @@ from mahtab_tui.worker.guard.protected import (
     paths_changed_by_command,
     unreadable_part_of_command,
 )
-from mahtab_tui.worker.magic.syntax import parse_python
+from mahtab_tui.worker.magic.syntax import LINES, MAGIC, SHELL, parse_python, transform
 
 MAX_CODE_CHARS = 100_000
 """Longer code is read as words."""
+
+MAX_NESTED_MAGICS = 5
+"""Code in more magic commands is read as a shell command."""
 
 _PATH_FUNCTIONS = frozenset(
     (
@@ -37,15 +42,25 @@ _READING_FUNCTIONS = frozenset(
 _SHELL_FUNCTIONS = frozenset(
     (
         "system popen Popen run call check_call check_output getoutput getstatusoutput"
-        " create_subprocess_shell spawn"
+        f" create_subprocess_shell spawn {SHELL} {LINES}"
     ).split()
 )
 """Functions whose texts are commands of a shell."""
 _SHELL_ONLY_FUNCTIONS = frozenset(
-    "system popen getoutput getstatusoutput create_subprocess_shell spawn".split()
+    f"system popen getoutput getstatusoutput create_subprocess_shell spawn {SHELL} {LINES}".split()
 )
 """Those of them that always start a shell."""
-_SHELL_CELL = re.compile(r"%%(bash|sh|script\s+(ba|da|z)?sh)\b")
+_MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
+"""Functions whose texts are the name of a magic command and what follows it."""
+_COMMAND_MAGICS = frozenset(("!", "sx", "system"))
+"""Magic commands whose text is a command of a shell."""
+_FILE_MAGICS = frozenset("cp mkdir mv rm rmdir".split())
+"""Magic commands that are commands of a shell."""
+_CODE_MAGICS = frozenset("capture prun time timeit".split())
+"""Magic commands whose text is code."""
+_MAGIC_OPTIONS = re.compile(r"^(?:-\w+(?: +\d+)? +)*+")
+_SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
+"""Programs, and magic commands of cells, that run a text as commands of a shell."""
 _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
 """What may stand before the `!` of a shell command, without the spaces around it."""
 
@@ -71,22 +86,72 @@ def unreadable_command_part(code: str) -> str:
 
 def _shell_commands(code: str) -> Iterator[str]:
     """Yield the shell commands in code, as far as its text shows them: texts of calls, of `!` lines and
-    of cells for a shell."""
-    tree = parse_python(code) if len(code) <= MAX_CODE_CHARS else None
-    if tree is not None:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and _function_name(node) in _SHELL_FUNCTIONS:
-                yield from _started_command(node)
+    of magic commands."""
+    if len(code) > MAX_CODE_CHARS:
+        yield from _shell_lines(code)
         return
+    pending = deque([_Magic(code, runs_code=True)])
+    while pending:
+        outer = pending.popleft()
+        if outer.depth > MAX_NESTED_MAGICS:
+            yield outer.text
+            continue
+        tree = parse_python(transform(outer.text))
+        if tree is None:
+            yield from _shell_lines(outer.text)
+            continue
+        for call in ast.walk(tree):
+            if not isinstance(call, ast.Call):
+                continue
+            name = _function_name(call)
+            if name in _SHELL_FUNCTIONS:
+                yield from _started_command(call)
+            elif name in _MAGIC_FUNCTIONS:
+                magic = _read_magic(call)
+                if magic.runs_code:
+                    pending.append(magic._replace(depth=outer.depth + 1))
+                else:
+                    yield magic.text
 
-    first_line, _line_break, later_lines = code.lstrip().partition("\n")
-    if _SHELL_CELL.match(first_line):
-        yield later_lines
-        return
+
+def _shell_lines(code: str) -> Iterator[str]:
+    """Yield the shell commands in code that cannot be parsed."""
     for line in code.split("\n"):
+        command_line = line.lstrip(" \t%")
+        # These work without a sign, too.
+        if command_line.partition(" ")[0] in _FILE_MAGICS:
+            yield command_line
         beginning, mark, command = line.partition("!")
         if mark and _BEFORE_COMMAND.fullmatch(beginning.strip()):
             yield command.lstrip("!")
+
+
+class _Magic(NamedTuple):
+    """What a magic command does with its text."""
+
+    text: str
+    """A shell command, or code; empty if it is neither."""
+    runs_code: bool = False
+    depth: int = 0
+    """In how many other magic commands it is."""
+
+
+def _read_magic(call: ast.Call) -> _Magic:
+    """Read a call of a magic command: of what `transform` makes of a line, or of `get_ipython()`."""
+    texts = [_shown_text(argument) for argument in call.args]
+    if len(texts) < 2:
+        return _Magic("")
+    name = texts[0].removeprefix("%")
+    first_line, _line_break, body = "\n".join(texts[1:]).partition("\n")
+    if name in _CODE_MAGICS:
+        return _Magic(body or _MAGIC_OPTIONS.sub("", first_line), runs_code=True)
+    if name in _COMMAND_MAGICS:
+        return _Magic(f"{first_line}\n{body}".strip())
+    if name in _FILE_MAGICS:
+        return _Magic(f"{name} {first_line}")
+    if name in _SHELL_NAMES or not _SHELL_NAMES.isdisjoint(map(basename, first_line.split())):
+        return _Magic(body)
+    return _Magic("")
 
 
 def _started_command(call: ast.Call) -> Iterator[str]:

@@ -129,6 +129,21 @@ UNREADABLE = {
     "%%sh\ncp a {AGENTS,b}.md": "{AGENTS,b}.md",
     "%%script bash\n$COMMAND": "$COMMAND",
     "!! rm $x": "$x",
+    "%sx rm $x": "$x",
+    "lines = %system rm $x": "$x",
+    "%%system\nls\nrm $x": "$x",
+    "%%!\nrm $x": "$x",
+    "%cp notes.md $x": "$x",
+    "cp notes.md $x\nx = 1 +": "$x",
+    "!rm \\\n  $x": "$x",
+    "for name in names:\n    !rm $name": "$name",
+    "%%script --no-raise-error /bin/bash\nrm $x": "$x",
+    "%%bash --out text\nrm $x": "$x",
+    "%time !rm $x": "$x",
+    "%timeit -n 1 -r1 %sx rm $x": "$x",
+    "%%capture text\n%%time\n!rm $x": "$x",
+    "get_ipython().run_line_magic('sx', 'rm $x')": "$x",
+    "get_ipython().run_cell_magic('bash', '', 'rm $x')": "$x",
     "os.system('x' * 30_000)": "",
     f"os.system('{'x' * 30_000}')": "more than 20,000 characters",
     "!ls $HOME; echo $x | wc -l": "",
@@ -159,6 +174,11 @@ UNREADABLE = {
     "!echo ${x:-1} ${#x}": "",
     "print('rm $x')": "",
     "text = 'a! rm $x'": "",
+    "!ls\ntext = 'a! rm $x'": "",
+    "%%script perl\nrm $x": "",
+    "%%writefile notes.md\nrm $x": "",
+    "%pip install $x": "",
+    "%timeit -n 1 f('$x')": "",
     "os.system('rm *.csv')": "",
 }
 """Code with shell commands, and what of them does not show which files they change."""
@@ -378,6 +398,11 @@ def test_a_command_of_many_texts_is_read() -> None:
     code = f"os.system({texts})"
     assert unreadable_command_part(code) == "$y"
     assert "x" * 1_200 in protected_candidates(code)
+
+
+def test_commands_in_many_magics_are_found_in_linear_time() -> None:
+    assert unreadable_command_part(f"{'%time ' * 15_000}!rm $x")
+    assert unreadable_command_part("%time !rm $x\n" * 5_000) == "$x"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
