@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.process_parts import SeekableOutput
 from mahtab_tui.kernel.requests import CellEnd, HostCall, checked
 from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
-
-
-class SavedBefore(NamedTuple):
-    """The last arguments of `Kernel.keep` on an earlier screen. The fields are those on the wire."""
-
-    carried: tuple[str, ...] | None
-    """None if there were none."""
-    lost: tuple[str, ...]
+from mahtab_tui.kernel.values import SaveRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +37,8 @@ class RecordedEvents:
     events: tuple[RecordedEvent, ...]
     calls: tuple[HostCall, ...]
     """Calls of the host that are not answered."""
-    saved: SavedBefore
+    saved: SaveRequest
+    """The last one."""
 
 
 class Backlog:

@@ -31,6 +31,7 @@ from mahtab_tui.kernel.values import (
     RestoredFile,
     SavedFile,
     SavedNamespace,
+    SaveRequest,
     UndoScope,
     UndoStep,
 )
@@ -186,10 +187,9 @@ class Kernel(ABC):
         """Note that a result is stored, so that it is not sent to another screen."""
         return
 
-    def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        """Return the last arguments of `keep` on an earlier screen; None for the first if there
-        were none."""
-        return None, ()
+    def last_save_request(self) -> SaveRequest:
+        """Return the last arguments of `keep` on an earlier screen."""
+        return SaveRequest(carried=None, lost=())
 
     @abstractmethod
     def interrupt(self) -> bool:
@@ -315,8 +315,18 @@ class Kernel(ABC):
 
     def undo(self, cell: int, scope: UndoScope = WHOLE_UNDO) -> Restoration:
         """Restore the namespace with the objects in it, and files, to the state before a cell; later
-        cells are undone too. If a step fails, nothing is changed. Raises `KernelError` while a cell
-        runs."""
+        cells are undone too.
+
+        Args:
+            cell: The cell.
+            scope: What is restored.
+
+        Returns:
+            What was restored. A file that cannot be restored stays as it is, and is named there.
+
+        Raises:
+            KernelError: A cell is running, or a step in the namespace failed; then nothing was changed.
+        """
         return self._undo(Operations.undo, cell, scope)
 
     def redo(self, scope: UndoScope = WHOLE_UNDO) -> Restoration:

@@ -26,6 +26,7 @@ from mahtab_tui.kernel.values import (
     RestoredFile,
     SavedFile,
     SavedNamespace,
+    SaveRequest,
     UndoScope,
     UndoStep,
 )
@@ -217,10 +218,10 @@ class MaskedKernel(Kernel):
             restoration = self.inner._undo(operation, cell, scope)
         return self._mask(restoration, operation.unmasked)
 
-    def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+    def last_save_request(self) -> SaveRequest:
         """Return names of variables and files, unmasked."""
         with self._masked_errors():
-            return self.inner.saved_before()
+            return self.inner.last_save_request()
 
     def saved_namespace(self) -> SavedNamespace | None:
         with self._masked_errors():

@@ -36,6 +36,7 @@ from mahtab_tui.kernel.values import (
     RestoredFile,
     SavedFile,
     SavedNamespace,
+    SaveRequest,
     SaveTarget,
 )
 from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
@@ -169,8 +170,8 @@ class ProcessKernel(Kernel):
         if self._worker is not None:
             self._worker.acknowledge(cell)
 
-    def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        return self._require().saved_before()
+    def last_save_request(self) -> SaveRequest:
+        return self._require().last_save_request()
 
     def interrupt(self) -> bool:
         worker = self._worker

@@ -196,6 +196,14 @@ class SavedNamespace:
     """The variables that could not be saved."""
 
 
+class SaveRequest(NamedTuple):
+    """Arguments of `Kernel.keep`. The fields are those on the wire."""
+
+    carried: tuple[str, ...] | None
+    """None if it was not called."""
+    lost: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class KeepResult:
     """What `Kernel.keep` has saved."""

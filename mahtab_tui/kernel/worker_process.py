@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, cast
 
 from mahtab_tui.bus.values import Status
-from mahtab_tui.kernel.backlog import Backlog, SavedBefore
+from mahtab_tui.kernel.backlog import Backlog
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.host import KernelHost
@@ -38,7 +38,7 @@ from mahtab_tui.kernel.requests import (
     checked,
 )
 from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
-from mahtab_tui.kernel.values import CellResult, FileWatching, Lock, RestoredFile
+from mahtab_tui.kernel.values import CellResult, FileWatching, Lock, RestoredFile, SaveRequest
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.link.descriptors import is_readable
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
@@ -204,8 +204,8 @@ class WorkerProcess:
         running.listen(on_output, on_display)
         return wait_for_result(running.result)
 
-    def saved_before(self) -> SavedBefore:
-        """Return what an earlier host last saved. Raises `KernelError`."""
+    def last_save_request(self) -> SaveRequest:
+        """Return the last request of an earlier host to save variables. Raises `KernelError`."""
         try:
             return self._backlog.recorded.result(BACKLOG_TIMEOUT_S).saved
         except TimeoutError:

@@ -112,7 +112,8 @@ class CellThread:
 
     def _announce_variables(self) -> None:
         try:
-            self._namespace_store.resume(*self._runtime.kernel.saved_before())
+            save_request = self._runtime.kernel.last_save_request()
+            self._namespace_store.resume(save_request.carried, save_request.lost)
             self._cells.authors.announce_restored(last_changes(self._runtime.past))
             self._ready.set_result(self._runtime.kernel.can_import("pandas"))
         except KernelError as error:

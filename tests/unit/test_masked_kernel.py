@@ -125,7 +125,7 @@ def unmasked_fields(member: str) -> frozenset[str]:
     """Return the fields of a member's reply that may contain secrets."""
     if member in ("execute", "resume_cell"):
         return CELL_FIELDS
-    if member in ("info", "saved_before"):
+    if member in ("info", "last_save_request"):
         return frozenset({UNMASKED})
     return TABLE[member].unmasked if member in TABLE else frozenset()
 
