@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -22,13 +23,16 @@ from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.worker.sandbox.functions import ALIASES
 from mahtab_tui.worker.tools.toolbox import NAMES
-from tests import film
-from tests.e2e.conftest import Start
+from tests import film, warm
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
 from tests.manual import FOLDER, TABLES, with_tables
 from tests.warm import run_program
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 PAGES = {topic: (FOLDER / f"{topic}.md").read_text("utf-8") for topic in TOPICS}
+INDEX = (FOLDER / "index.md").read_text("utf-8")
+"""The first page of the site."""
 TEXT = "\n".join([README, *PAGES.values()])
 
 
@@ -36,6 +40,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
 
 
+TRIALS = {
+    topic: re.findall(r"```(\w+)\n(.*?)```", page.partition("\n## Try it\n")[2], re.DOTALL)
+    for topic, page in {**PAGES, "index": INDEX}.items()
+}
+"""What a reader of each page can run, as languages and texts: commands for a shell (`sh`), cells for
+the program (`python`), and after them what they show (`text`)."""
 SHELL = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
 """The words of each shell command."""
 
@@ -64,7 +74,14 @@ def test_demo_answers_questions_without_a_screen(project: Path) -> None:
     (project / "data.csv").write_text("id,price\n1,10\n2,\n3,30\n")
     (project / "notes.txt").write_text("one two three")
     (project / "questions.txt").write_text("how many rows have no price?\n")
-    lines = [words for words in SHELL if "ask" in words]
+    tried = [text for trial in TRIALS.values() for _, text in trial]
+    examples = [block for block in blocks("sh") if block not in tried]
+    lines = [
+        words
+        for block in examples
+        for words in (shlex.split(line, comments=True) for line in block.splitlines())
+        if "ask" in words
+    ]
     assert len(lines) > 4
     # In their order, because some go on in the session of others.
     for words in lines:
@@ -90,6 +107,46 @@ def test_demo_answers_the_search(project: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("line 2: 10:01 request 8 timed out after 30 s: database\n")
     assert (project / words[words.index("--log") + 1]).is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topic", TRIALS)
+def test_what_a_page_lets_a_reader_try_does_what_it_says(
+    start: Start, home: Path, project: Path, topic: str
+) -> None:
+    command = home / "bin" / "mahtab-tui"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(warm.command())} "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(command.parent), str(Path(PROGRAM[0]).parent), os.environ["PATH"]])
+    printed = ""
+    screen: Terminal | None = None
+    shown_languages = set()
+    for language, text in TRIALS[topic]:
+        shown_languages.add(language)
+        if language == "sh":
+            printed = subprocess.run(
+                ["bash", "-c", text],
+                env={**os.environ, "PATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=100,
+            ).stdout
+        elif language == "python":
+            screen = screen or start("--model", "demo", env={"PATH": path}).idle()
+            screen.paste(text.rstrip("\n"))
+            screen.press("enter")
+        else:
+            for line in text.splitlines():
+                pattern = ".*".join(re.escape(part) for part in line.split("…"))
+                if screen is not None:
+                    screen.wait(pattern)
+                else:
+                    assert re.search(pattern, printed), printed
+    assert "text" in shown_languages, "nothing to compare with"
+    assert shown_languages & {"sh", "python"}, "nothing to run"
 
 
 @pytest.mark.sample(1)
@@ -148,13 +205,11 @@ def test_tables_match_the_program(topic: str) -> None:
 
 
 def test_every_page_is_a_topic_and_every_link_works() -> None:
-    # The index is the first page of the site.
     assert {path.stem for path in FOLDER.glob("*.md")} == {"index", *TOPICS}
     root = Path(__file__).parents[2]
-    index = (FOLDER / "index.md").read_text()
     for folder, text in [
         (root, README),
-        (FOLDER, index),
+        (FOLDER, INDEX),
         *((FOLDER, page) for page in PAGES.values()),
     ]:
         targets = re.findall(r"\]\(([^)#:]+)[^):]*\)", text)
@@ -198,7 +253,7 @@ def test_topic_is_shown_in_a_pager_on_a_terminal(start: Start, project: Path) ->
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\nread word < /dev/tty\n")
     pager.chmod(0o755)
     screen = start("help", "keys", size=(80, 24), env={"PAGER": str(pager), "MANPAGER": ""})
-    screen.wait("> .*Change the setting")
+    screen.wait(r"> .*keymap\.toggle-mode")
     screen.press("enter")
     assert screen.wait_end() == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,6 @@ def test_workflow_tests_the_python_versions_that_the_package_names() -> None:
     assert job["steps"][-1]["run"] == ".ci/run"
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_manual_builds_as_a_site_without_a_warning(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
@@ -54,4 +54,10 @@ def test_manual_builds_as_a_site_without_a_warning(tmp_path: Path) -> None:
     assert not built.returncode, built.stderr
     pages = {page.stem for page in tmp_path.glob("*.html")}
     assert pages == {"404", "index", *manual.TOPICS}
-    assert (tmp_path / "pictures/main.svg").exists()
+    pictures = {path.name for path in Path(manual.__file__).with_name("pictures").iterdir()}
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == pictures
+    for page in tmp_path.glob("*.html"):
+        for address in re.findall(r'(?:src|srcset)="(pictures/[^"]+)"', page.read_text("utf-8")):
+            assert (tmp_path / address).exists(), f"{page.stem} shows {address}"
+            pictures.discard(Path(address).name)
+    assert not pictures, "no page shows them"
