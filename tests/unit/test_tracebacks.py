@@ -65,6 +65,14 @@ class Table(pd.DataFrame):
 class Keys(dict):
     def __iter__(self): ran.append("iter"); return iter(())
     def __contains__(self, key): ran.append("in"); return False
+class Variables:
+    @property
+    def __class__(self): ran.append("class"); return dict
+    def __getitem__(self, name): raise KeyError(name)
+    def __setitem__(self, name, value): pass
+class WithVariables(type):
+    @classmethod
+    def __prepare__(cls, *arguments): return Variables()
 spy, keys, table = Spy(), Keys(), Table({"Fare": [1]})
 objects = pd.DataFrame({"Fare": [1]})
 objects["who"] = pd.Series([spy], dtype=object)
@@ -72,6 +80,8 @@ d = {"Fare": spy, 1: spy}
 """
 
 FAILING = ["d['fare']", "objects['who'] + 1", "objects['fare']", "keys['fare']", "missing_name"]
+# Its variables are not in a dict.
+FAILING += ["class C(metaclass=WithVariables):\n    missing_name"]
 
 
 def raised(code: str) -> Traceback:

@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import NamedTuple
 
 from ..magic.syntax import parse_python
+from ..values.objects import is_subclass
 from .tracebacks import OUR_FOLDER, library_name
 
 _TRACEBACK = BaseException.__dict__["__traceback__"]
@@ -52,10 +53,10 @@ class _Span(NamedTuple):
 def copy_locals(frame: FrameType) -> dict[str, object] | None:
     """Return a copy of a frame's variables; None if reading them would run code."""
     local_variables = frame.f_locals
-    if isinstance(local_variables, dict):
+    kind = type(local_variables)
+    if is_subclass(kind, dict):
         return dict(dict.items(local_variables))
     # From Python 3.13 on, a function's variables are a proxy. Another type runs the user's code.
-    kind = type(local_variables)
     if kind.__name__ == "FrameLocalsProxy" and kind.__module__ == "builtins":
         return dict(local_variables)
     return None
