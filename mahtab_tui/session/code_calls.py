@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from mahtab_tui.session.magic_code import MAX_CODE_CHARS, read_code
 from mahtab_tui.settings.approval_rules import UNKNOWN, Call, open_call
 from mahtab_tui.worker.magic.syntax import parse_python
 
-MAX_CODE_CHARS = 100_000
-"""Longer code is not searched for calls."""
 MAX_NAME_PARTS = 100
 """Only the last parts of a longer dotted name are read, so that long chains take linear time."""
 _BUILTINS = frozenset(("builtins", "__builtins__"))
@@ -16,21 +15,15 @@ _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 """Names of the function whose rules are about files and modes."""
 
 
-def parse_code(code: str) -> ast.AST | None:
-    """Parse code; None if it is too long or not plain Python."""
-    if len(code) > MAX_CODE_CHARS:
-        return None
-    return parse_python(code)
-
-
 def find_calls(code: str) -> list[Call]:
-    """Return the calls in code, and the names that it mentions, by full names without aliases. Code
-    may call what it mentions by another name, so such a name becomes a call with any arguments."""
-    tree = parse_code(code)
-    if tree is None:
-        return []
-    names = _imported_names(tree)
-    nodes = list(ast.walk(tree))
+    """Return the calls in code and in its magic commands, and the names that it mentions, by full
+    names without aliases. Code may call what it mentions by another name, so such a name becomes a
+    call with any arguments."""
+    trees = [part.tree for part in read_code(code) if part.tree is not None]
+    names: dict[str, str] = {}
+    for tree in trees:
+        names |= _imported_names(tree)
+    nodes = [node for tree in trees for node in ast.walk(tree)]
     call_nodes = [node for node in nodes if isinstance(node, ast.Call)]
     function_ids = {id(node.func) for node in call_nodes}
     mentioned_names = (
@@ -47,7 +40,8 @@ def find_calls(code: str) -> list[Call]:
 def parse_single_call(code: str) -> Call | None:
     """Return the call that the code consists of, if all its arguments are plain constants and its
     function has a name; else None."""
-    match parse_code(code):
+    tree = parse_python(code) if len(code) <= MAX_CODE_CHARS else None
+    match tree:
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
             if _first_name(node.func) in _BUILTINS:
                 return None  # code may give this name to another module

@@ -6,9 +6,15 @@ import ast
 import re
 from collections import deque
 from collections.abc import Iterator
-from os.path import basename
-from typing import NamedTuple
 
+from mahtab_tui.session.magic_code import (
+    FILE_MAGICS,
+    MAX_CODE_CHARS,
+    MAX_NESTED_MAGICS,
+    function_name,
+    read_code,
+    shown_text,
+)
 from mahtab_tui.settings.approval_rules import mode_letter
 from mahtab_tui.worker.guard.command_words import join_words
 from mahtab_tui.worker.guard.protected import (
@@ -17,13 +23,7 @@ from mahtab_tui.worker.guard.protected import (
     paths_changed_by_command,
     unreadable_part_of_command,
 )
-from mahtab_tui.worker.magic.syntax import LINES, MAGIC, SHELL, parse_python, transform
-
-MAX_CODE_CHARS = 100_000
-"""Longer code is read as words."""
-
-MAX_NESTED_MAGICS = 5
-"""Code in more magic commands is read as a shell command."""
+from mahtab_tui.worker.magic.syntax import LINES, SHELL, parse_python
 
 _PATH_FUNCTIONS = frozenset(
     (
@@ -50,17 +50,6 @@ _SHELL_ONLY_FUNCTIONS = frozenset(
     f"system popen getoutput getstatusoutput create_subprocess_shell spawn {SHELL} {LINES}".split()
 )
 """Those of them that always start a shell."""
-_MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
-"""Functions whose texts are the name of a magic command and what follows it."""
-_COMMAND_MAGICS = frozenset(("!", "sx", "system"))
-"""Magic commands whose text is a command of a shell."""
-_FILE_MAGICS = frozenset("cp mkdir mv rm rmdir".split())
-"""Magic commands that are commands of a shell."""
-_CODE_MAGICS = frozenset("capture prun time timeit".split())
-"""Magic commands whose text is code."""
-_MAGIC_OPTIONS = re.compile(r"^(?:-\w+(?: +\d+)? +)*+")
-_SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
-"""Programs, and magic commands of cells, that run a text as commands of a shell."""
 _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
 """What may stand before the `!` of a shell command, without the spaces around it."""
 
@@ -87,31 +76,16 @@ def unreadable_command_part(code: str) -> str:
 def _shell_commands(code: str) -> Iterator[str]:
     """Yield the shell commands in code, as far as its text shows them: texts of calls, of `!` lines and
     of magic commands."""
-    if len(code) > MAX_CODE_CHARS:
-        yield from _shell_lines(code)
-        return
-    pending = deque([_Magic(code, runs_code=True)])
-    while pending:
-        outer = pending.popleft()
-        if outer.depth > MAX_NESTED_MAGICS:
-            yield outer.text
-            continue
-        tree = parse_python(transform(outer.text))
-        if tree is None:
-            yield from _shell_lines(outer.text)
-            continue
-        for call in ast.walk(tree):
-            if not isinstance(call, ast.Call):
-                continue
-            name = _function_name(call)
-            if name in _SHELL_FUNCTIONS:
-                yield from _started_command(call)
-            elif name in _MAGIC_FUNCTIONS:
-                magic = _read_magic(call)
-                if magic.runs_code:
-                    pending.append(magic._replace(depth=outer.depth + 1))
-                else:
-                    yield magic.text
+    for part in read_code(code):
+        if part.depth > MAX_NESTED_MAGICS:
+            yield part.text
+        elif part.tree is None:
+            yield from _shell_lines(part.text)
+        else:
+            for node in ast.walk(part.tree):
+                if isinstance(node, ast.Call) and function_name(node) in _SHELL_FUNCTIONS:
+                    yield from _started_command(node)
+            yield from part.commands
 
 
 def _shell_lines(code: str) -> Iterator[str]:
@@ -119,39 +93,11 @@ def _shell_lines(code: str) -> Iterator[str]:
     for line in code.split("\n"):
         command_line = line.lstrip(" \t%")
         # These work without a sign, too.
-        if command_line.partition(" ")[0] in _FILE_MAGICS:
+        if command_line.partition(" ")[0] in FILE_MAGICS:
             yield command_line
         beginning, mark, command = line.partition("!")
         if mark and _BEFORE_COMMAND.fullmatch(beginning.strip()):
             yield command.lstrip("!")
-
-
-class _Magic(NamedTuple):
-    """What a magic command does with its text."""
-
-    text: str
-    """A shell command, or code; empty if it is neither."""
-    runs_code: bool = False
-    depth: int = 0
-    """In how many other magic commands it is."""
-
-
-def _read_magic(call: ast.Call) -> _Magic:
-    """Read a call of a magic command: of what `transform` makes of a line, or of `get_ipython()`."""
-    texts = [_shown_text(argument) for argument in call.args]
-    if len(texts) < 2:
-        return _Magic("")
-    name = texts[0].removeprefix("%")
-    first_line, _line_break, body = "\n".join(texts[1:]).partition("\n")
-    if name in _CODE_MAGICS:
-        return _Magic(body or _MAGIC_OPTIONS.sub("", first_line), runs_code=True)
-    if name in _COMMAND_MAGICS:
-        return _Magic(f"{first_line}\n{body}".strip())
-    if name in _FILE_MAGICS:
-        return _Magic(f"{name} {first_line}")
-    if name in _SHELL_NAMES or not _SHELL_NAMES.isdisjoint(map(basename, first_line.split())):
-        return _Magic(body)
-    return _Magic("")
 
 
 def _started_command(call: ast.Call) -> Iterator[str]:
@@ -160,29 +106,11 @@ def _started_command(call: ast.Call) -> Iterator[str]:
     arguments = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "args")]
     for argument in arguments:
         if isinstance(argument, (ast.List, ast.Tuple)):
-            yield join_words([_shown_text(word) for word in argument.elts])
-        elif _function_name(call) in _SHELL_ONLY_FUNCTIONS or any(
+            yield join_words([shown_text(word) for word in argument.elts])
+        elif function_name(call) in _SHELL_ONLY_FUNCTIONS or any(
             keyword.arg == "shell" for keyword in call.keywords
         ):
-            yield _shown_text(argument)
-
-
-def _shown_text(expression: ast.expr) -> str:
-    """Return the text of an expression, with an `x` for each part that is not plain text."""
-    texts: list[str] = []
-    # A stack, because a sum of texts is nested as deeply as it is long.
-    pending = [expression]
-    while pending:
-        match pending.pop():
-            case ast.Constant(value=str(text)):
-                texts.append(text)
-            case ast.JoinedStr(values=parts):
-                pending += reversed(parts)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                pending += (right, left)
-            case _:
-                texts.append("x")
-    return "".join(texts)
+            yield shown_text(argument)
 
 
 def _candidate_texts(tree: ast.AST) -> Iterator[str]:
@@ -191,10 +119,10 @@ def _candidate_texts(tree: ast.AST) -> Iterator[str]:
             continue
         if len(text) <= MAX_PATH_CHARS and "\n" not in text:
             yield text
-        if call is not None and _function_name(call) in _SHELL_FUNCTIONS:
+        if call is not None and function_name(call) in _SHELL_FUNCTIONS:
             yield from paths_changed_by_command(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _function_name(node) in _SHELL_FUNCTIONS:
+        if isinstance(node, ast.Call) and function_name(node) in _SHELL_FUNCTIONS:
             for command in _started_command(node):
                 yield from paths_changed_by_command(command)
 
@@ -207,7 +135,7 @@ def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
         parent, call = pending_nodes.popleft()
         if isinstance(parent, ast.stmt):
             call = None
-        elif isinstance(parent, ast.Call) and _function_name(parent) not in _PATH_FUNCTIONS:
+        elif isinstance(parent, ast.Call) and function_name(parent) not in _PATH_FUNCTIONS:
             call = parent
 
         for child in ast.iter_child_nodes(parent):
@@ -219,15 +147,8 @@ def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
                     yield child.value.decode("latin-1"), call
 
 
-def _function_name(call: ast.Call) -> str:
-    match call.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
-
-
 def _only_reads(call: ast.Call) -> bool:
-    name = _function_name(call)
+    name = function_name(call)
     if name == "open":
         return _opens_for_reading(call)
     return name in _READING_FUNCTIONS or name.startswith("read_")
@@ -237,7 +158,7 @@ def _starts_reading_command(call: ast.Call, text: str) -> bool:
     """Return whether a call gives a text to the shell that is a command which only shows files."""
     match call.args:
         case [ast.Constant(value=str(command)), *_] if command == text:
-            return _function_name(call) in _SHELL_FUNCTIONS and command_only_reads(command)
+            return function_name(call) in _SHELL_FUNCTIONS and command_only_reads(command)
     return False
 
 

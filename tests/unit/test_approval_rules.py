@@ -256,8 +256,30 @@ def test_a_rule_is_for_exactly_one_call_with_its_arguments(code: str, rule: str)
         assert decide(code.replace("x", "y").replace("a*", "ab").replace("-1", "1"), rule) == ""
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%pwd\nos.remove('x')",
+        "!ls\nos.remove('x')",
+        "lines = !ls\nos.remove('x')",
+        "%time os.remove('x')",
+        "%timeit -n 1 os.remove('x')",
+        "%%time\nos.remove('x')",
+        "%%capture text\n%%time\n!ls\nos.remove('x')",
+        "%%python\nimport os\nos.remove('x')",
+        "import os as system\n%time system.remove('x')",
+        "get_ipython().run_line_magic('time', 'os.remove(\"x\")')",
+    ],
+)
+def test_rules_hold_in_code_with_magic_commands(code: str) -> None:
+    assert decide(code, "deny: os.remove(*)") == "deny"
+    assert decide(code, "ask: os.remove(*)", "allow: os.remove(*)") == "ask"
+    assert decide(code, "allow: os.remove(*)") == ""
+
+
 def test_code_of_100000_characters_is_read_in_linear_time() -> None:
-    for code in ("x = 1\n" * 16_000, "g(" * 2_000 + ")" * 2_000, "a" + ".b" * 30_000):
+    texts = ("x = 1\n" * 16_000, "g(" * 2_000 + ")" * 2_000, "a" + ".b" * 30_000)
+    for code in (*texts, "%time " * 16_000, "%time x\n" * 12_000):
         assert decide(code, "allow: read_only", "deny: f(*)") == "lock"
 
 
