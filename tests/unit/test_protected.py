@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from mahtab_tui.worker.guard.protected import (
     paths_changed_by_command,
     unreadable_part_of_command,
 )
+from mahtab_tui.worker.witness.calls import FileCall
 from mahtab_tui.worker.witness.protected_paths import changed_protected_path
 
 PROTECTED = [
@@ -411,6 +411,6 @@ def test_a_kernel_moves_files_into_and_out_of_the_folder_of_its_variables(tmp_pa
     inside = f"{own_folder}value"
     outside = str(tmp_path / "value")
     for paths in ([inside, outside], [outside, inside]):
-        changed = partial(changed_protected_path, "rename", "rename", 0, paths, os.getpid())
-        assert changed(own_folder) == ""
-        assert changed("") == inside
+        rename = FileCall("rename", "rename", 0, paths)
+        assert changed_protected_path(rename, os.getpid(), own_folder) == ""
+        assert changed_protected_path(rename, os.getpid(), "") == inside

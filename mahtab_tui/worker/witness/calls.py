@@ -78,6 +78,18 @@ class WatchedCall(NamedTuple):
     """Indexes of the arguments with a folder's descriptor and with a path's address."""
 
 
+class FileCall(NamedTuple):
+    """What a thread is about to do by a watched call."""
+
+    name: str
+    action: str
+    """See `WatchedCall`."""
+    flags: int
+    """0 if it has none."""
+    paths: Sequence[str]
+    """Resolved; empty for one that is not there."""
+
+
 def _read_index(column: str) -> int | None:
     return None if column == "-" else int(column)
 

@@ -6,11 +6,12 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
 from ..guard.protected import is_protected, may_be_repository
 from .binding import read_status
+from .calls import FileCall
 
 MAX_LINKS = 40
 """Links in one path, as on Linux."""
@@ -26,40 +27,46 @@ _WRITING = ("open", "open2", "write", "link")
 _PROCESS_MEMORY = re.compile(r"/proc/(\d+)/(?:task/\d+/)?mem")
 
 
-def changed_protected_path(
-    call_name: str, action: str, flags: int, paths: Sequence[str], thread: int, own_folder: str
-) -> str:
+def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
     """Return the protected path that a call would change; empty if there is none.
 
     Args:
-        call_name: Of the system call.
-        action: What it does (see `calls.WatchedCall`).
-        flags: Those of the call.
-        paths: As `resolve_as` returns them; empty if there is none.
+        call: The call, with paths as `resolve_as` returns them.
         thread: Which calls.
         own_folder: Where the kernel keeps variables, which is not protected, with a slash at its end;
             empty if it keeps none.
     """
-    for path in filter(None, paths):
+    for path in filter(None, call.paths):
         if own_folder and f"{path}/".startswith(own_folder):
             continue
-        only_reads = action in ("open", "open2") and not flags & _WRITE_FLAGS
-        if (action == "create" or only_reads) and os.path.lexists(_as_seen_by(thread, path)):
+        if _leaves_existing_file(call, path, thread):
             continue
         memory = _PROCESS_MEMORY.fullmatch(path)
         if memory is not None and int(memory[1]) != read_status(thread, "Tgid"):
             return path
-        if any(map(is_protected, _names_of_file(path, action, thread))):
+        if any(map(is_protected, _names_of_file(path, call.action, thread))):
             return path
-        source = _as_seen_by(thread, paths[0])
-        if action == "rename":
-            if _is_link_in_the_way(path, os.path.islink(source), os.path.isfile(source)):
-                return path
-            if _moves_protected(flags, paths, path, thread):
-                return path
-        elif _is_link_in_the_way(path, call_name.startswith("symlink"), action in _WRITING):
+        if _hides_protected(call, path, thread):
             return path
     return ""
+
+
+def _leaves_existing_file(call: FileCall, path: str, thread: int) -> bool:
+    """Return whether a call only reads the file at a path, or fails because there is one."""
+    only_reads = call.action in ("open", "open2") and not call.flags & _WRITE_FLAGS
+    return (call.action == "create" or only_reads) and os.path.lexists(_as_seen_by(thread, path))
+
+
+def _hides_protected(call: FileCall, path: str, thread: int) -> bool:
+    """Return whether a call puts something in the place of a folder with protected files, or moves such
+    files."""
+    if call.action != "rename":
+        is_link = call.name.startswith("symlink")
+        return _is_link_in_the_way(path, is_link, call.action in _WRITING)
+    source = _as_seen_by(thread, call.paths[0])
+    if _is_link_in_the_way(path, os.path.islink(source), os.path.isfile(source)):
+        return True
+    return _moves_protected(call, path, thread)
 
 
 def _is_link_in_the_way(path: str, is_link: bool, is_file: bool) -> bool:
@@ -69,11 +76,10 @@ def _is_link_in_the_way(path: str, is_link: bool, is_file: bool) -> bool:
     return (is_link and name in _LEADING_ELSEWHERE) or (is_file and name == ".git")
 
 
-def _moves_protected(flags: int, paths: Sequence[str], path: str, thread: int) -> bool:
+def _moves_protected(call: FileCall, path: str, thread: int) -> bool:
     """Return whether a rename moves protected files with their folder, or gives files such names.
     path: one of its two paths."""
-    source, target = paths
-    folders = [source, target] if flags & _RENAME_EXCHANGE else [source]
+    folders = call.paths if call.flags & _RENAME_EXCHANGE else call.paths[:1]
     seen_folders = [_as_seen_by(thread, folder) for folder in folders if folder]
     seen_folders = [folder for folder in seen_folders if os.path.isdir(folder)]
     if seen_folders and may_be_repository(path):

@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from ..sandbox.call_filter import ARCHITECTURES
 from .binding import BoundTasks
-from .calls import OPENS_TO_CHANGE, WatchedCall, may_change_files, watched_calls
+from .calls import OPENS_TO_CHANGE, FileCall, WatchedCall, may_change_files, watched_calls
 from .copies import Copies, remove_copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
 from .journal import FileJournal, PathChange
@@ -486,9 +486,8 @@ class WitnessServer:
         for index, (folder, path) in enumerate(call.paths):
             follows = index == 0 and _follows(call.action, flags)
             paths.append(self._seen_path(notification, folder, path, follows=follows))
-        return changed_protected_path(
-            call.name, call.action, flags, paths, thread, self._own_folder
-        )
+        file_call = FileCall(call.name, call.action, flags, paths)
+        return changed_protected_path(file_call, thread, self._own_folder)
 
     def _seen_path(
         self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
