@@ -107,9 +107,10 @@ class _Splitter:
         self._quote = ""
         self._outer_quotes: list[str] = []
         """Those in which the open parentheses are."""
-        self._is_in_backticks = False
-        self._is_backtick_quoted = False
-        """Whether the open backtick is between double quotes."""
+        self._has_arithmetic = False
+        """Whether there were two open parentheses next to each other."""
+        self._backtick_quote: str | None = None
+        """The quote in which the open backtick is; None if there is no open one."""
         self._ambiguous_parts: list[str] = []
         self._redirection = ""
         self._has_tabs = False
@@ -169,6 +170,8 @@ class _Splitter:
             self._quote = ""
             return
         self._pieces.append(sign)
+        if sign in "`\\" and self._backtick_quote is not None:
+            self._note_ambiguity("`")
         if sign == "\\" and self._quote == _ANSI_QUOTE and self._next_sign() in ("'", "\\"):
             self._note_ambiguity(_ANSI_QUOTE)
             self._pieces.append(self._next_sign())
@@ -176,7 +179,7 @@ class _Splitter:
 
     def _read_backslash(self) -> None:
         next_sign = self._next_sign()
-        if self._is_backtick_quoted or (self._is_in_backticks and next_sign == "`"):
+        if self._backtick_quote or (self._backtick_quote == "" and next_sign == "`"):
             self._note_ambiguity("`")
         if self._quote and next_sign not in _ESCAPED_IN_QUOTES:
             self._add("\\")
@@ -186,15 +189,19 @@ class _Splitter:
         self._add("" if next_sign == "\n" else next_sign)
 
     def _read_quote(self, sign: str) -> None:
-        if self._is_backtick_quoted:
+        if self._backtick_quote:
             self._note_ambiguity("`")
         self._quote = "" if self._quote else sign
         self._is_word = True
         self._has_quotes = True
 
     def _read_backtick(self) -> None:
-        self._is_in_backticks = not self._is_in_backticks
-        self._is_backtick_quoted = self._is_in_backticks and bool(self._quote)
+        if self._backtick_quote is None:
+            self._backtick_quote = self._quote
+        else:
+            if self._quote != self._backtick_quote:
+                self._note_ambiguity("`")
+            self._backtick_quote = None
         self._add("`")
         self._is_expanded = True
         self._end_command()
@@ -213,12 +220,22 @@ class _Splitter:
             self._index += 1
             self._quote = _ANSI_QUOTE
             self._has_quotes = True
-        elif next_sign == "{" and not _PLAIN_BRACES.match(self._text, self._index):
-            self._note_ambiguity("${…}")
+        elif next_sign == "{":
+            braces = _PLAIN_BRACES.match(self._text, self._index)
+            if braces is None:
+                self._note_ambiguity("${…}")
+            else:
+                self._add(braces[0])
+                self._index = braces.end()
 
     def _skip_comment(self) -> None:
-        end = self._text.find("\n", self._index)
-        self._index = len(self._text) if end < 0 else end
+        is_after_expansion = self._text[max(0, self._index - 2)] in ")`"
+        if is_after_expansion or (self._has_arithmetic and self._outer_quotes):
+            self._note_ambiguity("#")
+        ends = [self._text.find("\n", self._index)]
+        if self._backtick_quote is not None:
+            ends.append(self._text.find("`", self._index))
+        self._index = min((end for end in ends if end >= 0), default=len(self._text))
 
     def _read_separator(self, sign: str) -> None:
         self._end_word()
@@ -241,6 +258,8 @@ class _Splitter:
         if self._next_sign() == "<":  # a text on the same line
             self._index += 1
             return
+        if self._has_arithmetic:  # where this shifts a number
+            self._note_ambiguity(_HERE_DOCUMENT)
         self._redirection = _HERE_DOCUMENT
         self._has_tabs = self._next_sign() == "-"
         self._index += self._has_tabs
@@ -260,6 +279,7 @@ class _Splitter:
         self._here_documents = []
 
     def _open_parenthesis(self) -> None:
+        self._has_arithmetic |= self._text.startswith("((", self._index - 2)
         self._end_command()
         self._outer_quotes.append(self._quote)
         self._quote = ""
@@ -376,8 +396,10 @@ def _unreadable_word(command: Sequence[Word], depth: int) -> str:
     if nested is not None and not nested.is_expanded:
         if depth >= MAX_NESTED_SHELLS:
             return nested.text
-        return unreadable_part(nested.text, depth + 1)
-    if program in SHELLS and _reads_commands_from_input(arguments):
+        part = unreadable_part(nested.text, depth + 1)
+        if part or program in SHELLS:
+            return part
+    elif program in SHELLS and _reads_commands_from_input(arguments):
         return program
     return "" if _known_program(name) in _HARMLESS else _expanded_word(arguments)
 
