@@ -75,7 +75,7 @@ def nested_command(text: str) -> str | None:
     commands = split_commands(text)
     if len(commands) != 1 or len(commands[0]) != 3:
         return None
-    if _known_program(commands[0][0]) not in SHELLS:
+    if known_program(commands[0][0]) not in SHELLS:
         return None
     nested = _nested_command(commands[0])
     return None if nested is None or nested.is_expanded else nested.text
@@ -321,7 +321,7 @@ def read_words(text: str, folders: Sequence[str] = (), depth: int = 0) -> Iterat
     first_folders = folders
     for command in split_commands(text):
         name, arguments = _program(command)
-        program = "" if name is None else _known_program(name)
+        program = "" if name is None else known_program(name)
         for word in command:
             if program not in _HARMLESS or word.redirection == ">":
                 yield word
@@ -401,7 +401,7 @@ def _unreadable_word(command: Sequence[Word], depth: int) -> str:
             return part
     elif program in SHELLS and _reads_commands_from_input(arguments):
         return program
-    return "" if _known_program(name) in _HARMLESS else _expanded_word(arguments)
+    return "" if known_program(name) in _HARMLESS else _expanded_word(arguments)
 
 
 def _reads_commands_from_input(arguments: Sequence[Word]) -> bool:
@@ -416,14 +416,14 @@ def _may_name_changed_files(command: Sequence[Word]) -> bool:
     name, arguments = _program(command)
     if any(word.redirection == ">" for word in command):
         return True
-    return name is not None and bool(arguments) and _known_program(name) not in _HARMLESS
+    return name is not None and bool(arguments) and known_program(name) not in _HARMLESS
 
 
 def _expanded_word(words: Sequence[Word]) -> str:
     return next((word.text for word in words if word.is_expanded), "")
 
 
-def _known_program(name: Word) -> str:
+def known_program(name: Word) -> str:
     """Return the name of a command of the system; of another program, its whole path."""
     folder, program = os.path.split(name.text)
     return program if folder in COMMAND_FOLDERS else name.text

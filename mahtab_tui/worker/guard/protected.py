@@ -12,10 +12,12 @@ from typing import Any, Callable, NamedTuple
 from ..cells.attribution import CellAttribution
 from ..stdlib import late_import
 from .command_words import (
-    COMMAND_FOLDERS,
+    MAX_COMMAND_CHARS,
     join_words,
+    known_program,
     nested_command,
     read_words,
+    split_commands,
     unreadable_part,
 )
 from .side_effects import to_text
@@ -195,21 +197,22 @@ def _without_brackets(pattern: str) -> str:
 
 def command_only_reads(command: str) -> bool:
     """Return whether a shell command is one that shows files, and nothing else."""
-    words = [word for word in _WORD_SEPARATORS.split(command) if word]
-    if not words:
+    commands = split_commands(command) if len(command) <= MAX_COMMAND_CHARS else []
+    if len(commands) != 1:
         return False
     nested = nested_command(command)
     if nested is not None:
         return command_only_reads(nested)
     if _SHELL_OPERATORS.search(command):
         return False
-    folder, name = os.path.split(words[0])
-    has_options = any(word.startswith(("-", "+")) for word in words)
-    return (
-        folder in COMMAND_FOLDERS
-        and name in _READING_COMMANDS
-        and not (has_options and name in _WRITING_WITH_OPTIONS)
-    )
+
+    name, *arguments = commands[0]
+    program = known_program(name)
+    if name.is_expanded or program not in _READING_COMMANDS:
+        return False
+    # What is expanded may be an option, too.
+    has_options = any(word.is_expanded or word.text.startswith(("-", "+")) for word in arguments)
+    return not (has_options and program in _WRITING_WITH_OPTIONS)
 
 
 class ProtectedFiles:
