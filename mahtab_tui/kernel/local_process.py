@@ -27,26 +27,34 @@ MIN_VERSION = (3, 9)
 TOO_OLD_CODE = 86
 """The exit code of the bootstrap in an older Python."""
 _WORKER_FOLDER = Path(__file__).resolve().parents[1] / "worker"
-# The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` contains
-# neither the working directory, which is also an empty entry of PYTHONPATH, nor the others of
-# PYTHONPATH, so that we do not import the user's `queue.py`. The
-# package is created by hand, because importlib.util would cost 5 ms. Garbage collection would only
-# cost time during imports; `main` enables it.
+CLEAN_PATH = """\
+import sys, os
+user_folders = [""]
+python_path = os.environ.get("PYTHONPATH")
+for folder in python_path.split(os.pathsep) if python_path else []:
+    try: user_folders.append(os.path.abspath(folder))
+    except OSError: pass
+sys.path[:] = [folder for folder in sys.path if folder not in user_folders]
+"""
+"""Code that removes the working folder and PYTHONPATH from `sys.path`, also where they are one: an
+empty entry of PYTHONPATH is the working folder. So we do not import the user's `queue.py`. It has
+neither single quotes nor backslashes, because it goes through shells."""
+
+# The version check runs in any Python, even 2.7. The package is created by hand, because
+# importlib.util would cost 5 ms. Garbage collection would only cost time during imports; `main`
+# enables it.
 BOOTSTRAP = f"""\
 import sys
 if sys.version_info < {MIN_VERSION!r}:
     sys.stdout.write("%d.%d.%d" % sys.version_info[:3]); sys.exit({TOO_OLD_CODE})
-import gc, os
+import gc
 gc.disable()
-fd, folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:4])
-own = [""]
-users = os.environ.get("PYTHONPATH")
-for p in users.split(os.pathsep) if users else []:
-    try: own.append(os.path.abspath(p))
-    except OSError: pass
 path = sys.path[:]
-sys.path[:] = [p for p in path if p not in own]
-package = type(sys)("mahtab_worker"); package.__path__ = [folder]; sys.modules["mahtab_worker"] = package
+{CLEAN_PATH}
+fd, worker_folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:4])
+package = type(sys)("mahtab_worker")
+package.__path__ = [worker_folder]
+sys.modules["mahtab_worker"] = package
 from mahtab_worker.__main__ import main
 sys.path[:] = path if path[:1] == [""] or getattr(sys.flags, "safe_path", False) else [""] + path
 main(fd, holder, bool(sys.argv[4:]))

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import mahtab_tui.worker as worker
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.local_process import CLEAN_PATH
 
 ADDRESS_HINT = "give ssh://HOST, ssh://USER@HOST:PORT/PATH/TO/PYTHON, or command: and a program with its arguments that runs Python"
 """The end of a message about an address that cannot be read."""
@@ -23,17 +24,6 @@ _SSH_ADDRESS = re.compile(
 _SSH_ALIVE_OPTIONS = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
 """Lets ssh itself notice a dead connection."""
 _MAX_PORT = 65_535
-_CLEAN_PATH = """\
-import sys, os
-own = [""]
-users = os.environ.get("PYTHONPATH")
-for p in users.split(os.pathsep) if users else []:
-    try: own.append(os.path.abspath(p))
-    except OSError: pass
-sys.path[:] = [p for p in sys.path if p not in own]
-"""
-"""Removes the working folder and PYTHONPATH, also where they are one: an empty entry is the working
-folder. Without single quotes and backslashes."""
 
 
 class Address(NamedTuple):
@@ -88,5 +78,5 @@ def _loader() -> str:
     become its modules."""
     source = (Path(worker.__file__).parent / "link" / "station_loader.py").read_bytes()
     encoded_source = base64.b64encode(source).decode()
-    clean_path = ",".join(map(repr, _CLEAN_PATH.splitlines()))
+    clean_path = ",".join(map(repr, CLEAN_PATH.splitlines()))
     return f"exec(chr(10).join([{clean_path}]));import base64;exec(base64.b64decode('{encoded_source}'))"
