@@ -7,8 +7,10 @@ import fcntl
 import gc
 import os
 import pickle
+import select
 import signal
 import sys
+import termios
 import time
 from _socket import socketpair
 from typing import Any, Callable, NamedTuple, NoReturn
@@ -35,6 +37,8 @@ _DISARM = b"disarm"
 """A message to an armed checkpoint, which gets no answer."""
 _KERNEL_DIED = signal.SIGUSR2
 """What Linux sends to an armed checkpoint when the kernel has died."""
+_COUNT_BYTES = 4
+"""Of the number of unread bytes, a C `int`."""
 _PARENT_CHECK_S = 1.0
 """Seconds between two looks whether the kernel lives, after the end of the connection."""
 _DEFAULT_SIGNALS = "TERM HUP ALRM CHLD USR1 USR2".split()
@@ -211,6 +215,7 @@ def _stay_armed(fd: int, kernel_pid: int, rescue: Rescue) -> None:
         die_with_parent()
         if os.getppid() != kernel_pid:
             os._exit(0)
+        receive_reply(fd)
     except _KernelDiedError:
         if not _was_disarmed(fd):
             rescue.save()
@@ -224,14 +229,23 @@ def _raise_kernel_died(number: int, frame: object) -> NoReturn:
 
 
 def _wait_for_disarming(fd: int, kernel_pid: int) -> None:
-    """Wait for the kernel's message. Raises `_KernelDiedError`."""
-    try:
-        receive_reply(fd)
-    except ConnectionResetError:
+    """Wait for the kernel's message, and leave it unread: the kernel's death may interrupt everything
+    until it changes nothing, and a message that was half read would be lost. Raises
+    `_KernelDiedError`."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    poll.poll()
+    if not _has_unread_bytes(fd):
         # Code of the user's may have closed the kernel's end while the kernel lives.
         while os.getppid() == kernel_pid:
             time.sleep(_PARENT_CHECK_S)
-        raise _KernelDiedError from None
+        raise _KernelDiedError
+
+
+def _has_unread_bytes(fd: int) -> bool:
+    """Return whether something was sent; else the other end is closed."""
+    count = fcntl.ioctl(fd, termios.FIONREAD, bytes(_COUNT_BYTES))
+    return int.from_bytes(count, sys.byteorder) > 0
 
 
 def _was_disarmed(fd: int) -> bool:
