@@ -12,9 +12,9 @@ from mahtab_tui.bus.answers import AnswerPart
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import NOT_RUN, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.hidden_entries import HiddenEntries
+from mahtab_tui.bus.magic_code import read_code
 from mahtab_tui.bus.records import Record
 from mahtab_tui.export.outputs import WholeOutput, outputs
-from mahtab_tui.worker.magic.syntax import parse_python
 
 ANNOTATIONS = ToolUse | Note
 """Entries that are exported only beside others."""
@@ -75,11 +75,9 @@ class ExportedConversation(Conversation):
         for cell in self.entries:
             if not isinstance(cell, Cell) or not self.private(cell):
                 continue
-            tree = parse_python(cell.code)
-            if tree is not None:
-                for node in ast.walk(tree):
-                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                        yield node.value
+            for part in read_code(cell.code):
+                if part.tree is not None:
+                    yield from _string_constants(part.tree)
             # A text is displayed in quotes, and printed without them.
             for output in outputs(cell):
                 if output.kind != "traceback":
@@ -101,3 +99,9 @@ class ExportedConversation(Conversation):
                 ]
                 for step in entry.plan:
                     step.text = mask(step.text)
+
+
+def _string_constants(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value

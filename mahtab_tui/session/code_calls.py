@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mahtab_tui.session.magic_code import MAX_CODE_CHARS, read_code
+from mahtab_tui.bus.magic_code import MAX_CODE_CHARS, read_code
 from mahtab_tui.settings.approval_rules import UNKNOWN, Call, open_call
 from mahtab_tui.worker.magic.syntax import parse_python
 

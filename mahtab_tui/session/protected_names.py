@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from mahtab_tui.session.magic_code import (
+from mahtab_tui.bus.magic_code import (
     FILE_MAGICS,
     MAX_CODE_CHARS,
     MAX_NESTED_MAGICS,

@@ -163,12 +163,14 @@ def test_saved_session_is_exported_without_a_later_configured_key(
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("before_code", ["", "!ls\n", "%time ", "%%time\n%precision 3\n"])
 def test_saved_session_is_exported_without_private_texts_from_its_cells(
-    ending: str, home: Path, project: Path
+    ending: str, before_code: str, home: Path, project: Path
 ) -> None:
+    code = f"{before_code}word = 'first private text'"
     save_session(
         project,
-        records.UserReplIn("word = 'first private text'", cell=1, party="you"),
+        records.UserReplIn(code, cell=1, party="you"),
         records.UserReplOut("", cell=1, status="ok"),
         records.UserReplIn("print(word + 2)", cell=2, party="you"),
         records.UserReplOut("second private text\n", cell=2, status="ok"),

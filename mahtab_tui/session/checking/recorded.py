@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell
+from mahtab_tui.bus.magic_code import read_code
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.output import LOCATION
 from mahtab_tui.bus.pens import SGR
@@ -26,7 +27,6 @@ from mahtab_tui.session.checking.foreign_outputs import (
     shared_form,
 )
 from mahtab_tui.worker.cells.compiling import bound_names
-from mahtab_tui.worker.magic.syntax import parse_python
 
 
 class CellOutcome(NamedTuple):
@@ -268,8 +268,8 @@ def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
     staleness = Staleness()
     for cell in cells:
         staleness.start(cell.number, cell.code)
-        tree = parse_python(cell.code)
-        names = bound_names(tree) if tree is not None else ()
+        trees = [part.tree for part in read_code(cell.code) if part.tree is not None]
+        names = frozenset(name for tree in trees for name in bound_names(tree))
         changes = tuple(Change(name, "rebound", None) for name in names)
         staleness.fold(records.Namespace(cell=cell.number, changes=changes))
     return staleness

@@ -292,9 +292,17 @@ async def test_letters_go_to_the_draft_if_code_arrives_while_the_window_is_unfoc
 
 
 async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[None]) -> None:
-    await ask(pilot, "rlm('Which invoices are due?', mails, tools=[pay])")
-    assert "the search may call [pay] without asking again" in about(pilot)
-    await pilot.press("y")
+    deep_sum = "+".join(["[pay]"] * 1_200)
+    names_by_code = {
+        "rlm('Which?', mails, tools=[pay])": "[pay]",
+        "%time rlm('Which?', mails, tools=[pay])": "[pay]",
+        "rlm('Which?', mails, **options)": "options",
+        f"rlm('Which?', mails, tools={deep_sum})": "all of its tools=",
+    }
+    for code, names in names_by_code.items():
+        await ask(pilot, code, request=code)
+        assert f"the search may call {names} without asking again" in about(pilot)
+        await pilot.press("y")
     await ask(pilot, "rlm('Which invoices are due?', mails)", request="2")
     assert "may call" not in about(pilot)
 
