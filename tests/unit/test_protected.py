@@ -73,6 +73,9 @@ MAY_CHANGE = [
     "!(cd a; ls); (cd .git; sh -c 'touch hooks/a')",
     "!cd sub; cd .git; touch config",
     "!git config core.hooksPath x",
+    "!git config --unset core.hooksPath",
+    "!git submodule update --init",
+    "!/opt/bin/git clone x",
     "open('AGENTS.md', 'w')",
     "open('AGENTS.md', mode)",
     "open('AGENTS.md', 'r+')",
@@ -115,6 +118,10 @@ ONLY_READS = [
     "subprocess.run('cat sub/AGENTS.md', shell=True, capture_output=True)",
     "subprocess.check_output('/bin/head -n 3 docs/AGENTS.md', shell=True)",
     "!grep -n x AGENTS.md",
+    "!git remote show origin",
+    "!git config get user.name",
+    "!git config --get user.name",
+    "!git worktree list",
     "create('notes.md', 'as AGENTS.md says')",
 ]
 

@@ -31,6 +31,14 @@ _FIND_ACTIONS = frozenset(
     "-delete -exec -execdir -ok -okdir -fls -fprint -fprint0 -fprintf".split()
 )
 _GIT_COMMANDS_WITH_SETTINGS = frozenset("config remote submodule worktree".split())
+_GIT_SETTING_SUBCOMMANDS = frozenset(("submodule init", "submodule update", "config edit"))
+_GIT_READING_SUBCOMMANDS = frozenset(
+    ("config get", "config list", "remote show", "remote get-url", "submodule status")
+)
+_GIT_READING_OPTIONS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l"))
+_GIT_REMOVING_OPTIONS = frozenset(
+    ("--unset", "--unset-all", "--remove-section", "--rename-section", "--edit", "-e")
+)
 _GIT_OPTIONS_WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _CODE_OPTION = re.compile(r"-[A-Zabd-z]*c[A-Za-z]*")
@@ -327,7 +335,7 @@ def read_words(text: str, folders: Sequence[str] = (), depth: int = 0) -> Iterat
                 yield word
                 for folder in folders:
                     yield word._replace(text=os.path.join(folder, word.text))
-        if program == "git" and _changes_settings_of_git(arguments):
+        if os.path.basename(program) == "git" and _changes_settings_of_git(arguments):
             yield Word(".git/config")
         if program in _FOLDER_COMMANDS:
             # A subshell that has ended has left its folder.
@@ -352,13 +360,16 @@ def _changes_settings_of_git(arguments: Sequence[Word]) -> bool:
         for text, text_before in zip(texts, ["", *texts])
         if not text.startswith("-") and text_before not in _GIT_OPTIONS_WITH_VALUE
     ]
-    options = {text for text in texts if text.startswith("-")}
-    if {"clone", "init"} & set(operands[:1]):
+    subcommand = " ".join(operands[:2])
+    if operands[:1] in (["clone"], ["init"]) or subcommand in _GIT_SETTING_SUBCOMMANDS:
+        return True
+    if operands[:1] == ["config"] and not _GIT_REMOVING_OPTIONS.isdisjoint(texts):
         return True
     return (
         len(operands) > 2
         and operands[0] in _GIT_COMMANDS_WITH_SETTINGS
-        and options.isdisjoint(("--get", "--get-all", "--list", "-l"))
+        and subcommand not in _GIT_READING_SUBCOMMANDS
+        and _GIT_READING_OPTIONS.isdisjoint(texts)
     )
 
 
