@@ -314,6 +314,22 @@ def test_a_change_through_a_link_to_another_folder_is_named(
     assert names == ["out"]
 
 
+def test_a_change_below_a_root_folder_of_its_own_is_named(watched: Cells, folder: Path) -> None:
+    (folder / "root").mkdir()
+    code = """
+import ctypes, os
+library = ctypes.CDLL(None)
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o600, 0x10)
+root = os.open('root', os.O_RDONLY)
+os.close(library.syscall(437, root, b'/new', how, 24))
+os.close(root)
+"""
+    watched.text(code)
+    assert (folder / "root" / "new").exists()
+    reasons = [item.reason for item in watched.kernel.undo(watched.number).not_restored]
+    assert any("another root folder" in reason for reason in reasons)
+
+
 def test_the_history_of_versions_is_left_alone_and_named(watched: Cells, folder: Path) -> None:
     make_files(folder)
     watched.text("sh('git init -q . && git add data.csv')")

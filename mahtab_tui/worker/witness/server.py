@@ -57,6 +57,9 @@ _PARENT_ENDED = signal.SIGURG
 _NEWS_END = b"\0"
 _HAS_ENDED = b"\0end\0"
 """What the deputy is told when the witness ends by itself."""
+_OTHER_ROOT = (
+    "A program changed files in a container or another root folder, where files are not watched."
+)
 _REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
 MAX_REPORTED_CHANGES = 100
 """Changes of a cell that the kernel is told."""
@@ -564,9 +567,7 @@ class WitnessServer:
         if name.startswith(("/dev/", "/sys/")) and not name.startswith(SHARED_MEMORY_FOLDER):
             return ""
         if not shares_files(thread, self._namespace):
-            raise _UnseenError(
-                "A program changed files in a container or another root folder, where files are not watched."
-            )
+            raise _UnseenError(_OTHER_ROOT)
         if not name.startswith("/"):
             base = "cwd" if folder_fd == _AT_FDCWD else f"fd/{folder_fd}"
             name = f"/proc/{thread}/{base}/{name}"
@@ -687,16 +688,14 @@ def _read_text(thread: int, address: int) -> str:
 
 
 def _read_open_flags(thread: int, address: int) -> int:
-    """Read the flags of `openat2` in the memory of a process. Raises `_UnseenError` if its path does not
-    begin where others do."""
+    """Read the flags of `openat2` in the memory of a process. Raises `_UnseenError` if it takes a folder
+    for the root folder."""
     data = read_memory(thread, address, _HOW.size)
     if len(data) < _HOW.size:
         return 0
     flags, _mode, resolution = _HOW.unpack(data)
     if resolution & _RESOLVE_IN_ROOT and flags & OPENS_TO_CHANGE:
-        raise _UnseenError(
-            "A program changed a file below a folder that it took for the root folder, so that it is unknown."
-        )
+        raise _UnseenError(_OTHER_ROOT)
     return int(flags)
 
 
