@@ -1,15 +1,19 @@
-"""Figures that are marked in an answer, and hidden entries."""
+"""Figures that are marked in an answer, long answers, and hidden entries."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
+from markdown_it import helpers
 from textual.widgets import OptionList
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import AnswerText
 from mahtab_tui.bus.records import AnswerFigure, Record
+from mahtab_tui.tui.rows import markdown
 from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette
@@ -92,6 +96,53 @@ def test_many_figures_of_a_hostile_answer_are_drawn() -> None:
     text = " ".join(f"{number}," for number in range(100_000))
     rows = rows_of(text, tuple(AnswerFigure(str(number), False) for number in range(2, 300)))
     assert "not computed: 2, 3, 4" in rows[-1].text
+
+
+def drawn_while_streamed(text: str, step: int) -> WordsRows:
+    words = AnswerText(author="demo", source="", shows_author=False)
+    rows = WordsRows(words, 60, PALETTES[0])
+    for end in range(step, len(text) + step, step):
+        words.source = text[:end]
+        rows.update()
+    return rows
+
+
+@pytest.mark.parametrize("line", ["# {}\n", "- {}\n", "{}\n\n", "{}. item\n", "> {}\n"])
+def test_of_very_many_short_lines_only_the_two_ends_are_drawn(line: str) -> None:
+    text = "".join(line.format(number) for number in range(5_000))
+    for rows in (rows_of(text, ()), drawn_while_streamed(text, 1_000)):
+        numbers = [
+            int(number) for number in re.findall(r"\d+", "\n".join(row.text for row in rows))
+        ]
+        assert len(rows) < 3_500
+        assert numbers[:3] == [0, 1, 2]
+        assert numbers[-3:] == [4_997, 4_998, 4_999]
+        assert any("characters left out (Enter shows all)" in row.text for row in rows)
+
+
+def test_marks_of_a_long_block_are_not_searched_again_for_each_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parse = Mock(wraps=markdown.parse)
+    monkeypatch.setattr("mahtab_tui.tui.transcript.words_rows.parse", parse)
+    text = "".join(f"*a{number}* _b " for number in range(2_000))
+    rows = drawn_while_streamed(text, 100)
+    drawn = "".join(row.text for row in rows)
+    assert re.findall(r"a\d+", drawn) == [f"a{number}" for number in range(2_000)]
+    parsed_chars = sum(len(call.args[0]) for call in parse.call_args_list)
+    assert parsed_chars < len(text) * 70  # of 230 frames; half of all texts would be 115
+
+
+def test_brackets_without_a_link_are_not_searched_up_to_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    search = Mock(wraps=helpers.parseLinkLabel)
+    monkeypatch.setattr(helpers, "parseLinkLabel", search)
+    words = rows_of("[![" * 1_000, ())
+    assert "".join(row.text for row in words) == "[![" * 1_000
+    assert not search.called
+    assert rows_of("[a](http://b) [![", ())[0].text == "a (http://b) [!["
+    assert search.called
 
 
 def test_near_miss_is_named_with_the_printed_figure() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_inline import RuleFuncInlineType
+from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.tree import SyntaxTreeNode
 from pygments.lexer import Lexer
 from pygments.lexers import TextLexer, get_lexer_by_name
@@ -33,7 +35,31 @@ MAX_HIGHLIGHTED_CHARS = 20_000
 # HTML and link definitions are shown as text, so that nothing in an answer disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
 _PARSER.enable(["table", "strikethrough"]).disable(["code", "reference"])
+_LINK_MIDDLE = "]("
+"""In the middle of each link and picture."""
 Block = SyntaxTreeNode
+
+
+def _is_only_tried_where_possible(rule: RuleFuncInlineType) -> RuleFuncInlineType:
+    """Return a rule for links or pictures that fails at once if none can follow: otherwise, each of
+    many brackets would be searched up to all others."""
+
+    # A text, and where in it the last middle is. Replaced as a whole, because threads share it.
+    last_search: tuple[str, int] = ("", -1)
+
+    def quick_rule(state: StateInline, silent: bool) -> bool:
+        nonlocal last_search
+        text, last_middle = last_search
+        if state.src is not text:
+            last_middle = state.src.rfind(_LINK_MIDDLE)
+            last_search = (state.src, last_middle)
+        return state.pos < last_middle and rule(state, silent)
+
+    return quick_rule
+
+
+for _name, _rule in (("link", link), ("image", image)):
+    _PARSER.inline.ruler.at(_name, _is_only_tried_where_possible(_rule))
 
 
 def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:

@@ -29,7 +29,14 @@ from mahtab_tui.tui.transcript.cell_rows import CellRows
 from mahtab_tui.tui.transcript.fold import NotebookText
 from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, OutputRows
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
-from mahtab_tui.tui.transcript.words_rows import MAX_HEAD_CHARS, MAX_TAIL_CHARS, WordsRows
+from mahtab_tui.tui.transcript.words_rows import (
+    MAX_HEAD_CHARS,
+    MAX_HEAD_LINES,
+    MAX_TAIL_CHARS,
+    MAX_TAIL_LINES,
+    WordsRows,
+    is_drawn_whole,
+)
 
 if TYPE_CHECKING:
     from mahtab_tui.search.trees import SearchProgress
@@ -286,7 +293,7 @@ def is_text_drawn_whole(entry: Entry) -> bool:
     """Return whether nothing of an entry's own text is left out; outputs of cells do not count."""
     match entry:
         case AnswerText(source=source):
-            return len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS
+            return is_drawn_whole(source)
         case Question(text=text) | ToolUse(text=text):
             return fits_undivided(text)
     return True
@@ -318,4 +325,7 @@ def estimate_rows(entry: Entry, width: int) -> int:
         rows += 1
     else:
         text = shorten_text(entry.plain_text)
-    return rows + text.count("\n") + len(text) // width
+    lines = text.count("\n")
+    if isinstance(entry, AnswerText):
+        lines = min(lines, MAX_HEAD_LINES + MAX_TAIL_LINES)
+    return rows + lines + len(text) // width

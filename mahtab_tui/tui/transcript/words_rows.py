@@ -18,8 +18,21 @@ MIN_TAIL_CHARS = 4_000
 MAX_TAIL_CHARS = 6_000
 """Drawn of its end; they fill a large screen. While the text is streamed, the end grows from the
 smaller number to the larger one, and is then cut again."""
+MAX_HEAD_LINES = 1_000
+MIN_TAIL_LINES = 100
+MAX_TAIL_LINES = 150
+"""Lines of the drawn beginning and of the drawn end, if they are short: each may be a heading or an
+item, which takes longer than many characters."""
+MAX_OPEN_MARKS = 4_000
+"""If the last block of a text has more, its beginning is drawn once, as if it was a block by itself:
+searching them for links and emphasis would take too long for each frame."""
+MIN_OPEN_CHARS = 500
+"""Characters at the end of such a block that stay open."""
 MAX_WORD_SEARCH_CHARS = 2_000
 """Characters in which the next line or word is searched."""
+_MARKS = "[]*_!&<"
+_UNCUT_BLOCKS = ("fence", "table")
+"""Blocks in which marks cost little, and whose parts would be other blocks."""
 
 
 class WordsRows(list[Row]):
@@ -44,6 +57,7 @@ class WordsRows(list[Row]):
         self._settled_rows: list[Row] = []
         self._head_rows: list[Row] = []
         """The beginning of a long text, which stays."""
+        self._head_chars = 0
         self._tail_start = 0
         """Where the drawn end of a long text begins in its source."""
 
@@ -59,7 +73,7 @@ class WordsRows(list[Row]):
                 self._markdown = MarkdownRenderer(self._palette, marks)
 
         source = self._words.source
-        if len(source) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS:
+        if is_drawn_whole(source):
             self._draw_blocks(plain(source))
         else:
             self._draw_two_ends(source)
@@ -82,12 +96,16 @@ class WordsRows(list[Row]):
         """Draw the beginning once, and the end every time, so that the work does not grow with the
         text."""
         if not self._head_rows:
-            self._draw_blocks(plain(source[:MAX_HEAD_CHARS]))
+            self._head_chars = _head_end(source)
+            self._draw_blocks(plain(source[: self._head_chars]))
             self._head_rows = list(self)
-            self._tail_start = MAX_HEAD_CHARS
-        if len(source) - self._tail_start > MAX_TAIL_CHARS:
-            self._tail_start = _line_or_word_start(source, len(source) - MIN_TAIL_CHARS)
-        omitted_chars = self._tail_start - MAX_HEAD_CHARS
+            self._tail_start = self._head_chars
+        if (
+            len(source) - self._tail_start > MAX_TAIL_CHARS
+            or source.count("\n", self._tail_start) > MAX_TAIL_LINES
+        ):
+            self._tail_start = _tail_start(source)
+        omitted_chars = self._tail_start - self._head_chars
         note = omission_note(omitted_chars)
         self[:] = [
             *self._head_rows,
@@ -106,9 +124,24 @@ class WordsRows(list[Row]):
         if len(blocks) > 1:
             *_, last_block_source = open_source.split("\n", first_line(blocks[-1]))
             self._settled_chars += len(open_source) - len(last_block_source)
+            open_source = last_block_source
+        last_blocks = blocks[-1:]
+        if last_blocks and last_blocks[0].type not in _UNCUT_BLOCKS:
+            last_blocks = self._settle_marks(open_source) or last_blocks
         self[:] = self._settled_rows
-        if blocks:
-            self.extend(self._block(blocks[-1], first=not self._settled_rows))
+        for block in last_blocks:
+            self.extend(self._block(block, first=not self._settled_rows))
+
+    def _settle_marks(self, open_source: str) -> list[Block]:
+        """Settle the beginning of the last block if it has too many marks; return the blocks of the
+        rest, or none if it has not. open_source: the block."""
+        if sum(map(open_source.count, _MARKS)) <= MAX_OPEN_MARKS:
+            return []
+        cut = _line_or_word_start(open_source, len(open_source) - MIN_OPEN_CHARS)
+        for block in parse(open_source[:cut]):
+            self._settled_rows += self._block(block, first=not self._settled_rows)
+        self._settled_chars += cut
+        return parse(open_source[cut:])
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
         rows = self._markdown.rows(block, self._width, self._name() if first else ())
@@ -123,6 +156,34 @@ class WordsRows(list[Row]):
             spans.append((" thinks", self._palette.muted))
         spans.append(("  ", self._palette.text))
         return spans
+
+
+def is_drawn_whole(source: str) -> bool:
+    """Return whether nothing of a model's text is left out."""
+    if len(source) > MAX_HEAD_CHARS + MAX_TAIL_CHARS:
+        return False
+    return source.count("\n") <= MAX_HEAD_LINES + MAX_TAIL_LINES
+
+
+def _head_end(source: str) -> int:
+    """Return where the drawn beginning of a long text ends."""
+    end = -1
+    for _ in range(MAX_HEAD_LINES):
+        end = source.find("\n", end + 1, MAX_HEAD_CHARS)
+        if end < 0:
+            return MAX_HEAD_CHARS
+    return end + 1
+
+
+def _tail_start(source: str) -> int:
+    """Return where the drawn end of a long text begins."""
+    earliest = _line_or_word_start(source, len(source) - MIN_TAIL_CHARS)
+    start = len(source)
+    for _ in range(MIN_TAIL_LINES + 1):
+        start = source.rfind("\n", earliest, start)
+        if start < 0:
+            return earliest
+    return start + 1
 
 
 def _line_or_word_start(text: str, start: int) -> int:
