@@ -31,6 +31,7 @@ _FOLDERS = ("d0", "d1", "d1/sub", "d2")
 _LINKS = ("l0", "l1", "d0/l0")
 _FOREIGN = b"foreign"
 """The first word of what somebody else writes."""
+_FOREIGN_ACTIONS = "write write write append append replace replace remove rename link mark move"
 _FOREIGN_TEXT = re.compile(_FOREIGN + rb"-[0-9]+")
 
 _PREPARE = """import mmap, os, pathlib, shutil, sqlite3, subprocess, threading
@@ -163,6 +164,11 @@ class RandomProgram:
         """Texts that somebody else has written, and later removed."""
         self._named_paths: set[str] = set()
         """What an undo has said that it does not restore."""
+        self._foreign_names: set[str] = set()
+        """Names in any folder, which may be renamed later, that somebody else has given or taken away."""
+        self._foreign_moves: list[tuple[str, str]] = []
+        """Folders that somebody else has renamed: an undo names what is in them by the paths that it
+        knows."""
         self._verbose = verbose
         self.problems: list[str] = []
 
@@ -229,15 +235,18 @@ class RandomProgram:
     def _release_process(self) -> None:
         """Let a process of an earlier cell write."""
         self._log("# a process goes on")
+        before = _foreign_texts(read_tree(self._folder))
         (self._folder / "done").unlink(missing_ok=True)
         (self._folder / "go").write_text("go\n")
         wait_for((self._folder / "done").exists)
         self._has_background_process = False
+        # What it overwrites stays so, and is named; cells may have copied that.
+        self._withdrawn_texts |= before - _foreign_texts(read_tree(self._folder))
 
     def _change_by_somebody_else(self) -> None:
         rng = self._random
         path = self._folder / rng.choice(_FILES)
-        action = rng.choice(("write", "write", "append", "replace", "remove"))
+        action = rng.choice(_FOREIGN_ACTIONS.split())
         text = self._text(_FOREIGN.decode())
         self._log(f"# somebody else: {action} {path.relative_to(self._folder)}, {text}")
         before = read_tree(self._folder)
@@ -251,11 +260,24 @@ class RandomProgram:
                 draft = self._folder / "foreign-draft"
                 draft.write_text(text)
                 draft.replace(path)
-            else:
+            elif action == "remove":
                 path.unlink()
+            elif action == "rename":
+                path.replace(self._folder / rng.choice(_FILES))
+            elif action == "link":
+                os.link(path, self._folder / rng.choice(_FILES))
+            elif action == "mark":
+                path.chmod(0o604)
+            else:
+                source = rng.choice(_FOLDERS)
+                target = rng.choice(_FOLDERS)
+                (self._folder / source).rename(self._folder / target)
+                self._foreign_moves.append((source, target))
         after = read_tree(self._folder)
         changed_paths = set(_differences(before, after))
         self._foreign_paths |= changed_paths
+        if action in ("rename", "link"):
+            self._foreign_names.update(f"/{os.path.basename(name)}" for name in changed_paths)
         self._foreign_states += [before[name] for name in changed_paths & before.keys()]
         # Cells may have copied what somebody else takes back, and these copies may go.
         self._withdrawn_texts |= _foreign_texts(
@@ -381,25 +403,35 @@ class RandomProgram:
             for item in restoration.not_restored
             if item.name.startswith(prefix)
         )
+        for source, target in self._foreign_moves:
+            inside = [name for name in self._named_paths if f"{name}/".startswith(f"{source}/")]
+            self._named_paths.update(target + name[len(source) :] for name in inside)
         named = self._named_paths
         self._log(f"# named: {sorted(named)}")
         self._log_tree(after)
         for path in _differences(expected, after):
             is_named = any(path == name or path.startswith(f"{name}/") for name in named)
-            names = named | self._foreign_paths
-            is_named = is_named or _is_twin_of(names, expected.get(path), after.get(path))
+            twins = _twins(expected.get(path), after.get(path))
+            is_named = is_named or not named.isdisjoint(twins) or any(map(self._is_foreign, twins))
             possible_states = [tree.get(path) for tree in (before, *trees)]
-            is_foreign = path in self._foreign_paths or any(
+            is_foreign = self._is_foreign(path) or any(
                 state is not None and _FOREIGN in state.content for state in possible_states
             )
             is_foreign = is_foreign or expected.get(path) in self._foreign_states
-            if not is_named and not (is_foreign and after.get(path) in possible_states):
+            is_allowed = is_foreign and after.get(path) in possible_states
+            # What somebody else wrote moves with its folder.
+            is_allowed = is_allowed or _is_foreign_among(after.get(path), before)
+            if not is_named and not is_allowed:
                 self.problems.append(
                     f"{action}: {path} is {_show(after.get(path))}, was {_show(before.get(path))}, expected {_show(expected.get(path))}"
                 )
         for text in protected_texts - _foreign_texts(after) - self._withdrawn_texts:
             self.problems.append(f"{action}: lost {text!r} of somebody else")
         return after
+
+    def _is_foreign(self, path: str) -> bool:
+        """Return whether somebody else has changed what a path leads to."""
+        return path in self._foreign_paths or path.endswith(tuple(self._foreign_names))
 
     def _log_tree(self, tree: Tree) -> None:
         for path, state in tree.items():
@@ -428,11 +460,18 @@ def _show(state: PathState | None) -> str:
     return f"{state.mode} {state.content[:60]!r} {state.mtime_ns} {state.twins}"
 
 
-def _is_twin_of(names: set[str], expected: PathState | None, actual: PathState | None) -> bool:
-    """Return whether a file that should be there has, or should have, another name among some."""
+def _twins(expected: PathState | None, actual: PathState | None) -> tuple[str, ...]:
+    """Return the other names that a file should have, and has; nothing if it should not be there."""
     if expected is None or actual is None:
+        return ()
+    return (*expected.twins, *actual.twins)
+
+
+def _is_foreign_among(state: PathState | None, tree: Tree) -> bool:
+    """Return whether a file with a text of somebody else is in a tree, under any name."""
+    if state is None or _FOREIGN not in state.content:
         return False
-    return not names.isdisjoint((*expected.twins, *actual.twins))
+    return any(state == other._replace(twins=state.twins) for other in tree.values())
 
 
 def _foreign_texts(tree: Tree) -> set[bytes]:

@@ -188,8 +188,8 @@ def test_a_cell_names_what_it_did_to_files(watched: Cells, folder: Path) -> None
     code = "open('out.csv', 'w').write('x'); open('data.csv', 'a').write('y'); os.remove('a.txt')\nos.makedirs('new/deep'); open('new/deep/f', 'w').close(); os.rename('big.bin', 'small.bin')\nopen('sub/x.txt').read(); open('twin', 'r+').close()"
     text = describe_files(watched.run(code).files)
     assert text.replace(f"{folder.name}/", "") == (
-        "files: `out.csv` new, `data.csv` changed, `a.txt` removed, `new/` new,"
-        " `big.bin` renamed to `small.bin`"
+        "files: `out.csv` new, `a.txt` removed, `new/` new, `big.bin` renamed to `small.bin`,"
+        " `data.csv` changed"
     )
     assert watched.run("open('data.csv').read(); open(os.devnull, 'w').close()").files == ()
 

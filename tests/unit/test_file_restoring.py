@@ -21,10 +21,9 @@ if sys.platform != "linux":
 from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import Copies
 from mahtab_tui.worker.witness.journal import FileJournal
+from mahtab_tui.worker.witness.plan import UndoPlan
 from mahtab_tui.worker.witness.redo import RedoStack
-from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.server import descendants, read_memory, shares_files
-from mahtab_tui.worker.witness.states import read_state
 
 LARGE_BYTES = 3 * 2**20
 _NOT_EMPTY = f"it could not be restored ({os.strerror(errno.ENOTEMPTY)})"
@@ -44,20 +43,33 @@ class Project:
     def path(self, name: str) -> str:
         return str(self.folder / name)
 
-    def cell(self, change: Callable[[], object], *, removed: str = "", written: str = "") -> int:
+    def cell(
+        self,
+        change: Callable[[], object],
+        *,
+        removed: str = "",
+        written: str = "",
+        linked: str = "",
+    ) -> int:
         """Run a change as a cell. Returns its number.
 
         Args:
             change: What it does.
             removed: Names that lose their files, or get others.
             written: Names of files that it writes or creates.
+            linked: Names of files that get other names.
         """
         self._cell += 1
         step = self.journal.step(self._cell)
         for name in removed.split():
-            self.journal.touch(step, self.path(name), writes=True, keeps_content=True)
+            self.journal.note_name(step, self.path(name))
+        for name in linked.split():
+            self.journal.note_existing(step, self.path(name))
         for name in written.split():
-            self.journal.touch(step, self.path(name), writes=True)
+            if os.path.exists(self.path(name)):
+                self.journal.note_content(step, self.path(name))
+            else:
+                self.journal.note_name(step, self.path(name))
         change()
         self.journal.finish(step)
         return self._cell
@@ -68,10 +80,8 @@ class Project:
     def write(self, name: str, content: bytes) -> int:
         return self.cell(lambda: (self.folder / name).write_bytes(content), written=name)
 
-    def preview(self, cell: int) -> Restorer:
-        restorer = Restorer(self.journal)
-        restorer.restore([step for step in self.journal.steps if step.cell >= cell])
-        return restorer
+    def preview(self, cell: int) -> UndoPlan:
+        return self.stack.plan(cell)
 
     def files(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in self.folder.iterdir()}
@@ -92,7 +102,7 @@ def far_project(tmp_path: Path) -> Iterator[Project]:
         yield Project(Path(folder), tmp_path / "copies")
 
 
-def reasons(restorer: Restorer) -> dict[str, str]:
+def reasons(restorer: UndoPlan) -> dict[str, str]:
     return {os.path.basename(item.name): item.reason for item in restorer.unrestored}
 
 
@@ -129,8 +139,8 @@ def test_many_renamed_files_are_not_copied_twice(project: Project) -> None:
         for name in names:
             os.rename(project.path(name), project.path(f"new-{name}"))
             # As `touch` does, so that it is not the same file any more.
-            project.journal.touch(
-                project.journal.steps[-1], project.path(f"new-{name}"), writes=False
+            project.journal.note_content(
+                project.journal.steps[-1], project.path(f"new-{name}"), is_written=False
             )
             os.utime(project.path(f"new-{name}"), (1, 1))
 
@@ -193,6 +203,20 @@ def test_a_redo_does_not_take_the_change_of_somebody_else_for_its_own(project: P
     assert project.files() == {"a": b"by somebody else"}
 
 
+def test_a_refused_redo_keeps_what_it_would_have_restored(project: Project) -> None:
+    cell = project.write("a", b"by the cell")
+    project.stack.undo(cell)
+    (project.folder / "a").write_bytes(b"by somebody else")
+    assert reasons(project.stack.redo()).keys() == {"a"}
+    assert project.files() == {"a": b"by somebody else"}
+    (project.folder / "a").unlink()
+    assert reasons(project.stack.undo(cell)) == {}
+    assert reasons(project.stack.redo()) == {}
+    assert project.files() == {"a": b"by the cell"}
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.files() == {}
+
+
 def test_an_edit_between_two_cells_is_not_overwritten(project: Project) -> None:
     (project.folder / "a").write_bytes(b"original")
     (project.folder / "b").write_bytes(b"original")
@@ -242,9 +266,7 @@ def test_a_copy_that_is_another_name_of_a_changed_file_is_not_restored(
     cell = project.cell(lambda: (project.folder / "a").unlink(), removed="a")
     with open(project.folder.parent / "elsewhere", "ab") as other:
         other.write(b" and more")
-    assert reasons(project.stack.undo(cell)) == {
-        "a": "its copy was changed by something outside the cells"
-    }
+    assert "by something outside the cells" in reasons(project.stack.undo(cell))["a"]
     assert project.files() == {}
 
 
@@ -296,15 +318,14 @@ def test_a_change_after_a_write_in_the_background_is_not_overwritten(project: Pr
     (project.folder / "a").write_bytes(b"original")
     cell = project.write("a", b"by the cell")
     # A process of the cell writes once more after its end, then somebody else does.
-    project.journal.touch(project.journal.steps[-1], project.path("a"), writes=True)
+    background = project.journal.step(cell, is_background=True)
+    project.journal.note_content(background, project.path("a"))
     (project.folder / "a").write_bytes(b"in the background")
     assert reasons(project.preview(cell))["a"].startswith("it was changed in the background")
     assert project.files() == {"a": b"in the background"}
     project.write("b", b"")
-    assert reasons(project.preview(cell)) == {}
-    (project.folder / "a").write_bytes(b"by somebody else")
     assert reasons(project.stack.undo(cell)).keys() == {"a"}
-    assert project.files() == {"a": b"by somebody else"}
+    assert project.files() == {"a": b"in the background"}
 
 
 def test_a_file_larger_than_all_copies_may_be_is_not_kept(tmp_path: Path) -> None:
@@ -324,10 +345,10 @@ def test_a_path_too_many_to_be_noted_does_not_spoil_a_copy(
 
     def rename_and_write() -> None:
         os.rename(project.path("a"), project.path("b"))
-        project.journal.touch(project.journal.steps[-1], project.path("b"), writes=True)
+        project.journal.note_content(project.journal.steps[-1], project.path("b"))
         (project.folder / "b").write_bytes(b"another")
 
-    cell = project.cell(rename_and_write, removed="a")
+    cell = project.cell(rename_and_write, removed="a b")
     restorer = project.stack.undo(cell)
     assert reasons(restorer) == {"": "Only the first 1 files of a cell are noted."}
     assert project.files() == {"a": b"original", "b": b"another"}
@@ -380,7 +401,7 @@ def test_permissions_and_a_later_write_are_undone_together(project: Project) -> 
     (project.folder / "a").write_bytes(b"original")
 
     def change_mode() -> None:
-        project.journal.touch(project.journal.steps[-1], project.path("a"), writes=False)
+        project.journal.note_content(project.journal.steps[-1], project.path("a"), is_written=False)
         (project.folder / "a").chmod(0o600)
 
     cell = project.cell(change_mode)
@@ -415,7 +436,7 @@ def test_a_write_through_a_name_that_led_elsewhere_is_undone_after_others(projec
         os.unlink(project.path("borrowed"))
         os.link(project.path("kept"), project.path("borrowed"))
 
-    first_cell = project.cell(link, removed="borrowed")
+    first_cell = project.cell(link, removed="borrowed", linked="kept")
     project.write("borrowed", b"written by another name")
     project.rename("other", "borrowed")
     last_cell = project.write("kept", b"written later")
@@ -472,8 +493,8 @@ def test_a_restored_file_is_not_taken_for_a_missing_one_with_its_number(project:
 
 def test_an_open_file_that_somebody_else_changes_is_not_overwritten(project: Project) -> None:
     (project.folder / "a").write_bytes(b"original")
-    project.journal.open_paths.add(project.path("a"))
     cell = project.write("a", b"by the cell")
+    project.journal.open_nodes.update(project.journal.steps[-1].nodes)
     (project.folder / "a").write_bytes(b"by somebody else")
     assert "open for writing" in reasons(project.stack.undo(cell))["a"]
     assert project.files() == {"a": b"by somebody else"}
@@ -487,12 +508,12 @@ def test_a_preview_follows_a_folder_to_a_name_that_was_used_again(project: Proje
     def rename_and_use_again() -> None:
         step = journal.steps[-1]
         old, new = project.path("old"), project.path("new")
-        journal.touch(step, new, writes=True, keeps_content=True)
-        journal.move_folder(step, old, new, read_state(old), thread=1)
+        journal.note_name(step, old)
+        journal.note_name(step, new)
         os.rename(old, new)
-        for path in (old, f"{old}/a"):
-            journal.touch(step, path, writes=True)
+        journal.note_name(step, old)
         os.mkdir(old)
+        journal.note_name(step, f"{old}/a")
         (project.folder / "old/a").write_bytes(b"another")
 
     cell = project.write("old/a", b"changed")
@@ -534,12 +555,15 @@ def count_calls_of_preview(place: Path, folders: int) -> int:
     project = Project(work_folder, place / "copies")
 
     def make_folders() -> None:
+        step = project.journal.steps[-1]
         for index in range(folders):
-            (work_folder / f"folder{index}").mkdir()
-            (work_folder / f"folder{index}" / "file").write_bytes(b"content")
+            folder = work_folder / f"folder{index}"
+            project.journal.note_name(step, str(folder))
+            folder.mkdir()
+            project.journal.note_name(step, str(folder / "file"))
+            (folder / "file").write_bytes(b"content")
 
-    names = " ".join(f"folder{index} folder{index}/file" for index in range(folders))
-    cell = project.cell(make_folders, written=names)
+    cell = project.cell(make_folders)
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:

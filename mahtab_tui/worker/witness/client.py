@@ -112,9 +112,11 @@ class FileWatch:
                 self._ask({"op": "begin", "cell": cell})
             self._fields.oldest_cell = oldest_cell
             self._fields.cell = cell
+            self._fields.is_running = True
 
     def finish(self) -> list[Message]:
         """Return what the cell has done to files (see `changes.FileChange`)."""
+        self._fields.is_running = False
         if self.is_on and self._fields.has_news:
             return list(self._ask({"op": "finish"}).get("files", ()))
         return []

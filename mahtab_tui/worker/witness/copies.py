@@ -1,4 +1,4 @@
-"""Copies of files, as they were before a cell changed them."""
+"""Copies of files, as they were before a cell or an undo changed them."""
 
 from __future__ import annotations
 
@@ -7,86 +7,47 @@ import fcntl
 import os
 import stat
 import time
+import weakref
 from contextlib import suppress
 
-from .states import FILE, FileState, is_same, read_state
+from .states import FileState, read_state
 
 _FICLONE = 0x40049409
 """The request of Linux to let one file share the blocks of another until either is written."""
 _COPY_BYTES = 2**20
-_FRESH_NS = 50_000_000
-"""A file written less than this before its copy may change again without a new time."""
 _LOCK_NAME = "in-use"
 
 
-class Snapshot:
-    """A path as it was, with its content if there is a copy."""
+class Copy:
+    """A file in the folder of copies, which goes with the last object that needs it."""
 
-    __slots__ = (
-        "file",
-        "has_new_time",
-        "has_other_names",
-        "is_linked",
-        "is_mapped",
-        "reason",
-        "state",
-        "taken_ns",
-        "users",
-    )
+    __slots__ = ("__weakref__", "_copies", "is_name", "path", "reason", "state")
 
-    def __init__(self, state: FileState, *, has_other_names: bool = False) -> None:
-        self.state = state
-        self.has_other_names = has_other_names
-        """Whether the file had names beside its path and those of copies."""
-        self.file = ""
-        """The path of the copy; empty if there is none."""
+    def __init__(self, copies: Copies, path: str, *, is_name: bool) -> None:
+        self._copies = copies
+        self.path = path
+        """Empty when it was removed because of the limit."""
+        self.is_name = is_name
+        """Whether it is the file itself, under another name."""
         self.reason = ""
-        """Why there is no copy, although one was needed, as a clause."""
-        self.users = 0
-        """How many steps use the copy."""
-        self.is_linked = False
-        """Whether the copy is the file itself, under a second name."""
-        self.has_new_time = False
-        """Whether a cell has changed the time of the file that is the copy."""
-        self.is_mapped = False
-        """Whether a process of the kernel has the file in its memory, and can change it there."""
-        self.taken_ns = time.time_ns()
+        """Why it was removed, as a clause."""
+        self.state = read_state(path)
+        """When it was made."""
+
+    def __del__(self) -> None:
+        self._copies.remove(self)
+
+    def is_name_of(self, state: FileState) -> bool:
+        """Return whether it is a file itself, under another name."""
+        return self.is_name and bool(self.path) and self.state.inode == state.inode
 
     @property
-    def _is_fresh(self) -> bool:
-        """Whether the file could change after the snapshot without a new time."""
-        return self.is_mapped or self.taken_ns - self.state.mtime_ns < _FRESH_NS
-
-    @property
-    def is_for_marks(self) -> bool:
-        """Whether only the permissions or times of a file were to change."""
-        return self.state.kind == FILE and not self.file and not self.reason
-
-    @property
-    def is_spoiled(self) -> bool:
-        """Whether the copy is the file itself, and something outside the cells has written it."""
-        if not self.is_linked or not self.file:
+    def is_usable(self) -> bool:
+        """Whether it still holds what it held: if it is the file itself, others may have written it."""
+        if not self.path:
             return False
-        now = read_state(self.file)
-        has_new_time = now.mtime_ns != self.state.mtime_ns and not self.has_new_time
-        return now.size != self.state.size or has_new_time
-
-    @property
-    def may_be_shared(self) -> bool:
-        """Whether the copy still serves if the state of the file is the same."""
-        return bool(self.file) and not self._is_fresh
-
-    def is_same(self, content: str, now: FileState) -> bool:
-        """Return whether nothing that an undo restores is different.
-
-        Args:
-            content: Where the present content can be read.
-            now: The present state.
-        """
-        if not is_same(self.state, now):
-            return False
-        is_comparable = self.file and self.state.kind == FILE and not self.is_linked
-        return not (is_comparable and self._is_fresh) or _have_same_content(self.file, content)
+        now = read_state(self.path)
+        return (now.size, now.mtime_ns) == (self.state.size, self.state.mtime_ns)
 
 
 class Copies:
@@ -109,12 +70,10 @@ class Copies:
         """Bytes by copy, the oldest first."""
         self._used_bytes = 0
         """Of all copies."""
-        self._snapshots: dict[str, Snapshot] = {}
-        """By copy."""
-        self._linked: dict[tuple[int, int], list[Snapshot]] = {}
-        """Those whose copy is the file itself, by device and number."""
-        self._protected: dict[str, None] | None = None
-        """The copies that the undo in progress has made; None while none is."""
+        self._copies: weakref.WeakValueDictionary[str, Copy] = weakref.WeakValueDictionary()
+        """By path."""
+        self._is_undoing = False
+        """Whether an undo is in progress, which may need each copy, and has seen that there is room."""
         self._serial = 0
         self._lock = os.open(
             os.path.join(folder, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -125,174 +84,79 @@ class Copies:
 
     def begin_cell(self) -> None:
         self._cell_bytes = 0
-        self._protected = None
 
     def begin_undo(self) -> None:
-        """Make the next copies of what an undo replaces. They are never removed for each other."""
-        self._cell_bytes = 0
-        self._protected = {}
+        self._is_undoing = True
 
     def end_undo(self) -> None:
-        """Remove the oldest copies, of which none was removed meanwhile: the undo may have needed it."""
+        self._is_undoing = False
         self._evict()
-        self._protected = None
 
-    def count_links(self, inode: tuple[int, int]) -> int:
-        """Return how many copies are names of a file itself."""
-        return len(self._linked.get(inode, ()))
-
-    def can_link(self, state: FileState) -> bool:
+    def can_name(self, state: FileState) -> bool:
         """Return whether a file lies on the file system of the copies, which can be names of it."""
-        return state.inode[0] == os.stat(self.folder).st_dev
+        return state.inode[0] == read_state(self.folder).inode[0]
 
-    def may_save(self, size: int, kept_bytes: int, copied_bytes: int, is_linked: bool) -> bool:
-        """Return whether an undo may keep a file that it replaces.
+    def name(self, path: str, state: FileState) -> Copy:
+        """Give a file another name here. Raises `OSError`."""
+        self._check_size(state)
+        copy_path = self._new_path()
+        os.link(path, copy_path, follow_symlinks=False)
+        return self._add(copy_path, state, is_name=True)
 
-        Args:
-            size: Of the file, in bytes.
-            kept_bytes: Of the files that it keeps already.
-            copied_bytes: Of those among them that are copied.
-            is_linked: Whether the file is kept by another name.
-        """
-        if size > self.max_bytes or is_linked:
-            return size <= self.max_bytes
-        has_room = size + kept_bytes <= self.max_bytes
-        return has_room and copied_bytes + size <= self.max_cell_bytes
-
-    def kept_name(self, inode: tuple[int, int]) -> str:
-        """Return a copy that is a name of a file itself; empty if there is none, or if something outside
-        the cells has written it."""
-        for snapshot in self._linked.get(inode, ()):
-            if not snapshot.is_spoiled:
-                return snapshot.file
-        return ""
-
-    def save(self, path: str, snapshot: Snapshot, *, may_link: bool) -> None:
-        """Copy a file into its snapshot, or note why that is impossible.
-
-        Args:
-            path: The file.
-            snapshot: Of it.
-            may_link: Whether only its name changes, so that its content can be kept by another name.
-        """
-        state = snapshot.state
+    def copy(self, path: str, state: FileState) -> Copy:
+        """Copy the content of a file. Raises `OSError`, whose text says why there is no copy."""
+        self._check_size(state)
         size = state.used_bytes
-        if size > self.max_bytes:
-            gigabytes = self.max_bytes / 2**30
-            snapshot.reason = f"it was not copied, because it is larger than {gigabytes:g} GB"
-            return
-        if may_link and self._link(path, snapshot):
-            return
-        if self._cell_bytes + size > self.max_cell_bytes:
+        if not self._is_undoing and self._cell_bytes + size > self.max_cell_bytes:
             megabytes = self.max_cell_bytes // 2**20
-            snapshot.reason = f"it was not copied, because the cell changed more than {megabytes} MB (file_undo_mb)"
-            return
-        if self._protected is not None and not self._has_room(size):
-            snapshot.reason = "it was not copied, because there is no room for more copies"
-            return
-        copy = self._new_name()
+            raise OSError(
+                0,
+                f"it was not copied, because the cell changed more than {megabytes} MB (file_undo_mb)",
+            )
+        copy_path = self._new_path()
         try:
-            copy_content(path, copy)
+            copy_content(path, copy_path)
         except OSError as error:
             with suppress(OSError):
-                os.unlink(copy)
-            snapshot.reason = f"it could not be copied ({error.strerror})"
-            return
-        self._cell_bytes += size
-        self._add(copy, size, snapshot)
+                os.unlink(copy_path)
+            raise OSError(error.errno, f"it could not be copied ({error.strerror})") from None
+        self._cell_bytes += 0 if self._is_undoing else size
+        return self._add(copy_path, state, is_name=False)
 
-    def _link(self, path: str, snapshot: Snapshot) -> bool:
-        copy = self._new_name()
-        try:
-            os.link(path, copy, follow_symlinks=False)
-        except OSError:
-            return False
-        snapshot.is_linked = True
-        self._linked.setdefault(snapshot.state.inode, []).append(snapshot)
-        self._add(copy, snapshot.state.used_bytes, snapshot)
-        return True
+    def _check_size(self, state: FileState) -> None:
+        if state.used_bytes > self.max_bytes:
+            gigabytes = self.max_bytes / 2**30
+            raise OSError(0, f"it was not copied, because it is larger than {gigabytes:g} GB")
 
-    def separate(self, inode: tuple[int, int]) -> None:
-        """Copy the content of a file that is about to be written, and was kept by another name."""
-        for snapshot in self._linked.pop(inode, ()):
-            linked = snapshot.file
-            snapshot.file = ""
-            snapshot.is_linked = False
-            self._forget(linked)
-            self.save(linked, snapshot, may_link=False)
-            os.unlink(linked)
-
-    def note_new_time(self, inode: tuple[int, int]) -> None:
-        """Note that a cell is about to change the time of a file, which may be a copy."""
-        for snapshot in self._linked.get(inode, ()):
-            snapshot.has_new_time = True
-
-    def _has_room(self, size: int) -> bool:
-        """Return whether a copy fits beside those that the undo in progress has made."""
-        protected = self._protected or {}
-        return size + sum(self._used.get(copy, 0) for copy in protected) <= self.max_bytes
-
-    def _new_name(self) -> str:
+    def _new_path(self) -> str:
         self._serial += 1
         return os.path.join(self.folder, str(self._serial))
 
-    def _add(self, copy: str, size: int, snapshot: Snapshot) -> None:
-        snapshot.file = copy
-        self._used[copy] = size
-        self._used_bytes += size
-        self._snapshots[copy] = snapshot
-        if self._protected is not None:
-            self._protected[copy] = None
-        else:
+    def _add(self, path: str, state: FileState, *, is_name: bool) -> Copy:
+        copy = Copy(self, path, is_name=is_name)
+        self._used[path] = state.used_bytes
+        self._used_bytes += state.used_bytes
+        self._copies[path] = copy
+        if not self._is_undoing:
             self._evict()
+        return copy
 
     def _evict(self) -> None:
         """Remove the oldest copies, until the others are within the limit."""
-        protected = self._protected or {}
         while self._used_bytes > self.max_bytes and len(self._used) > 1:
-            oldest = next(iter(self._used))
-            if oldest in protected:
-                break
-            evicted = self._snapshots[oldest]
-            self._remove(evicted)
+            copy = self._copies[next(iter(self._used))]
+            self.remove(copy)
             gigabytes = self.max_bytes / 2**30
-            evicted.reason = (
+            copy.reason = (
                 f"its copy was removed, because all copies need more than {gigabytes:g} GB"
             )
 
-    def _forget(self, copy: str) -> None:
-        self._used_bytes -= self._used.pop(copy, 0)
-        self._snapshots.pop(copy, None)
-
-    def release(self, snapshot: Snapshot) -> None:
-        """Note that one step less uses a snapshot."""
-        snapshot.users -= 1
-        if snapshot.users <= 0:
-            self._remove(snapshot)
-
-    def _remove(self, snapshot: Snapshot) -> None:
-        if not snapshot.file:
-            return
-        self._forget(snapshot.file)
-        linked = self._linked.get(snapshot.state.inode, [])
-        if snapshot in linked:
-            linked.remove(snapshot)
-            if not linked:
-                del self._linked[snapshot.state.inode]
-        with suppress(OSError):
-            os.unlink(snapshot.file)
-        snapshot.file = ""
-
-
-def _have_same_content(path: str, other_path: str) -> bool:
-    with suppress(OSError), open(path, "rb") as file, open(other_path, "rb") as other_file:
-        while True:
-            data = file.read(_COPY_BYTES)
-            if data != other_file.read(_COPY_BYTES):
-                return False
-            if not data:
-                return True
-    return False
+    def remove(self, copy: Copy) -> None:
+        if copy.path:
+            self._used_bytes -= self._used.pop(copy.path, 0)
+            with suppress(OSError):
+                os.unlink(copy.path)
+            copy.path = ""
 
 
 def set_marks(path: str, state: FileState) -> None:

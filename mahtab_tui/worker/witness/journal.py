@@ -1,103 +1,66 @@
-"""What cells have done to files, and how to take it back."""
+"""What cells have done to files: names, and what they lead to."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from .copies import Copies, Snapshot
-from .states import (
-    FILE,
-    FOLDER,
-    MISSING,
-    MISSING_KIND,
-    FileFingerprint,
-    FileState,
-    read_digest,
-    read_state,
-    take_fingerprint,
-)
+from .copies import Copies
+from .nodes import Name, Node, NodeTable, Version
+from .states import MISSING_KIND, FileState, read_state
 
 MAX_CELL_PATHS = 10_000
 """Paths of a cell that are noted; memory for them is limited."""
 
 
-class Touch:
-    """A path that a cell may have changed."""
+class NameChange:
+    """A place in a folder, before and after a cell."""
 
-    __slots__ = ("after", "snapshot")
+    __slots__ = ("after", "before")
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        """Before the cell."""
-        self.after: FileFingerprint | None = None
-        """At the end of the cell; None while it runs, or if it was changed later."""
-
-    def leads_to(self, newer: Touch) -> bool:
-        """Return whether nothing changed the path between this change and the next one."""
-        after = self.after
-        if after is None:
-            return False
-        before = newer.snapshot.state
-        if after.state.kind != before.kind:
-            return False
-        if before.kind in (MISSING_KIND, FOLDER):
-            return True
-        if after.state[:5] == before[:5] and after.state.target == before.target:
-            return True
-        # The same content under another time, or in another file after an undo, is the same.
-        copy = newer.snapshot.file
-        is_comparable = bool(copy and after.digest) and after.state.mode == before.mode
-        return is_comparable and after.digest == read_digest(copy, read_state(copy))
-
-    def merges_with(self, newer: Touch) -> bool:
-        """Return whether both can be taken back in one step: the content of a file with several names
-        must come back before one of them leads elsewhere, and only the newer change knows its own content."""
-        has_other_names = self.snapshot.has_other_names or newer.snapshot.has_other_names
-        only_newer_writes = self.snapshot.is_for_marks and not newer.snapshot.is_for_marks
-        return not (has_other_names or only_newer_writes) and self.leads_to(newer)
+    def __init__(self, before: Node | None) -> None:
+        self.before = before
+        self.after = before
 
 
-class Epoch:
-    """A part of a cell whose changes can be taken back in any order."""
+class NodeChange:
+    """A file, folder or link, before and after a cell."""
 
-    def __init__(self) -> None:
-        self.touches: dict[str, Touch] = {}
-        """By path."""
-        self.move: Move | None = None
-        """The rename of a folder at its end."""
-        self.written: dict[tuple[int, int], str] = {}
-        """Files with several names that were written, by device and number, and by which name."""
+    __slots__ = ("after", "before", "is_nameless", "is_written", "links")
 
-
-class Move(NamedTuple):
-    """A folder that was renamed."""
-
-    source: str
-    target: str
-    inode: tuple[int, int]
+    def __init__(self, before: Version | None, links: int, *, is_nameless: bool = False) -> None:
+        self.before = before
+        """None if the cell has made it."""
+        self.is_nameless = is_nameless or before is None
+        """Whether it had no name before, so that it may lose its names when the cell is undone."""
+        self.after: Version | None = None
+        self.links = links
+        """Its names before the cell."""
+        self.is_written = False
+        """Whether its content may have changed."""
 
 
 class FileStep:
-    """What a cell has done to files, in order."""
+    """What a cell has done to files."""
 
-    def __init__(self, cell: int) -> None:
+    def __init__(self, cell: int, known_count: int, *, is_background: bool = False) -> None:
         self.cell = cell
-        self.epochs = [Epoch()]
+        self.known_count = known_count
+        """How many files and folders were known before it."""
+        self.is_background = is_background
+        """Whether its processes did this between two cells, so that their end is not known."""
+        self.is_closed = is_background
+        self.names: dict[Name, NameChange] = {}
+        self.nodes: dict[Node, NodeChange] = {}
+        self.unnoted: set[tuple[int, int]] = set()
+        """Numbers of what it has touched beyond the limit."""
         self.problems: dict[str, None] = {}
         """What was done and could not be seen, or is left alone on purpose, as sentences."""
-        self.path_count = 0
-        self.unsettled: dict[int, Epoch] = {}
-        """Epochs with a rename that may not have happened yet, by the thread that does it."""
-
-    @property
-    def moves(self) -> list[Move]:
-        return [epoch.move for epoch in self.epochs if epoch.move is not None]
 
     @property
     def is_empty(self) -> bool:
-        return not (self.moves or self.problems or any(epoch.touches for epoch in self.epochs))
+        return not (self.names or self.nodes or self.problems)
 
 
 class PathChange(NamedTuple):
@@ -110,311 +73,215 @@ class PathChange(NamedTuple):
     """Of a renamed one."""
 
 
-class Group(NamedTuple):
-    """Changes that can be taken back in any order."""
-
-    touches: dict[str, Touch]
-    """By path; with the oldest snapshot, and the newest fingerprint."""
-    earlier_move: Move | None
-    """The rename of a folder before all of these, to be reversed after them."""
-
-
 class FileJournal:
     """The steps of all cells that can be undone."""
 
     def __init__(self, copies: Copies) -> None:
         self.copies = copies
+        self.nodes = NodeTable(copies)
         self.steps: list[FileStep] = []
-        self.open_paths: set[str] = set()
+        self.open_nodes: set[Node] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
-        self.mapped_paths: set[str] = set()
-        """Those of them that a process has in its memory."""
-        self.shared_paths: dict[tuple[int, int], set[str]] = {}
-        """By device and number of a file that has had several names, paths that have led to it, also in
-        steps that are undone."""
 
-    def step(self, cell: int) -> FileStep:
-        """Return the step of a cell, which is the newest."""
-        if not self.steps or self.steps[-1].cell != cell:
-            if self.steps:
-                # What was written between the cells, by processes of earlier ones, counts as theirs.
-                self.close_epoch(self.steps[-1])
-            self.steps.append(FileStep(cell))
+    def step(self, cell: int, *, is_background: bool = False) -> FileStep:
+        """Return the step of a cell, which is the newest. is_background: whether none runs."""
+        newest = self.steps[-1] if self.steps else None
+        is_new_cell = newest is None or newest.cell != cell
+        if newest is not None and not is_new_cell:
+            is_same_kind = newest.is_background == is_background
+            if is_same_kind and (is_background or not newest.is_closed):
+                return newest
+        if is_new_cell:
             self.copies.begin_cell()
+        self.steps.append(FileStep(cell, self.nodes.count, is_background=is_background))
         return self.steps[-1]
 
     def forget_before(self, cell: int) -> None:
         """Forget the steps before a cell."""
         while self.steps and self.steps[0].cell < cell:
-            self.forget(self.steps.pop(0))
-
-    def forget(self, step: FileStep) -> None:
-        for epoch in step.epochs:
-            for touch in epoch.touches.values():
-                self.copies.release(touch.snapshot)
+            del self.steps[0]
 
     # Before a call goes on
 
-    def touch(
-        self, step: FileStep, path: str, *, writes: bool, keeps_content: bool = False
-    ) -> None:
-        """Note that a cell is about to change a path. The parameters are those of `note`."""
-        self._separate_names(step, path, changes_file=not keeps_content)
-        self.note(step, path, writes=writes, keeps_content=keeps_content)
-
-    def note(self, step: FileStep, path: str, *, writes: bool, keeps_content: bool) -> None:
-        """Note a path in the newest epoch, before it changes.
-
-        Args:
-            step: That of the cell.
-            path: Resolved.
-            writes: Whether the content of a file may change, or its name is taken away.
-            keeps_content: Whether only the name is taken away.
-        """
-        now = read_state(path)
-        # Also of a path that is not noted below: its file may be the copy of one that is.
-        if writes and not keeps_content and now.kind == FILE:
-            self.copies.separate(now.inode)
-            now = read_state(path)
-        if not writes:
-            self.copies.note_new_time(now.inode)
-
-        epoch = step.epochs[-1]
-        touch = epoch.touches.get(path)
-        if touch is None:
-            if step.path_count >= MAX_CELL_PATHS:
-                step.problems[f"Only the first {MAX_CELL_PATHS:,} files of a cell are noted."] = (
-                    None
-                )
+    def note_name(self, step: FileStep, path: str) -> None:
+        """Note that a cell is about to create a path, to take it away, or to give it to something else."""
+        name = self.nodes.name(path)
+        if name is None:
+            return
+        node = self._look_at(step, name)
+        if name not in step.names:
+            if self._is_full(step, step.names):
                 return
-            step.path_count += 1
-            snapshot = self.snapshot(path, now)
-            if keeps_content and snapshot.has_other_names:
-                # The copy becomes a name of the file, by which the path can be made one again.
-                snapshot = Snapshot(now, has_other_names=True)
-            snapshot.is_mapped = path in self.mapped_paths
-            touch = Touch(snapshot)
-            touch.snapshot.users += 1
-            epoch.touches[path] = touch
-        touch.after = None
+            step.names[name] = NameChange(node)
+        node_change = step.nodes.get(node) if node is not None else None
+        if node is not None and node_change is not None and node_change.before is not None:
+            self.nodes.hold(node, path)
 
-        snapshot = touch.snapshot
-        is_original = now.inode == snapshot.state.inode
-        needs_copy = snapshot.state.kind == FILE and not snapshot.file and not snapshot.reason
-        if writes and needs_copy and is_original:
-            may_link = keeps_content and path not in self.open_paths
-            self.copies.save(path, snapshot, may_link=may_link)
+    def note_content(self, step: FileStep, path: str, *, is_written: bool = True) -> None:
+        """Note that a cell is about to write a file; or only to change its permissions or times."""
+        name = self.nodes.name(path)
+        node = self._look_at(step, name) if name is not None else None
+        if node is not None:
+            self._note_write(step, node, path, is_written=is_written)
 
-    def _separate_names(self, step: FileStep, path: str, *, changes_file: bool) -> None:
-        """Begin a new epoch if a file with several names was changed by one of them in this one, and now
-        changes by another, or loses one. changes_file: whether not only the name is taken away."""
-        now = read_state(path)
-        if now.kind != FILE:
-            return
-        epoch = step.epochs[-1]
-        touch = epoch.touches.get(path)
-        has_other_names = self.has_other_names(now)
-        is_other_file = touch is not None and touch.snapshot.state.inode != now.inode
-        writer = epoch.written.get(now.inode)
-        if (is_other_file and has_other_names) or (
-            writer is not None and (writer != path or not changes_file)
-        ):
-            self.begin_epoch(step)
-        if has_other_names and changes_file:
-            step.epochs[-1].written[now.inode] = path
+    def note_existing(self, step: FileStep, path: str) -> None:
+        """Note that a path leads to something that the cell has not made."""
+        name = self.nodes.name(path)
+        if name is not None:
+            self._look_at(step, name)
 
-    def has_other_names(self, state: FileState) -> bool:
-        """Return whether a file has names beside its path and those of copies."""
-        return state.kind == FILE and state.links - self.copies.count_links(state.inode) > 1
+    def _note_write(self, step: FileStep, node: Node, path: str, *, is_written: bool) -> None:
+        change = step.nodes.get(node)
+        if change is None:  # one too many to be noted; an earlier step may need its content
+            self.nodes.copy(node.version, path)
+        elif is_written and not change.is_written:
+            change.is_written = True
+            if change.before is not None:
+                self.nodes.copy(change.before, path)
 
-    def snapshot(self, path: str, state: FileState) -> Snapshot:
-        """Return a snapshot of a path; an earlier one if nothing has changed since. state: that of the
-        path."""
-        has_other_names = self.has_other_names(state)
-        for step in reversed(self.steps):
-            for epoch in reversed(step.epochs):
-                touch = epoch.touches.get(path)
-                if touch is None:
-                    continue
-                earlier = touch.snapshot
-                is_unchanged = (
-                    earlier.state[:5] == state[:5] and earlier.has_other_names == has_other_names
-                )
-                is_mapped = path in self.mapped_paths
-                if is_unchanged and earlier.may_be_shared and not is_mapped:
-                    return earlier
-                return Snapshot(state, has_other_names=has_other_names)
-        return Snapshot(state, has_other_names=has_other_names)
+    def _look_at(self, step: FileStep, name: Name) -> Node | None:
+        """Return what is at a place, before a cell changes it."""
+        path = name.path
+        state = read_state(path)
+        if state.kind == MISSING_KIND:
+            return None
+        known_node = self.nodes.known(state)
+        if (
+            known_node is not None and known_node in step.nodes
+        ):  # what is different now comes from the cell
+            return self.nodes.identify(name, state)
+        if name in step.names:
+            return self._find_new(step, name, state)
+        node = self.nodes.identify(name, state)
+        if known_node is not None:
+            self.nodes.sync(node, state, path)
+        if self._is_full(step, step.nodes):
+            step.unnoted.add(state.inode)
+        else:
+            step.nodes[node] = NodeChange(node.version, node.count_names(state))
+        return node
 
-    def move_folder(
-        self, step: FileStep, source: str, target: str, state: FileState, thread: int
-    ) -> None:
-        """Note that a folder is about to be renamed, to a path that was touched.
+    def _find_new(self, step: FileStep, name: Name, state: FileState) -> Node:
+        """Return what a cell has put in a place, and did not have before."""
+        known_node = self.nodes.known(state)
+        is_new = state.inode not in step.unnoted
+        # What was known before it is not this, but its number was used again: the cell would have taken it
+        # from another place.
+        if is_new and known_node is not None and known_node.serial < step.known_count:
+            self.nodes.add(state)
+        node = self.nodes.identify(name, state)
+        step.nodes[node] = NodeChange(None if is_new else node.version, 0 if is_new else 1)
+        return node
 
-        Args:
-            step: That of the cell.
-            source: The path of the folder.
-            target: Its new path.
-            state: That of the folder.
-            thread: Which renames it.
-        """
-        self.close_epoch(step)
-        step.epochs[-1].move = Move(source, target, state.inode)
-        replaced = step.epochs[-1].touches.get(target)
-        if replaced is not None:
-            # The rename takes an empty folder away.
-            replaced.after = FileFingerprint(MISSING, b"")
-        step.unsettled[thread] = step.epochs[-1]
-        step.epochs.append(Epoch())
+    def _is_full(self, step: FileStep, noted: Collection[object]) -> bool:
+        is_full = len(noted) >= MAX_CELL_PATHS
+        if is_full:
+            step.problems[f"Only the first {MAX_CELL_PATHS:,} files of a cell are noted."] = None
+        return is_full
 
-    def settle_move(self, step: FileStep, thread: int) -> None:
-        """Forget the rename of a folder by a thread if the system has refused it. The thread has returned
-        from it."""
-        epoch = step.unsettled.pop(thread, None)
-        if epoch is None or epoch.move is None:
-            return
-        if read_state(epoch.move.source).inode == epoch.move.inode:
-            target = epoch.touches.get(epoch.move.target)
-            if target is not None:
-                target.after = take_fingerprint(epoch.move.target)
-            epoch.move = None
-
-    def begin_epoch(self, step: FileStep) -> None:
-        self.close_epoch(step)
-        step.epochs.append(Epoch())
-
-    def close_epoch(self, step: FileStep) -> None:
-        """Note how the paths of the newest epoch are now."""
-        for path, touch in step.epochs[-1].touches.items():
-            if touch.after is None:
-                touch.after = take_fingerprint(path)
+    def begin(self, cell: int) -> None:
+        """Copy what is open for writing, because a cell can write it without another call."""
+        for node in self.open_nodes:
+            step = self.step(cell)
+            path = self.nodes.path_of(node)
+            state = read_state(path)
+            if state.inode != node.inode or self._is_full(step, step.nodes):
+                continue
+            self.nodes.sync(node, state, path)
+            step.nodes[node] = NodeChange(node.version, node.count_names(state))
+            self._note_write(step, node, path, is_written=True)
 
     # At the end of a cell
 
-    def finish(self, step: FileStep) -> list[PathChange]:
-        """Forget what is as it was before the cell; return the rest."""
-        for thread in list(step.unsettled):
-            self.settle_move(step, thread)
-        self.close_epoch(step)
-        changes: list[PathChange] = []
-        old_paths: dict[tuple[int, int], str] = {}
-        new_inodes: dict[str, tuple[int, int]] = {}
-        for path, (path_before, snapshot) in self._first_snapshots(step).items():
-            before = snapshot.state
-            now = read_state(path)
-            if snapshot.is_same(path, now):
-                if len(step.epochs) == 1 and path not in self.open_paths:
-                    self.copies.release(snapshot)
-                    del step.epochs[0].touches[path]
-            elif now.kind == MISSING_KIND:
-                changes.append(PathChange("removed", path_before))
-                old_paths[before.inode] = path_before
-            elif before.kind == MISSING_KIND:
-                changes.append(PathChange("new", path))
-                new_inodes[path] = now.inode
+    def close(self, step: FileStep) -> None:
+        """Note what the paths of a step lead to now."""
+        step.is_closed = True
+        results = self.nodes.find_all(step.names, partial(self._find_result, step))
+        for name, change in step.names.items():
+            change.after = results.get(name)
+        for node, node_change in step.nodes.items():
+            path = self.nodes.path_of(node)
+            if path:
+                self.nodes.settle(
+                    node, path, may_be_written=node_change.is_written or node_change.before is None
+                )
             else:
-                changes.append(PathChange("changed", path))
-        changes += [PathChange("renamed", move.target, move.source) for move in step.moves]
-        return _join_changes(changes, old_paths, new_inodes, step.moves)
+                self.nodes.drop(node)
+            node_change.after = node.version
 
-    def _first_snapshots(self, step: FileStep) -> dict[str, tuple[str, Snapshot]]:
-        """Return the paths of a step by where they lead now, with the oldest snapshot of each."""
-        snapshots: dict[str, tuple[str, Snapshot]] = {}
-        later_moves = step.moves
-        for epoch in step.epochs:
-            for path, touch in epoch.touches.items():
-                path_now = path
-                for move in later_moves:
-                    path_now = moved_path(path_now, move)
-                snapshots.setdefault(path_now, (path, touch.snapshot))
-            if epoch.move is not None:
-                later_moves = later_moves[1:]
-        return snapshots
+    def _find_result(self, step: FileStep, name: Name, state: FileState) -> Node:
+        known_node = self.nodes.known(state)
+        if known_node is None or known_node not in step.nodes:
+            return self._find_new(step, name, state)
+        return self.nodes.identify(name, state)
 
-    # Undo and redo
-
-    def note_shared_paths(self, steps: Sequence[FileStep]) -> None:
-        """Note the files that have had several names, before steps are taken back."""
-        epochs = [epoch for step in (*self.steps, *steps) for epoch in step.epochs]
-        touches = [item for epoch in epochs for item in epoch.touches.items()]
-        for path, touch in touches:
-            if touch.snapshot.has_other_names:
-                self.shared_paths.setdefault(touch.snapshot.state.inode, set()).add(path)
-        for path, touch in touches:
-            after = touch.after.state if touch.after is not None else MISSING
-            for state in (touch.snapshot.state, after):
-                if state.inode in self.shared_paths:
-                    self.shared_paths[state.inode].add(path)
-
-    def groups(self, steps: Sequence[FileStep]) -> list[Group]:
-        """Return what to restore, the newest first."""
-        groups: list[Group] = []
-        touches: dict[str, Touch] = {}
-        epochs = [epoch for step in steps for epoch in step.epochs]
-        for epoch in reversed(epochs):
-            is_apart = any(
-                path in touches and not touch.merges_with(touches[path])
-                for path, touch in epoch.touches.items()
-            )
-            if epoch.move is not None or is_apart:
-                groups.append(Group(touches, epoch.move))
-                touches = {}
-            for path, touch in epoch.touches.items():
-                merged = Touch(touch.snapshot)
-                merged.after = touches.get(path, touch).after
-                touches[path] = merged
-        groups.append(Group(touches, None))
-        return groups
+    def finish(self, step: FileStep) -> list[PathChange]:
+        """Close a step, and forget what is as it was before the cell; return the rest."""
+        self.close(step)
+        step.names = {
+            name: change for name, change in step.names.items() if change.before is not change.after
+        }
+        named = {change.before for change in step.names.values()}
+        named |= {change.after for change in step.names.values()}
+        step.nodes = {
+            node: change
+            for node, change in step.nodes.items()
+            if node in named or change.before not in (None, change.after)
+        }
+        return list(_path_changes(step, self.nodes))
 
 
-def lies_in(path: str, folder: str) -> bool:
-    """Return whether a path is that of a folder, or lies in it."""
-    return path == folder or path.startswith(folder + os.sep)
-
-
-def moved_path(path: str, move: Move) -> str:
-    """Return where a path leads after a folder was renamed."""
-    if lies_in(path, move.source):
-        return move.target + path[len(move.source) :]
-    return path
-
-
-def _join_changes(
-    changes: Sequence[PathChange],
-    old_paths: dict[tuple[int, int], str],
-    new_inodes: dict[str, tuple[int, int]],
-    moves: Sequence[Move],
-) -> list[PathChange]:
-    """Make one change of a removed and a new path of the same file, and leave out what lies in a new or
-    removed folder.
-
-    Args:
-        changes: All changes.
-        old_paths: Removed paths, by device and number.
-        new_inodes: Device and number of new paths.
-        moves: Renamed folders, which are among the changes.
-    """
-    renamed = {old_paths[inode]: path for path, inode in new_inodes.items() if inode in old_paths}
-    renamed_targets = {target: source for source, target in renamed.items()}
-    moved_paths = {path for move in moves for path in (move.source, move.target)}
-    whole_paths = {change.path for change in changes if change.change in ("new", "removed")}
-    joined: list[PathChange] = []
-    for change in changes:
-        path = change.path
-        if change.change == "renamed":
-            joined.append(change)
-        elif path in renamed or path in moved_paths:
+def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
+    """Yield what a step has done to paths, but for what lies in a new or removed folder."""
+    new_places = {
+        change.after: name
+        for name, change in step.names.items()
+        if change.after is not None and change.before is None
+    }
+    old_places = {
+        change.before: name
+        for name, change in step.names.items()
+        if change.before is not None and change.after is None
+    }
+    renamed = new_places.keys() & old_places.keys()
+    hidden = {node for node in (*new_places, *old_places) if node not in renamed}
+    changed_names: dict[Name, None] = {}
+    for name, change in step.names.items():
+        if _lies_in(name, hidden):
             continue
-        elif path in renamed_targets:
-            joined.append(PathChange("renamed", path, renamed_targets[path]))
-        elif not any(parent in whole_paths for parent in _parents(path)):
-            joined.append(change)
-    return joined
+        if change.before is None and change.after is not None:
+            if change.after in renamed:
+                old_path = _old_path(old_places[change.after], old_places)
+                yield PathChange("renamed", name.path, old_path)
+            else:
+                yield PathChange("new", name.path)
+        elif change.after is not None:
+            changed_names[name] = None
+        elif change.before not in renamed:
+            yield PathChange("removed", _old_path(name, old_places))
+    for node, node_change in step.nodes.items():
+        if node_change.before is None or node_change.before is node_change.after:
+            continue
+        for name in nodes.names_of(node)[:1]:
+            is_shown = name in step.names or _lies_in(name, hidden)
+            if not is_shown:
+                changed_names[name] = None
+    for name in changed_names:
+        yield PathChange("changed", name.path)
 
 
-def _parents(path: str) -> Iterable[str]:
-    parent = os.path.dirname(path)
-    while parent != path:
-        yield parent
-        path = parent
-        parent = os.path.dirname(path)
+def _old_path(name: Name, old_places: dict[Node, Name]) -> str:
+    """Return a path as it was before folders were renamed."""
+    place = old_places.get(name.folder)
+    folder = _old_path(place, old_places) if place is not None else name.folder.path
+    return f"{folder}/{name.text}"
+
+
+def _lies_in(name: Name, folders: Collection[Node]) -> bool:
+    """Return whether a place is in one of some folders, or in one that is in it."""
+    folder = name.folder
+    while folder.names:
+        if folder in folders:
+            return True
+        folder = next(reversed(folder.names)).folder
+    return False

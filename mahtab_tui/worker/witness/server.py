@@ -11,7 +11,7 @@ import resource
 import select
 import signal
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
@@ -20,12 +20,12 @@ from .binding import BoundTasks
 from .calls import OPENS_TO_CHANGE, FileCall, WatchedCall, may_change_files, watched_calls
 from .copies import Copies, remove_copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
-from .journal import FileJournal, PathChange
+from .journal import FileJournal, FileStep, PathChange
+from .nodes import Node
 from .protected_paths import changed_protected_path, resolve_as
 from .redo import RedoStack
-from .restoring import Restorer
 from .shared import Message, SharedFields, WitnessConnection, WitnessLink
-from .states import FILE, FOLDER, MISSING_KIND, read_state
+from .states import FILE, FOLDER, MISSING_KIND, FileState, read_state
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,7 +45,6 @@ _AT_FDCWD = -100
 _AT_REMOVEDIR = 0x200
 _AT_SYMLINK_NOFOLLOW = 0x100
 _AT_SYMLINK_FOLLOW = 0x400
-_RENAME_EXCHANGE = 2
 _O_TMPFILE = 0o20000000
 _HOW = struct.Struct("=3Q")
 """What `openat2` reads in memory: flags, the mode of a new file, and how paths are resolved."""
@@ -331,21 +330,18 @@ class WitnessServer:
             return {"files": [*self._finish(), *self._pop_refused()]}
         self._note_open_files()
         if op == "preview_undo":
-            restorer = Restorer(journal)
-            restorer.restore([step for step in journal.steps if step.cell >= message["cell"]])
+            plan = redo.plan(message["cell"])
         elif op == "undo":
             self._undo_cell = self._fields.cell
-            restorer = redo.undo(message["cell"])
+            plan = redo.undo(message["cell"])
         else:
-            restorer = redo.redo()
+            plan = redo.redo()
         return {
             "files": [
-                {**file._asdict(), "path": self._shown(path)}
-                for path, file in restorer.files.items()
+                {**file._asdict(), "path": self._shown(path)} for path, file in plan.files.items()
             ],
             "not_restored": [
-                {"name": self._shown(item.name), "reason": item.reason}
-                for item in restorer.unrestored
+                {"name": self._shown(item.name), "reason": item.reason} for item in plan.unrestored
             ],
         }
 
@@ -355,10 +351,13 @@ class WitnessServer:
         self._forget_old(cell)
         self._fields.cell = cell
         self._note_open_files()
-        self._fields.has_news = bool(self._journal.open_paths)
-        step = self._journal.step(cell)
-        for path in self._journal.open_paths:
-            self._journal.touch(step, path, writes=True)
+        self._fields.has_news = bool(self._journal.open_nodes)
+        self._journal.begin(cell)
+
+    def _step(self) -> FileStep:
+        """Return the step to which a change belongs."""
+        assert self._journal is not None
+        return self._journal.step(self._fields.cell, is_background=not self._fields.is_running)
 
     def _forget_old(self, cell: int) -> None:
         assert self._journal is not None
@@ -373,7 +372,7 @@ class WitnessServer:
         journal = self._journal
         assert journal is not None
         self._note_open_files()
-        self._fields.has_news = bool(journal.open_paths)
+        self._fields.has_news = bool(journal.open_nodes)
         step = journal.step(self._fields.cell)
         changes = journal.finish(step)
         reported = [self._describe(change) for change in changes[:MAX_REPORTED_CHANGES]]
@@ -414,12 +413,26 @@ class WitnessServer:
         assert self._journal is not None
         if not self._watches_open_files:
             return
+        journal = self._journal
         pids = list(descendants(os.getpid()))
-        mapped_paths = {path for pid in pids for path in _mapped_files(pid)}
-        paths = mapped_paths.union(path for pid in pids for path in _written_files(pid))
-        self._journal.open_paths = set(filter(self._is_watched, paths))
-        self._journal.mapped_paths = self._journal.open_paths & mapped_paths
-        self._watches_open_files = bool(self._journal.open_paths)
+        mapped = set(self._find_nodes(path for pid in pids for path in _mapped_files(pid)))
+        written = set(self._find_nodes(path for pid in pids for path in _written_files(pid)))
+        for node in journal.open_nodes | mapped:
+            node.is_mapped = node in mapped
+        journal.open_nodes = mapped | written
+        self._watches_open_files = bool(journal.open_nodes)
+
+    def _find_nodes(self, files: Iterable[tuple[str, FileState]]) -> Iterator[Node]:
+        """Yield files that are open, by their paths, if they are watched."""
+        assert self._journal is not None
+        nodes = self._journal.nodes
+        for path, state in files:
+            node = nodes.known(state)
+            if node is None and self._is_watched(path) and read_state(path).inode == state.inode:
+                name = nodes.name(path)
+                node = nodes.identify(name, state) if name is not None else None
+            if node is not None:
+                yield node
 
     # Calls
 
@@ -525,7 +538,7 @@ class WitnessServer:
     def _note_problem(self, sentence: str) -> None:
         assert self._journal is not None
         if self._fields.cell:
-            self._journal.step(self._fields.cell).problems[sentence] = None
+            self._step().problems[sentence] = None
             self._fields.has_news = True
 
     def _witness(self, notification: _Notification) -> None:
@@ -547,7 +560,7 @@ class WitnessServer:
         with suppress(OSError):
             # If the thread has ended meanwhile, something else may have been read.
             fcntl.ioctl(self._listener, _IS_ID_VALID, _ID.pack(notification.number))
-            self._note_change(call.action, flags, paths, thread)
+            self._note_change(call.action, flags, paths)
 
     def _path(
         self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
@@ -590,28 +603,28 @@ class WitnessServer:
                 return True
         return False
 
-    def _note_change(self, action: str, flags: int, paths: Sequence[str], thread: int) -> None:
-        """Note what a call of a thread is about to do, with what it needs for an undo."""
-        paths = [
+    def _note_change(self, action: str, flags: int, paths: Sequence[str]) -> None:
+        """Note what a call is about to do, with what it needs for an undo."""
+        watched_paths = [
             path if self._is_watched(path) and not self._leaves_alone(path) else ""
             for path in paths
         ]
-        if not any(paths):
+        if not any(watched_paths):
             return
         journal = self._journal
         assert journal is not None
-        cell = self._fields.cell
-        self._forget_old(cell)
-        step = journal.step(cell)
-        journal.settle_move(step, thread)
+        self._forget_old(self._fields.cell)
+        step = self._step()
         self._fields.has_news = True
         if action == "rename":
-            self._note_rename(flags, paths, thread)
+            self._note_rename(step, paths, watched_paths)
             return
-        path = paths[0]
-        if action == "link" and paths[1]:
-            path = paths[1]
-            action = "create"
+        path = watched_paths[0]
+        if action == "link":
+            if watched_paths[1]:
+                journal.note_existing(step, paths[0])
+                journal.note_name(step, paths[1])
+            return
         state = read_state(path)
         exists = state.kind != MISSING_KIND
         if action in ("open", "open2"):
@@ -625,32 +638,26 @@ class WitnessServer:
             self._watches_open_files = True
         elif exists == (action == "create") and action != "write":
             return
-        journal.touch(
-            step,
-            path,
-            writes=action not in ("mark", "markfd"),
-            keeps_content=action == "unlink",
-        )
+        if action == "unlink" or not exists:
+            journal.note_name(step, path)
+        else:
+            journal.note_content(step, path, is_written=action not in ("mark", "markfd"))
 
-    def _note_rename(self, flags: int, paths: Sequence[str], thread: int) -> None:
+    def _note_rename(
+        self, step: FileStep, paths: Sequence[str], watched_paths: Sequence[str]
+    ) -> None:
         journal = self._journal
         assert journal is not None
-        step = journal.step(self._fields.cell)
-        source, target = paths
-        state = read_state(source)
-        for path in filter(None, paths):
-            if read_state(path).kind == FOLDER and flags & _RENAME_EXCHANGE:
-                raise _UnseenError(f"{self._shown(path)}: this folder was exchanged for another.")
-        if state.kind == FOLDER and source and target:
-            journal.touch(step, target, writes=True, keeps_content=True)
-            journal.move_folder(step, source, target, state, thread)
-            return
-        if FOLDER in (state.kind, read_state(target).kind):
-            raise _UnseenError(
-                f"{self._shown(source or target)}: this folder was moved between a watched folder and another."
-            )
-        for path in filter(None, paths):
-            journal.touch(step, path, writes=True, keeps_content=True)
+        for path, watched_path in zip(paths, watched_paths):
+            if watched_path:
+                journal.note_name(step, path)
+                continue
+            if any(read_state(other).kind == FOLDER for other in paths):
+                folder = self._shown("".join(watched_paths))
+                raise _UnseenError(
+                    f"{folder}: this folder was moved between a watched folder and another."
+                )
+            journal.note_existing(step, path)
 
 
 def _is_readable(fd: int) -> bool:
@@ -779,8 +786,8 @@ def descendants(pid: int) -> Iterator[int]:
                     pending_pids += map(int, children.read().split())
 
 
-def _written_files(pid: int) -> Iterator[str]:
-    """Yield the paths of what a process has open for writing."""
+def _written_files(pid: int) -> Iterator[tuple[str, FileState]]:
+    """Yield the paths of what a process has open for writing, with what it is."""
     with suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError, IndexError, ValueError):
@@ -790,14 +797,14 @@ def _written_files(pid: int) -> Iterator[str]:
                 with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as fields:
                     flags = int(fields.read().partition("flags:")[2].split()[0], 8)
                 if flags & (os.O_WRONLY | os.O_RDWR):
-                    yield path
+                    yield path, read_state(f"/proc/{pid}/fd/{name}", follows=True)
 
 
-def _mapped_files(pid: int) -> Iterator[str]:
+def _mapped_files(pid: int) -> Iterator[tuple[str, FileState]]:
     """Yield the paths of files that a process has in its memory, and changes there."""
     path = f"/proc/{pid}/maps"
     with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             fields = line.rstrip("\n").split(None, 5)
             if len(fields) == 6 and fields[1].startswith("rw-s") and fields[5].startswith("/"):
-                yield fields[5]
+                yield fields[5], read_state(fields[5])

@@ -68,6 +68,15 @@ class SharedFields:
     def oldest_cell(self, value: int) -> None:
         self._set(2, value)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a cell runs. Set by the kernel."""
+        return self._get(3) != 0
+
+    @is_running.setter
+    def is_running(self, value: bool) -> None:
+        self._set(3, int(value))
+
 
 class WitnessConnection:
     """One end of the socket between kernel and witness."""

@@ -1,4 +1,4 @@
-"""What a path leads to, before and after a change."""
+"""What a path leads to."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class FileState(NamedTuple):
     size: int = 0
     """In bytes."""
     mtime_ns: int = 0
+    ctime_ns: int = 0
     links: int = 0
     owner: tuple[int, int] = (0, 0)
     """Numbers of user and group."""
@@ -36,14 +37,31 @@ class FileState(NamedTuple):
     target: str = ""
     """Of a link."""
 
+    @property
+    def marks(self) -> tuple[object, ...]:
+        """All that an undo restores, but for content and time of a file."""
+        return self.kind, self.mode, self.owner, self.target
+
+    @property
+    def has_content(self) -> bool:
+        return self.kind == FILE
+
+    def looks_like(self, other: FileState) -> bool:
+        """Return whether nothing that an undo restores is different, as far as the metadata say."""
+        if self.marks != other.marks:
+            return False
+        is_same_content = (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
+        return is_same_content or not self.has_content
+
 
 MISSING = FileState(MISSING_KIND)
 
 
-def read_state(path: str) -> FileState:
-    """Return what a path leads to; `MISSING` if it cannot be reached."""
+def read_state(path: str, *, follows: bool = False) -> FileState:
+    """Return what a path leads to; `MISSING` if it cannot be reached. follows: whether a link at its end
+    is followed."""
     try:
-        status = os.lstat(path)
+        status = os.stat(path, follow_symlinks=follows)
     except OSError:
         return MISSING
     kind = OTHER
@@ -62,6 +80,7 @@ def read_state(path: str) -> FileState:
         (status.st_dev, status.st_ino),
         status.st_size,
         status.st_mtime_ns,
+        status.st_ctime_ns,
         status.st_nlink,
         (status.st_uid, status.st_gid),
         status.st_blocks * 512,
@@ -69,59 +88,15 @@ def read_state(path: str) -> FileState:
     )
 
 
-def is_same(before: FileState, now: FileState) -> bool:
-    """Return whether nothing that an undo restores is different."""
-    if before.kind != now.kind or before.kind == MISSING_KIND:
-        return before.kind == now.kind
-    if before.kind == FOLDER:
-        return before.mode == now.mode
-    return before[:5] == now[:5] and before.target == now.target
-
-
-def is_restored(before: FileState, now: FileState) -> bool:
-    """Return whether a path is as it was, although perhaps in another file."""
-    if before.kind != FILE:
-        return is_same(
-            before, now._replace(inode=before.inode, size=before.size, mtime_ns=before.mtime_ns)
-        )
-    return is_same(before, now._replace(inode=before.inode))
-
-
-class FileFingerprint(NamedTuple):
-    """By which a later change is noticed."""
-
-    state: FileState
-    digest: bytes
-    """Of the content; empty for large files and for what is not a file."""
-
-    def matches(self, now: FileState, content: str) -> bool:
-        """Return whether a path still leads to the same.
-
-        Args:
-            now: The state of the path.
-            content: Where the content of a file can be read.
-        """
-        if now.kind == self.state.kind and (self.state.kind == MISSING_KIND or now.kind == FOLDER):
-            return True
-        if now[:5] == self.state[:5] and now.target == self.state.target:
-            return True
-        is_comparable = now.kind == FILE == self.state.kind and now.mode == self.state.mode
-        return bool(is_comparable and self.digest and self.digest == read_digest(content, now))
-
-
-def take_fingerprint(path: str) -> FileFingerprint:
-    state = read_state(path)
-    return FileFingerprint(state, read_digest(path, state))
-
-
-def read_digest(path: str, state: FileState) -> bytes:
+def read_digest(path: str) -> bytes:
     """Return the digest of a small file's content; empty for others."""
-    if state.kind != FILE or state.size > MAX_HASHED_BYTES:
-        return b""
     try:
         import hashlib  # late, because it takes long
 
         with open(path, "rb") as file:
-            return hashlib.blake2b(file.read(MAX_HASHED_BYTES + 1), digest_size=16).digest()
+            data = file.read(MAX_HASHED_BYTES + 1)
     except OSError:
         return b""
+    if len(data) > MAX_HASHED_BYTES:
+        return b""
+    return hashlib.blake2b(data, digest_size=16).digest()

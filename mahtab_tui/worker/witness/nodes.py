@@ -1,0 +1,349 @@
+"""Files and folders as the witness knows them, whatever their names are."""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Iterable
+from typing import Callable, NamedTuple
+
+from .copies import Copies, Copy
+from .states import FILE, FOLDER, MISSING_KIND, FileState, read_digest, read_state
+
+_FRESH_NS = 50_000_000
+"""A file written less than this before it was looked at may change again without a new time."""
+
+
+class Content:
+    """What a file holds, with a copy if one was needed."""
+
+    __slots__ = ("copy", "known_digest", "reason")
+
+    def __init__(self, digest: bytes = b"") -> None:
+        self.known_digest = digest
+        """Of a small content; empty if it was not read."""
+        self.copy: Copy | None = None
+        self.reason = ""
+        """Why there is no copy, although one was needed, as a clause."""
+
+    @property
+    def digest(self) -> bytes:
+        """Of a small content that is known; empty if it is not."""
+        if not self.known_digest and self.copy is not None and self.copy.is_usable:
+            self.known_digest = read_digest(self.copy.path)
+        return self.known_digest
+
+
+class Version:
+    """What a file, folder or link is at a time: its permissions, owner and time, and its content."""
+
+    __slots__ = ("content", "state")
+
+    def __init__(self, state: FileState, content: Content) -> None:
+        self.state = state
+        self.content = content
+
+
+class Node:
+    """A file, folder or link. It stays the same when it is renamed, or made again by an undo."""
+
+    __slots__ = (
+        "__weakref__",
+        "hold",
+        "inode",
+        "is_mapped",
+        "names",
+        "seen",
+        "seen_ns",
+        "serial",
+        "version",
+    )
+
+    def __init__(self, state: FileState, version: Version, serial: int) -> None:
+        self.serial = serial
+        """By which those that were known earlier are told from others."""
+        self.inode: tuple[int, int] | None = state.inode
+        """Device and number; None if it does not exist any more."""
+        self.seen = state
+        """Its state when it was looked at last."""
+        self.seen_ns = time.time_ns()
+        self.version = version
+        """What it is, as far as the witness knows."""
+        self.names: dict[Name, None] = {}
+        """Where it was found, the newest last; of a folder, only the newest."""
+        self.hold: Copy | None = None
+        """Another name of the file, by which it exists when it has lost its names."""
+        self.is_mapped = False
+        """Whether a process of the kernel has the file in its memory, and can change it there."""
+
+    @property
+    def kind(self) -> str:
+        return self.version.state.kind
+
+    @property
+    def path(self) -> str:
+        """Where it was found last; empty for the root."""
+        parts = []
+        node = self
+        while node.names:
+            name = next(reversed(node.names))
+            parts.append(name.text)
+            node = name.folder
+        return "/" + "/".join(reversed(parts)) if parts else ""
+
+    @property
+    def is_held(self) -> bool:
+        return self.hold is not None and bool(self.hold.path)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it could have changed since it was seen, without another time."""
+        return self.is_mapped or self.seen_ns - self.seen.mtime_ns < _FRESH_NS
+
+    def see(self, state: FileState) -> None:
+        self.seen = state
+        self.seen_ns = time.time_ns()
+
+    def count_names(self, state: FileState) -> int:
+        """Return how many names it has beside those of copies."""
+        copies = [copy for copy in (self.hold, self.version.content.copy) if copy is not None]
+        return state.links - sum(copy.is_name_of(state) for copy in copies)
+
+
+class Name(NamedTuple):
+    """A place in a folder, wherever that folder is."""
+
+    folder: Node
+    text: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder.path}/{self.text}"
+
+
+class NodeTable:
+    """The files and folders that are known, by their numbers."""
+
+    def __init__(self, copies: Copies) -> None:
+        self._copies = copies
+        self._nodes: weakref.WeakValueDictionary[tuple[int, int], Node] = (
+            weakref.WeakValueDictionary()
+        )
+        state = read_state("/")
+        self._root = Node(state, Version(state, Content()), 0)
+        self.count = 0
+        """How many files and folders have become known."""
+
+    def name(self, path: str) -> Name | None:
+        """Return the place to which a path without links leads; None if its folder does not exist."""
+        folder_path, text = os.path.split(path)
+        folder = self._folder(folder_path)
+        return Name(folder, text) if folder is not None and text else None
+
+    def _folder(self, path: str) -> Node | None:
+        if path in ("", "/"):
+            return self._root
+        state = read_state(path)
+        if state.kind != FOLDER:
+            return None
+        node = self.known(state)
+        if node is not None and node.path == path:
+            return node
+        name = self.name(path)
+        return self.identify(name, state) if name is not None else None
+
+    def known(self, state: FileState) -> Node | None:
+        """Return the node with a state, if there is one."""
+        node = self._nodes.get(state.inode)
+        return node if node is not None and node.kind == state.kind else None
+
+    def identify(self, name: Name, state: FileState) -> Node:
+        """Return the node at a place, which gets to be known."""
+        node = self.known(state) or self.add(state)
+        if state.kind == FOLDER:
+            node.names.clear()
+        node.names.pop(name, None)
+        node.names[name] = None
+        return node
+
+    def add(self, state: FileState) -> Node:
+        """Return a new node, in place of one whose number was used again."""
+        old = self._nodes.get(state.inode)
+        if old is not None:
+            old.inode = None
+        node = Node(state, Version(state, Content()), self.count)
+        self.count += 1
+        self._nodes[state.inode] = node
+        return node
+
+    def assign(self, node: Node, state: FileState) -> None:
+        """Note that a node was made again."""
+        self.drop(node)
+        old = self._nodes.get(state.inode)
+        if old is not None and old is not node:
+            old.inode = None
+        node.inode = state.inode
+        self._nodes[state.inode] = node
+
+    def drop(self, node: Node) -> None:
+        """Note that a node does not exist any more."""
+        if node.inode is not None and self._nodes.get(node.inode) is node:
+            del self._nodes[node.inode]
+        node.inode = None
+
+    # Where nodes are
+
+    def find_all(
+        self, names: Iterable[Name], find: Callable[[Name, FileState], Node]
+    ) -> dict[Name, Node]:
+        """Return what is at some places now, but for those where nothing is.
+
+        Args:
+            names: The places.
+            find: Returns what is at a place, and notes where it is: the places in a folder can be found
+                only when that is known.
+        """
+        nodes: dict[Name, Node] = {}
+        remaining_names = dict.fromkeys(names)
+        while True:
+            reachable_names = [name for name in remaining_names if self.is_there(name.folder)]
+            if not reachable_names:
+                return nodes
+            for name in reachable_names:
+                del remaining_names[name]
+                state = read_state(name.path)
+                if state.kind != MISSING_KIND and self.is_there(name.folder):
+                    nodes[name] = find(name, state)
+
+    def names_of(self, node: Node) -> list[Name]:
+        """Return the known places at which a node is."""
+        if node is self._root:
+            return []
+        return [name for name in node.names if self.is_at(node, name)]
+
+    def is_nameless(self, node: Node) -> bool:
+        """Return whether a node has no name, as far as it is known."""
+        if self.names_of(node):
+            return False
+        return node.kind != FILE or node.inode is None or node.count_names(node.seen) < 1
+
+    def is_at(self, node: Node, name: Name) -> bool:
+        state = read_state(name.path)
+        return state.inode == node.inode and state.kind == node.kind and self.is_there(name.folder)
+
+    def is_there(self, folder: Node) -> bool:
+        """Return whether a folder is where it was found last."""
+        if folder is self._root:
+            return True
+        return read_state(folder.path).inode == folder.inode
+
+    def path_of(self, node: Node) -> str:
+        """Return a path by which a node can be reached, perhaps that of its copy; empty if there is none."""
+        for name in self.names_of(node):
+            return name.path
+        if node.hold is not None and node.hold.path and node.inode is not None:
+            return node.hold.path
+        return ""
+
+    # What nodes are
+
+    def sync(self, node: Node, state: FileState, path: str) -> bool:
+        """Compare a node with what is known of it. Returns whether something that the witness has not
+        seen has changed it; then it has a new version."""
+        version = node.version
+        seen = node.seen
+        is_same = state.looks_like(version.state) and (
+            # Other names that came and went change this time, too.
+            state.kind != FILE or state.ctime_ns == seen.ctime_ns or state.links != seen.links
+        )
+        if is_same and not (node.is_fresh and version.content.digest):
+            node.see(state)
+            return False
+        if state.marks == version.state.marks and self._has_content(version, state, path):
+            # The same content with another time is not a change.
+            version.state = version.state._replace(mtime_ns=state.mtime_ns)
+            node.see(state)
+            return False
+        node.version = Version(state, Content())
+        node.see(state)
+        return True
+
+    @staticmethod
+    def _has_content(version: Version, state: FileState, path: str) -> bool:
+        if state.kind != FILE:
+            return True
+        if state.size != version.state.size:
+            return False
+        digest = version.content.digest
+        return bool(digest) and digest == read_digest(path)
+
+    def settle(self, node: Node, path: str, *, may_be_written: bool) -> None:
+        """Note what a cell has made of a node.
+
+        Args:
+            node: A file, folder or link.
+            path: Where it is.
+            may_be_written: Whether the cell could write its content.
+        """
+        state = read_state(path)
+        version = node.version
+        content = version.content
+        is_same = state.looks_like(version.state)
+        if state.kind == FILE and (may_be_written or state.size != version.state.size):
+            digest = read_digest(path)
+            if is_same and node.is_fresh:
+                is_same = self._is_unwritten(content, digest, path)
+            if not is_same and not (digest and digest == content.digest):
+                content = Content(digest)
+            elif not content.known_digest:
+                content.known_digest = digest
+        if not is_same:
+            node.version = Version(state, content)
+        node.see(state)
+
+    @staticmethod
+    def _is_unwritten(content: Content, digest: bytes, path: str) -> bool:
+        """Return whether a file whose time is too new to say it still holds what it held."""
+        if digest or content.copy is None:
+            return content.digest == digest
+        return have_same_content(content.copy.path, path)
+
+    # Copies
+
+    def hold(self, node: Node, path: str) -> None:
+        """Keep a file that may lose its names, by another name or a copy."""
+        if node.kind != FILE or node.is_held:
+            return
+        try:
+            node.hold = self._copies.name(path, node.seen)
+        except OSError:
+            self.copy(node.version, path)
+        else:
+            node.see(read_state(path))
+
+    def copy(self, version: Version, path: str) -> None:
+        """Copy the content of a file, or note why that is impossible."""
+        content = version.content
+        if version.state.kind != FILE or content.reason:
+            return
+        if content.copy is not None and content.copy.is_usable and not content.copy.is_name:
+            return
+        try:
+            content.copy = self._copies.copy(path, read_state(path))
+        except OSError as error:
+            content.reason = str(error.strerror)
+
+
+def have_same_content(path: str, other_path: str) -> bool:
+    """Return whether two files hold the same; False if one cannot be read."""
+    try:
+        with open(path, "rb") as file, open(other_path, "rb") as other_file:
+            while True:
+                data = file.read(2**20)
+                if data != other_file.read(2**20):
+                    return False
+                if not data:
+                    return True
+    except OSError:
+        return False
