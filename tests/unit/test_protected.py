@@ -178,7 +178,8 @@ UNREADABLE = {
     "!echo `echo '`; rm $x #'`'": "`",
     "!echo ${x:-;}; ls": "",
     """!echo "$(case x in a) true " ; rm $x ; " ;; esac)\"""": "case",
-    "!trap 'rm $x' EXIT": "trap",
+    "!trap 'rm $x' EXIT": "$x",
+    "!trap : INT QUIT; vim a": "",
     "!ls | bash -s -- a": "bash",
     "!ls | sudo -n sh": "sh",
     "!bash --norc -c 'rm $x'": "$x",
@@ -299,6 +300,22 @@ def files() -> Iterator[ProtectedFiles]:
     attribution.begin(1)
     yield files
     attribution.end()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_refused"),
+    [
+        ("vim $x", True),
+        ("vim AGEN''TS.md", True),
+        ("trap : INT QUIT; vim notes.md", False),
+        ("cat AGENTS.md", False),
+    ],
+)
+def test_commands_that_need_the_terminal_are_read_too(
+    files: ProtectedFiles, command: str, *, is_refused: bool
+) -> None:
+    with pytest.raises(PermissionError, match="protected") if is_refused else nullcontext():
+        files.check("mahtab_tui.terminal", (["/bin/sh", "-c", command],))
 
 
 @pytest.mark.parametrize("words", [("rm", "hooks/post-merge"), ("sh", "-c", "rm hook*/*")])

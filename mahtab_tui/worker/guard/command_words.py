@@ -25,7 +25,7 @@ _HARMLESS = frozenset(
     " type unset wait wc which [ [[".split()
 )
 """Commands that change no file that an argument names."""
-_WORDS_AS_CODE = frozenset(("eval", "xargs", "parallel", "trap"))
+_WORDS_AS_CODE = frozenset(("eval", "xargs", "parallel"))
 _FOLDER_COMMANDS = ("cd", "pushd")
 _FIND_ACTIONS = frozenset(
     "-delete -exec -execdir -ok -okdir -fls -fprint -fprint0 -fprintf".split()
@@ -453,7 +453,10 @@ def _program(command: Sequence[Word]) -> tuple[Word | None, Sequence[Word]]:
 
 
 def _nested_command(command: Sequence[Word]) -> Word | None:
-    """Return the word that is itself a command: what follows ``sh -c`` and more options."""
+    """Return the word that is itself a command: what follows ``trap``, or ``sh -c`` and more
+    options."""
+    if command and command[0].text == "trap":
+        return next((word for word in command[1:] if not word.redirection), None)
     has_shell = False
     has_option = False
     for word in command:

@@ -305,7 +305,11 @@ def may_be_repository(path: str) -> bool:
 def _started_command(args: tuple[object, ...]) -> str:
     """Return the shell command that starts the same program. args: of an event that starts one."""
     if len(args) == 1:
-        return to_text(args[0])
+        command = args[0]
+        # For the terminal, it is a program with its arguments.
+        if isinstance(command, (list, tuple)):
+            return join_words([to_text(word) for word in command])
+        return to_text(command)
 
     # The first word of a program's arguments is a name that it may ignore.
     program = to_text(args[0])
