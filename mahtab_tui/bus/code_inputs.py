@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, session_code
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_CODE_CHARS = 20_000
@@ -94,6 +95,8 @@ class _CellReader(ast.NodeVisitor):
         """Functions and classes whose names have been read, and would be the same again."""
         self._read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
+        self._magic_depth = 0
+        """In how many magic commands the code is that is being read."""
 
     def _read(self, names: Iterable[str]) -> None:
         """Note that code reads names, and what functions among them read."""
@@ -127,6 +130,20 @@ class _CellReader(ast.NodeVisitor):
     def _visit_optional(self, nodes: Iterable[ast.AST]) -> None:
         """Read statements that may not run."""
         self._visit_branches(nodes, ())
+
+    # Magic commands
+
+    def visit_Call(self, node: ast.Call) -> None:
+        code = session_code(node)
+        tree = None
+        if code and self._magic_depth < MAX_NESTED_MAGICS:
+            tree = parse_python(transform(code))
+        if tree is None:
+            self.generic_visit(node)
+            return
+        self._magic_depth += 1
+        self._visit_all(tree.body)
+        self._magic_depth -= 1
 
     # Names
 

@@ -22,8 +22,10 @@ _MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
 _COMMAND_MAGICS = frozenset(("!", "sx", "system"))
 """Magic commands whose text is a command of a shell."""
-_CODE_MAGICS = frozenset("capture prun python python3 time timeit".split())
-"""Magic commands whose text is code."""
+_CODE_MAGICS = frozenset("capture prun time timeit".split())
+"""Magic commands whose text is code of the session."""
+_PYTHON_MAGICS = frozenset(("python", "python3"))
+"""Magic commands whose text is code that another process runs."""
 _OPTIONS = re.compile(r"^(?:-\w+(?: +\d+)? +)*+")
 """Those of a magic command before its code."""
 _SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
@@ -40,6 +42,8 @@ class CodePart(NamedTuple):
     """In how many magic commands it is."""
     commands: tuple[str, ...] = ()
     """The shell commands of its magic commands."""
+    is_separate: bool = False
+    """Whether another process runs it, which does not have the session's variables."""
 
 
 class _MagicText(NamedTuple):
@@ -48,26 +52,21 @@ class _MagicText(NamedTuple):
     code: str = ""
     command: str = ""
     """A command of a shell."""
-
-
-class _InnerCode(NamedTuple):
-    """Code that is not parsed yet."""
-
-    text: str
-    depth: int
+    is_separate: bool = False
+    """Whether another process runs the code."""
 
 
 def read_code(code: str) -> Iterator[CodePart]:
     """Yield code, and the code in its magic commands. `!` lines are calls of `syntax.SHELL` and
     `syntax.LINES` in the trees."""
-    pending = deque([_InnerCode(code, 0)])
+    pending = deque([CodePart(code, None, 0)])
     while pending:
-        text, depth = pending.popleft()
+        part = pending.popleft()
         tree = None
-        if len(text) <= MAX_CODE_CHARS and depth <= MAX_NESTED_MAGICS:
-            tree = parse_python(transform(text))
+        if len(part.text) <= MAX_CODE_CHARS and part.depth <= MAX_NESTED_MAGICS:
+            tree = parse_python(transform(part.text))
         if tree is None:
-            yield CodePart(text, None, depth)
+            yield part
             continue
 
         magics = [
@@ -75,9 +74,22 @@ def read_code(code: str) -> Iterator[CodePart]:
             for node in ast.walk(tree)
             if isinstance(node, ast.Call) and function_name(node) in _MAGIC_FUNCTIONS
         ]
-        pending += [_InnerCode(magic.code, depth + 1) for magic in magics if magic.code]
+        for magic in magics:
+            if magic.code:
+                is_separate = part.is_separate or magic.is_separate
+                inner_part = CodePart(magic.code, None, part.depth + 1, is_separate=is_separate)
+                pending.append(inner_part)
         commands = tuple(magic.command for magic in magics if magic.command)
-        yield CodePart(text, tree, depth, commands)
+        yield part._replace(tree=tree, commands=commands)
+
+
+def session_code(call: ast.Call) -> str:
+    """Return the code in a magic command that uses the session's variables; empty if the call is no
+    such command."""
+    if function_name(call) not in _MAGIC_FUNCTIONS:
+        return ""
+    magic = _read_magic(call)
+    return "" if magic.is_separate else magic.code
 
 
 def _read_magic(call: ast.Call) -> _MagicText:
@@ -89,6 +101,8 @@ def _read_magic(call: ast.Call) -> _MagicText:
     first_line, _line_break, body = "\n".join(texts[1:]).partition("\n")
     if name in _CODE_MAGICS:
         return _MagicText(code=body or _OPTIONS.sub("", first_line))
+    if name in _PYTHON_MAGICS:
+        return _MagicText(code=body, is_separate=True)
     if name in _COMMAND_MAGICS:
         return _MagicText(command=f"{first_line}\n{body}".strip())
     if name in FILE_MAGICS:

@@ -70,6 +70,10 @@ NOTHING: Mapping[str, ChangeKind] = MappingProxyType({})
         ("this is no code", ""),
         ("x = " + "(" * 100_000, ""),
         ("x\n" * 100_000, ""),
+        ("%time y = f(x)\nprint(y)", "f x print"),
+        ("%%time\ny = x\ny", "x"),
+        ("%%capture out\n%%time\nx + 1", "x"),
+        ("%%python\nx", "__mahtab_magic__"),
     ],
 )
 def test_code_uses_the_names_that_it_reads_before_it_binds_them(code: str, names: str) -> None:

@@ -268,8 +268,12 @@ def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
     staleness = Staleness()
     for cell in cells:
         staleness.start(cell.number, cell.code)
-        trees = [part.tree for part in read_code(cell.code) if part.tree is not None]
-        names = frozenset(name for tree in trees for name in bound_names(tree))
+        names = {
+            name
+            for part in read_code(cell.code)
+            if part.tree is not None and not part.is_separate
+            for name in bound_names(part.tree)
+        }
         changes = tuple(Change(name, "rebound", None) for name in names)
         staleness.fold(records.Namespace(cell=cell.number, changes=changes))
     return staleness
