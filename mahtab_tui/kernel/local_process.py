@@ -51,13 +51,16 @@ import gc
 gc.disable()
 path = sys.path[:]
 {CLEAN_PATH}
-fd, worker_folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:4])
+host_fd = int(sys.argv[1])
+worker_folder = sys.argv[2]
+holder_settings = "".join(sys.argv[3:4])
+watches_files = bool(sys.argv[4:])
 package = type(sys)("mahtab_worker")
 package.__path__ = [worker_folder]
 sys.modules["mahtab_worker"] = package
 from mahtab_worker.__main__ import main
 sys.path[:] = path if path[:1] == [""] or getattr(sys.flags, "safe_path", False) else [""] + path
-main(fd, holder, bool(sys.argv[4:]))
+main(host_fd, holder_settings, watches_files)
 """
 
 

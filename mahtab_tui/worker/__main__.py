@@ -21,25 +21,26 @@ _PR_SET_PDEATHSIG = 1
 """An option of Linux's `prctl`."""
 
 
-def main(fd: int, holder: str = "", watches_files: bool = False) -> None:
+def main(host_fd: int, holder_settings: str = "", watches_files: bool = False) -> None:
     """Run a kernel in this process.
 
     Args:
-        fd: the descriptor of a socket that leads to the host, which sends a token first.
-        holder: the fields of `HolderSettings` or `StationSettings` as JSON; empty for a kernel
+        host_fd: The descriptor of a socket that leads to the host, which sends a token first.
+        holder_settings: The fields of `HolderSettings` or `StationSettings` as JSON; empty for a kernel
             that ends with its host.
-        watches_files: whether this process becomes the witness of the kernel's files, and its child
+        watches_files: Whether this process becomes the witness of the kernel's files, and its child
             the kernel.
     """
     witness = None
     if watches_files and sys.platform == "linux":
-        witness = own_module("witness.split").split(dies_with_parent=not holder)
+        witness = own_module("witness.split").split(dies_with_parent=not holder_settings)
     _restore_default_signals()
-    token = os.read(fd, TOKEN_BYTES)
-    fd = hide_descriptor(fd)
-    settings = json.loads(holder) if holder else {}
+    token = os.read(host_fd, TOKEN_BYTES)
+    hidden_fd = hide_descriptor(host_fd)
+    settings = {}
     client = None
-    if holder:
+    if holder_settings:
+        settings = json.loads(holder_settings)
         client = own_module("link.holder_client").connect(settings)
     if witness is not None:
         _die_with_parent()
@@ -47,7 +48,7 @@ def main(fd: int, holder: str = "", watches_files: bool = False) -> None:
             os._exit(1)
     elif client is None or "control" in settings:
         _die_with_parent()
-    worker = Worker(fd, token, client, witness)
+    worker = Worker(hidden_fd, token, client, witness)
     bind_library()
     install_finder()
     sys.argv = [""]
