@@ -15,17 +15,22 @@ from mahtab_tui.kernel.remote.askpass import Ask, AskpassServer
 from mahtab_tui.kernel.remote.transport import Transport
 
 
-def ask_by_program(ask: Ask, question: str) -> subprocess.CompletedProcess[bytes]:
+def run_program(server: AskpassServer, question: str) -> subprocess.CompletedProcess[bytes]:
     """Run the program as ssh does."""
+    return subprocess.run(
+        [server.env["SSH_ASKPASS"], question],
+        env={**os.environ, **server.env},
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+
+
+def ask_by_program(ask: Ask, question: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the program with a server of its own."""
     server = AskpassServer(ask)
     try:
-        return subprocess.run(
-            [server.env["SSH_ASKPASS"], question],
-            env={**os.environ, **server.env},
-            stdout=subprocess.PIPE,
-            timeout=60,
-            check=False,
-        )
+        return run_program(server, question)
     finally:
         server.close()
 
@@ -41,6 +46,17 @@ def test_answer_is_printed_for_ssh(answer: str, output: bytes) -> None:
 def test_no_answer_is_a_failure() -> None:
     process = ask_by_program(lambda prompt, hidden: None, "Password:")
     assert (process.returncode, process.stdout) == (1, b"")
+
+
+def test_an_answer_that_is_no_text_is_a_failure_and_the_next_one_arrives() -> None:
+    answers = iter(["\ud800", "secret"])
+    server = AskpassServer(lambda prompt, hidden: next(answers))
+    try:
+        processes = [run_program(server, "Password:") for _ in range(2)]
+    finally:
+        server.close()
+    assert [process.returncode for process in processes] == [1, 0]
+    assert processes[1].stdout == b"secret\n"
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,13 @@ class AskpassServer:
                 connection = self._listener.accept()[0]
             except OSError:
                 return
-            with connection, contextlib.suppress(OSError):
+            # ssh takes a connection that is closed for no answer.
+            with connection, contextlib.suppress(OSError, UnicodeEncodeError):
                 self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        """Ask the user one question, and send the answer. Raises `OSError`."""
+        """Ask the user one question, and send the answer. Raises `OSError`, or `UnicodeEncodeError` for
+        an answer that is no text."""
         question = b"".join(iter(lambda: connection.recv(_RECEIVE_BYTES), b""))
         prompt = question.decode(errors="replace")[:_MAX_PROMPT_CHARS]
         # Everything but the question about an unknown host's key may be a password.
