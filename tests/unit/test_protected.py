@@ -176,6 +176,7 @@ UNREADABLE = {
     "!echo `ls # all`; rm $x": "$x",
     "!echo $(( 1 # )); rm $x": "#",
     "!echo `echo '`; rm $x #'`'": "`",
+    "!echo `echo # \\` '`; rm $x #'": "`",
     "!echo ${x:-;}; ls": "",
     """!echo "$(case x in a) true " ; rm $x ; " ;; esac)\"""": "case",
     "!trap 'rm $x' EXIT": "$x",

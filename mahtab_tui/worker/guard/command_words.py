@@ -243,7 +243,10 @@ class _Splitter:
         ends = [self._text.find("\n", self._index)]
         if self._backtick_quote is not None:
             ends.append(self._text.find("`", self._index))
-        self._index = min((end for end in ends if end >= 0), default=len(self._text))
+        end = min((end for end in ends if end >= 0), default=len(self._text))
+        if self._backtick_quote is not None and self._text[end - 1] == "\\":
+            self._note_ambiguity("`")
+        self._index = end
 
     def _read_separator(self, sign: str) -> None:
         self._end_word()
