@@ -15,11 +15,12 @@ MAX_GAP_PAIRS = 2_500
 """In a larger gap, which has so many pairs of an old and a new line, no lines are taken for equal."""
 
 
-class _Pair(NamedTuple):
-    """The indexes of two equal lines."""
+class _Block(NamedTuple):
+    """Lines that are equal."""
 
-    old: int
-    new: int
+    old_start: int
+    new_start: int
+    length: int = 1
 
 
 class _Part(NamedTuple):
@@ -87,49 +88,54 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Part]:
     whole = _Part(0, len(old), 0, len(new))
     old_position = 0
     new_position = 0
-    for pair in [*_equal_lines(old, new, whole), _Pair(len(old), len(new))]:
-        change = _Part(old_position, pair.old, new_position, pair.new)
-        if pair.old > old_position or pair.new > new_position:
-            yield change
-        old_position = pair.old + 1
-        new_position = pair.new + 1
+    for block in [*_equal_lines(old, new, whole), _Block(len(old), len(new), 0)]:
+        if block.old_start > old_position or block.new_start > new_position:
+            yield _Part(old_position, block.old_start, new_position, block.new_start)
+        old_position = block.old_start + block.length
+        new_position = block.new_start + block.length
 
 
-def _equal_lines(old: Sequence[str], new: Sequence[str], whole: _Part) -> list[_Pair]:
+def _equal_lines(old: Sequence[str], new: Sequence[str], whole: _Part) -> list[_Block]:
     """Return lines that are equal, in order."""
-    before, middle, after = _split_equal_ends(old, new, whole)
-    pairs = before
+    ends = _find_equal_ends(old, new, whole)
+    middle = ends.middle
+    blocks = [ends.before]
     old_position = middle.old_start
     new_position = middle.new_start
-    for anchor in _unique_lines(old, new, middle):
-        pairs += _gap_lines(old, new, _Part(old_position, anchor.old, new_position, anchor.new))
-        pairs.append(anchor)
-        old_position = anchor.old + 1
-        new_position = anchor.new + 1
+    for line in _unique_lines(old, new, middle):
+        gap = _Part(old_position, line.old_start, new_position, line.new_start)
+        blocks += _gap_lines(old, new, gap)
+        blocks.append(line)
+        old_position = line.old_start + 1
+        new_position = line.new_start + 1
     last_gap = _Part(old_position, middle.old_end, new_position, middle.new_end)
-    return [*pairs, *_gap_lines(old, new, last_gap), *after]
+    return [*blocks, *_gap_lines(old, new, last_gap), ends.after]
 
 
-def _split_equal_ends(
-    old: Sequence[str], new: Sequence[str], part: _Part
-) -> tuple[list[_Pair], _Part, list[_Pair]]:
-    """Return the equal lines with which both parts begin, what lies between, and the equal lines with
-    which they end."""
+class _EqualEnds(NamedTuple):
+    """The equal lines with which two parts begin and end, and what lies between."""
+
+    before: _Block
+    middle: _Part
+    after: _Block
+
+
+def _find_equal_ends(old: Sequence[str], new: Sequence[str], part: _Part) -> _EqualEnds:
     old_start, old_end, new_start, new_end = part
-    before: list[_Pair] = []
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
-        before.append(_Pair(old_start, new_start))
         old_start += 1
         new_start += 1
-    after: list[_Pair] = []
     while old_start < old_end and new_start < new_end and old[old_end - 1] == new[new_end - 1]:
         old_end -= 1
         new_end -= 1
-        after.append(_Pair(old_end, new_end))
-    return before, _Part(old_start, old_end, new_start, new_end), after[::-1]
+    return _EqualEnds(
+        _Block(part.old_start, part.new_start, old_start - part.old_start),
+        _Part(old_start, old_end, new_start, new_end),
+        _Block(old_end, new_end, part.old_end - old_end),
+    )
 
 
-def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Pair]:
+def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Block]:
     """Return the most lines that occur once in each part and have the same order in both."""
     old_counts = Counter(old[part.old_start : part.old_end])
     new_counts = Counter(new[part.new_start : part.new_end])
@@ -137,11 +143,11 @@ def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_
     # The longest increasing sequence of positions: for each length, the smallest position at which a
     # sequence of that length ends.
     smallest_ends: list[int] = []
-    last_pairs: list[int] = []
-    """For each length, the index of the pair with that position."""
-    pairs: list[_Pair] = []
-    previous_pairs: list[int] = []
-    """For each pair, the index of the one before it in its sequence; -1 for the first."""
+    last_lines: list[int] = []
+    """For each length, the index of the line with that position."""
+    lines: list[_Block] = []
+    previous_lines: list[int] = []
+    """For each line, the index of the one before it in its sequence; -1 for the first."""
     for index in range(part.old_start, part.old_end):
         line = old[index]
         if old_counts[line] != 1 or new_counts[line] != 1:
@@ -149,27 +155,27 @@ def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_
         position = new_positions[line]
         length = bisect_left(smallest_ends, position)
         smallest_ends[length : length + 1] = [position]
-        last_pairs[length : length + 1] = [len(pairs)]
-        previous_pairs.append(last_pairs[length - 1] if length else -1)
-        pairs.append(_Pair(index, position))
+        last_lines[length : length + 1] = [len(lines)]
+        previous_lines.append(last_lines[length - 1] if length else -1)
+        lines.append(_Block(index, position))
 
-    sequence: list[_Pair] = []
-    pair_index = last_pairs[-1] if last_pairs else -1
-    while pair_index >= 0:
-        sequence.append(pairs[pair_index])
-        pair_index = previous_pairs[pair_index]
+    sequence: list[_Block] = []
+    line_index = last_lines[-1] if last_lines else -1
+    while line_index >= 0:
+        sequence.append(lines[line_index])
+        line_index = previous_lines[line_index]
     return sequence[::-1]
 
 
-def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _Part) -> list[_Pair]:
+def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _Part) -> list[_Block]:
     """Return equal lines in a gap between equal lines, in order."""
-    before, middle, after = _split_equal_ends(old, new, gap)
+    before, middle, after = _find_equal_ends(old, new, gap)
     if 0 < middle.pair_count <= MAX_GAP_PAIRS:
-        before += _longest_common_lines(old, new, middle)
-    return before + after
+        return [before, *_longest_common_lines(old, new, middle), after]
+    return [before, after]
 
 
-def _longest_common_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Pair]:
+def _longest_common_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Block]:
     """Return the most lines that are equal and have the same order, by comparing all."""
     old_lines = old[part.old_start : part.old_end]
     new_lines = new[part.new_start : part.new_end]
@@ -182,16 +188,16 @@ def _longest_common_lines(old: Sequence[str], new: Sequence[str], part: _Part) -
             else:
                 counts[row][column] = max(counts[row + 1][column], counts[row][column + 1])
 
-    pairs: list[_Pair] = []
+    lines: list[_Block] = []
     row = 0
     column = 0
     while row < len(old_lines) and column < len(new_lines):
         if old_lines[row] == new_lines[column]:
-            pairs.append(_Pair(part.old_start + row, part.new_start + column))
+            lines.append(_Block(part.old_start + row, part.new_start + column))
             row += 1
             column += 1
         elif counts[row + 1][column] >= counts[row][column + 1]:
             row += 1
         else:
             column += 1
-    return pairs
+    return lines
