@@ -25,7 +25,7 @@ from mahtab_tui.agent.state import (
     create_initial_state,
     step_results,
 )
-from mahtab_tui.agent.turn_prompts import TurnPrompts
+from mahtab_tui.agent.turn_prompts import ContextSizes, TurnPrompts
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.records import UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable
@@ -262,7 +262,7 @@ class ReplAgent:
                 )
             return failure
 
-    def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
+    def context_sizes(self, variables: Sequence[Variable]) -> ContextSizes:
         """See `TurnPrompts.context_sizes`."""
         return self._prompts.context_sizes(variables)
 

@@ -4,7 +4,7 @@ with the sections that may change within a session."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.messages import AnyMessage, SystemMessage
 
@@ -21,6 +21,15 @@ from mahtab_tui.llm.variable_texts import VALUES_KEY, render_variables
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Variable
+
+
+class ContextSizes(NamedTuple):
+    """How much of a model's window the next question takes."""
+
+    max_tokens: int
+    """Tokens that the model can read."""
+    section_tokens: Mapping[str, int]
+    """An estimate for each section, such as ``outputs``."""
 
 
 class TurnPrompts:
@@ -81,9 +90,9 @@ class TurnPrompts:
             messages = self._history.messages
         return messages
 
-    def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
-        """Return the tokens that the model can read, and an estimate of those of the next question,
-        by kind. variables: those that will be described to it."""
+    def context_sizes(self, variables: Sequence[Variable]) -> ContextSizes:
+        """Return how much of the model's window the next question takes. variables: those that will
+        be described to it."""
         max_tokens = self._nodes.model.token_limit
         sizes = section_sizes(self._history.messages, self._host.pictures, max_tokens)
         # Sections that were not sent yet go with the next question.
@@ -97,7 +106,7 @@ class TurnPrompts:
         listed_tokens = estimated_tokens([render_variables(variables)]) if variables else 0
         sizes["variables"] = described_tokens + listed_tokens
         program_tokens = estimated_tokens([str(self.system_message().text)])
-        return max_tokens, {"program": program_tokens} | sizes
+        return ContextSizes(max_tokens, {"program": program_tokens} | sizes)
 
     def system_message(self) -> SystemMessage:
         """Return the system prompt. Anything that may change within a session is sent with the

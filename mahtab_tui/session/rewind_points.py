@@ -18,8 +18,7 @@ from mahtab_tui.bus.records import (
     UserReplIn,
 )
 from mahtab_tui.bus.values import CHANGE_SIGNS, FileChange, Mode
-
-YOU = "you"
+from mahtab_tui.session.name_authors import YOU
 
 
 @dataclass(eq=False)

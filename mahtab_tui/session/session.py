@@ -573,8 +573,8 @@ class Session:
         from mahtab_tui.session.context_use import context_use
 
         variables = self.private.variables()
-        max_tokens, section_tokens = self.agent.agent.context_sizes(variables)
-        return context_use(max_tokens, section_tokens)
+        sizes = self.agent.agent.context_sizes(variables)
+        return context_use(sizes.max_tokens, sizes.section_tokens)
 
     def all_records(self) -> list[Record]:
         """Read all stored records; none if the session is not saved. Raises `StoreError`."""
