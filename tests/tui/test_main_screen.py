@@ -335,7 +335,9 @@ async def test_rewind_lists_the_points_behind_ctrl_o_u(app: MahtabApp, pilot: Pi
     screen = await wait_for_screen(pilot, RewindScreen)
     await until(pilot, lambda: bool(screen.rows))
     assert QUESTION in [point.text for point in screen.rows]
-    await pilot.press(*"outliers", "enter")
+    await pilot.press(*"which", "space", *"days")
+    await until(pilot, lambda: [point.text for point in screen.rows] == [QUESTION])
+    await pilot.press("enter")
     await wait_for_screen(pilot, RewindPreviewScreen)
     await pilot.press("escape")
     await wait_for_screen(pilot, RewindScreen)
