@@ -124,6 +124,7 @@ def test_check_on_the_screen_asks_runs_and_lists(start: Start, project: Path) ->
     screen.press("y", pattern=r"different\s+42 → 56")
     screen.wait("1 not comparable")
     screen.wait("int 3 → int 4")
+    screen.wait("n.txt has changed since In 1")
     screen.press("escape", gone_pattern="type to filter")
     screen.leave()
 
