@@ -86,6 +86,11 @@ class Project:
     def files(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in self.folder.iterdir()}
 
+    def tree(self) -> dict[str, bytes]:
+        """Return all files, by their paths in the folder."""
+        paths = [path for path in self.folder.rglob("*") if path.is_file()]
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -215,6 +220,97 @@ def test_a_refused_redo_keeps_what_it_would_have_restored(project: Project) -> N
     assert project.files() == {"a": b"by the cell"}
     assert reasons(project.stack.undo(cell)) == {}
     assert project.files() == {}
+
+
+def test_an_edit_of_what_a_cell_made_outlives_the_undo_of_its_later_rename(
+    project: Project,
+) -> None:
+    cell = project.write("a", b"by the cell")
+    (project.folder / "a").write_bytes(b"by somebody else")
+    later_cell = project.rename("a", "b")
+    assert reasons(project.stack.undo(cell)).keys() == {"a"}
+    assert project.files() == {"a": b"by somebody else"}
+    project.stack.redo()
+    assert project.files() == {"b": b"by somebody else"}
+    assert reasons(project.stack.undo(later_cell)) == {}
+
+
+def test_a_file_keeps_its_new_name_if_somebody_else_has_taken_the_old_one(project: Project) -> None:
+    (project.folder / "old").write_bytes(b"original")
+    cell = project.rename("old", "new")
+    (project.folder / "old").write_bytes(b"by somebody else")
+    assert reasons(project.preview(cell)).keys() == {"old", "new"}
+    assert reasons(project.stack.undo(cell)).keys() == {"old", "new"}
+    assert project.files() == {"old": b"by somebody else", "new": b"original"}
+
+
+def test_what_a_cell_moved_in_from_another_folder_stays(project: Project) -> None:
+    outside = project.folder.parent / "outside"
+    outside.write_bytes(b"original")
+
+    def move_in() -> None:
+        step = project.journal.steps[-1]
+        project.journal.note_existing(step, str(outside))
+        project.journal.note_name(step, project.path("inside"))
+        outside.rename(project.folder / "inside")
+
+    assert reasons(project.stack.undo(project.cell(move_in))).keys() == {"inside"}
+    assert project.files() == {"inside": b"original"}
+
+
+def test_a_file_that_another_one_replaced_stays_if_that_was_edited_since(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+
+    def replace() -> None:
+        project.journal.note_name(project.journal.steps[-1], project.path("draft"))
+        (project.folder / "draft").write_bytes(b"by the cell")
+        for name in ("draft", "a"):
+            project.journal.note_name(project.journal.steps[-1], project.path(name))
+        os.replace(project.path("draft"), project.path("a"))
+
+    cell = project.cell(replace)
+    with open(project.folder / "a", "ab") as file:
+        file.write(b" and somebody else")
+    assert reasons(project.stack.undo(cell)).keys() == {"a"}
+    assert project.files() == {"a": b"by the cell and somebody else"}
+
+
+def test_a_file_that_has_got_another_name_since_is_not_written(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    cell = project.write("a", b"by the cell")
+    # As programs that make backups do.
+    os.link(project.folder / "a", project.folder.parent / "backup")
+    assert reasons(project.stack.undo(cell)).keys() == {"a"}
+    assert project.files() == {"a": b"by the cell"}
+    assert (project.folder.parent / "backup").read_bytes() == b"by the cell"
+
+
+def test_folders_that_changed_places_change_them_back(project: Project) -> None:
+    outer = project.folder / "outer"
+    (outer / "inner").mkdir(parents=True)
+    (outer / "of-outer").write_bytes(b"o")
+    (outer / "inner/of-inner").write_bytes(b"i")
+    before = project.tree()
+
+    def swap() -> None:
+        step = project.journal.steps[-1]
+        for name in ("outer/inner", "draft"):
+            project.journal.note_name(step, project.path(name))
+        os.rename(outer / "inner", project.path("draft"))
+        for name in ("outer", "draft/inner"):
+            project.journal.note_name(step, project.path(name))
+        os.rename(outer, project.path("draft/inner"))
+        for name in ("draft", "outer"):
+            project.journal.note_name(step, project.path(name))
+        os.rename(project.path("draft"), outer)
+
+    cell = project.cell(swap)
+    after = project.tree()
+    assert after == {"outer/of-inner": b"i", "outer/inner/of-outer": b"o"}
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.tree() == before
+    assert reasons(project.stack.redo()) == {}
+    assert project.tree() == after
 
 
 def test_an_edit_between_two_cells_is_not_overwritten(project: Project) -> None:

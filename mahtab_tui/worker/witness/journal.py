@@ -27,7 +27,7 @@ class NameChange:
 class NodeChange:
     """A file, folder or link, before and after a cell."""
 
-    __slots__ = ("after", "before", "is_nameless", "is_written", "links")
+    __slots__ = ("after", "before", "is_nameless", "is_written", "links", "links_after")
 
     def __init__(self, before: Version | None, links: int, *, is_nameless: bool = False) -> None:
         self.before = before
@@ -37,6 +37,8 @@ class NodeChange:
         self.after: Version | None = None
         self.links = links
         """Its names before the cell."""
+        self.links_after = 0
+        """Its names after the cell."""
         self.is_written = False
         """Whether its content may have changed."""
 
@@ -208,6 +210,7 @@ class FileJournal:
             else:
                 self.nodes.drop(node)
             node_change.after = node.version
+            node_change.links_after = node.count_names(node.seen) if path else 0
 
     def _find_result(self, step: FileStep, name: Name, state: FileState) -> Node:
         known_node = self.nodes.known(state)

@@ -121,11 +121,16 @@ class UndoPlan:
         """Find what a file or folder was before all steps; or after the newest of them that something
         outside the cells has followed."""
         version = node.version
+        links = node.count_names(node.seen) if self._places[node] else 0
         for index in reversed(range(len(self._steps))):
             change = self._steps[index].nodes.get(node)
             if change is None:
                 continue
-            if self._steps[index].is_background or change.after is not version:
+            is_changed = self._steps[index].is_background or change.after is not version
+            # What is written into a file would be in a name, too, that something else has given it.
+            has_new_name = node.kind == FILE and links > change.links_after
+            links = change.links
+            if is_changed or has_new_name:
                 self._limits[node] = index
                 self._node_reasons[node] = self._reason(node, index)
                 break
@@ -148,8 +153,8 @@ class UndoPlan:
             files = [file for file in (change.before, change.after) if file is not None]
             limited = [file for file in files if self._limits.get(file, -1) >= index]
             if self._steps[index].is_background or change.after is not node or limited:
-                if self.actual[name] is changes[0][1].before:
-                    node = self.actual[name]
+                if node is changes[0][1].before and change is changes[-1][1]:
+                    pass  # something else has given it back what it led to
                 elif limited:
                     self._name_reasons[name] = self._node_reasons[limited[0]]
                 else:
@@ -234,7 +239,7 @@ class UndoPlan:
             node = self.final[name]
             if node is None:
                 continue
-            if not self._final_place(name.folder):
+            if not self._is_reachable(name.folder):
                 refusals[name] = self._name_reasons.get(name, _FOLDER_IS_MISSING)
             elif node.kind == FOLDER:
                 others = [place for place in self._places[node] if place not in self.final]
@@ -242,7 +247,7 @@ class UndoPlan:
                     refusals[name] = _PLACE_IS_TAKEN
         return refusals
 
-    def _final_place(self, folder: Node) -> bool:
+    def _is_reachable(self, folder: Node) -> bool:
         """Return whether a folder is there after the undo."""
         seen: set[Node] = set()
         while folder.names:
@@ -391,7 +396,7 @@ class UndoPlan:
 
     def path(self, name: Name) -> str:
         """Return the path of a place after the undo; if its folder is gone then, the present one."""
-        if not self._final_place(name.folder):
+        if not self._is_reachable(name.folder):
             return name.path
         parts = [name.text]
         folder = name.folder

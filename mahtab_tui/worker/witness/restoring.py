@@ -32,8 +32,8 @@ class Restorer:
         self._present = dict(plan.actual)
         """What the places lead to, while this changes them."""
         self._pending = dict.fromkeys(plan.changed)
-        self._drafts: dict[Node, str] = {}
-        """Paths of what was moved out of the way."""
+        self._drafts: dict[Node, Name] = {}
+        """Where that is which was moved out of the way."""
         self._made_folders: list[Node] = []
         self._made: set[Node] = set()
         """Files that exist again."""
@@ -165,15 +165,12 @@ class Restorer:
         for name in self._pending:
             node = self._present[name]
             if node is not None and self._is_awaited(node, name):
-                draft = _draft_path(name.path)
+                draft = Name(name.folder, _draft_path(name.text))
                 self._check(name)
-                os.rename(name.path, draft)
+                os.rename(name.path, draft.path)
                 self._leave(name, node)
                 self._drafts[node] = draft
-                if node.kind == FOLDER:
-                    place = Name(name.folder, os.path.basename(draft))
-                    node.names.clear()
-                    node.names[place] = None
+                node.names[draft] = None
                 return True
         return False
 
@@ -237,15 +234,12 @@ class Restorer:
         old = self._present[name]
         source = self._source(node)
         is_made = self._plan.is_made_again(node) and node not in self._made
-        is_renamed = source is not None and (
-            isinstance(source, str)
-            or (source in self._pending and self._plan.final[source] is not node)
-        )
-        if is_renamed and not self._is_awaited(node, name) and not is_made:
-            assert source is not None
-            os.rename(source if isinstance(source, str) else source.path, path)
-            if isinstance(source, Name):
-                self._leave(source, node)
+        is_draft = node in self._drafts
+        is_left = source in self._pending and self._plan.final[source] is not node
+        is_renamed = (is_draft or is_left) and not self._is_awaited(node, name) and not is_made
+        if source is not None and is_renamed:
+            os.rename(source.path, path)
+            self._leave(source, node)
             self._drafts.pop(node, None)
         elif node.kind == FOLDER:
             os.mkdir(path, 0o700)
@@ -264,23 +258,18 @@ class Restorer:
             node.names.clear()
         node.names[name] = None
 
-    def _source(self, node: Node) -> Name | str | None:
-        """Return where something is, or the path of its draft; None if it has no name."""
+    def _source(self, node: Node) -> Name | None:
+        """Return where something is; None if it has no name."""
         if node in self._drafts:
             return self._drafts[node]
         names = self._nodes.names_of(node)
         pending = [name for name in names if name in self._pending]
         return next(iter((*pending, *names)), None)
 
-    def _add_name(self, node: Node, source: Name | str | None, path: str) -> None:
+    def _add_name(self, node: Node, source: Name | None, path: str) -> None:
         """Make a path another name of a file, in place of the file that it leads to."""
         draft = _draft_path(path)
-        hold = node.hold
-        source_path = source if isinstance(source, str) else ""
-        if isinstance(source, Name):
-            source_path = source.path
-        elif hold is not None and not source_path:
-            source_path = hold.path
+        source_path = self._nodes.path_of(node) if source is None else source.path
         os.link(source_path, draft, follow_symlinks=False)
         _put_in_place(draft, path)
         if source is None:
