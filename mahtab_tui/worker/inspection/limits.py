@@ -62,19 +62,19 @@ def error_text(error: BaseException) -> str:
 class Deadline:
     """The time that an answer may take."""
 
-    def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, seconds: float, is_abandoned: Callable[[], bool] = lambda: False) -> None:
         """Start the clock.
 
         Args:
             seconds: Time limit.
-            over: Returns whether the user has moved on.
+            is_abandoned: Returns whether the user has moved on.
         """
         self.seconds = seconds
         self._end = time.monotonic() + seconds
-        self._is_abandoned = over
+        self._is_abandoned = is_abandoned
 
     def check(self) -> None:
-        """Raises `AbandonedError` if nobody waits, or `InspectionError` if time is over."""
+        """Raise `AbandonedError` if nobody waits, or `InspectionError` if time is over."""
         if self._is_abandoned():
             raise AbandonedError("No one is waiting for this answer.")
         if time.monotonic() > self._end:

@@ -54,7 +54,7 @@ def _lsmagic(text: str, caller: MagicContext) -> None:
         print(f"There is no %{name}. %lsmagic lists all.")
 
 
-def _quickref(rest: str, caller: MagicContext) -> None:
+def _quickref(text: str, caller: MagicContext) -> None:
     """`%quickref`, and `?` alone: say what cells can contain besides Python."""
     print(
         "name? shows help about an object, name?? its source, pd.*csv*? names that match. !command runs a shell command.\n"
@@ -72,7 +72,7 @@ def _pylab(text: str, caller: MagicContext) -> None:
             caller.namespace[name] = value
 
 
-def _tb(rest: str, caller: MagicContext) -> None:
+def _tb(text: str, caller: MagicContext) -> None:
     """`%tb`: print the last traceback."""
     error = getattr(sys, "last_value", None)
     if error is None:
@@ -91,10 +91,10 @@ def _debug(text: str, caller: MagicContext) -> None:
     debugger.post_mortem(traceback)
 
 
-def _show_help(level: int, rest: str, caller: MagicContext) -> None:
+def _show_help(level: int, expression: str, caller: MagicContext) -> None:
     """`%pinfo` and the like: show help about a name. level: as in `_HELP_LEVELS`."""
     names = Names(caller.namespace, {})
-    show_help_about(rest.strip(), level, names)
+    show_help_about(expression.strip(), level, names)
 
 
 Command = Callable[[str, MagicContext], Any]

@@ -9,9 +9,10 @@ from .programs import split_words
 from .syntax import MagicContext
 
 
-def show_file(rest: str, caller: MagicContext) -> None:
+def show_file(path_text: str, caller: MagicContext) -> None:
     """`%pycat`: show a file of Python code in colours."""
-    with open(os.path.expanduser(rest.strip().strip("'\"")), encoding="utf-8") as file:
+    path = os.path.expanduser(path_text.strip().strip("'\""))
+    with open(path, encoding="utf-8") as file:
         text = file.read()
     show(Display("text/markdown", f"```python\n{text.rstrip()}\n```", text))
 

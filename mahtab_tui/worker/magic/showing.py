@@ -12,26 +12,28 @@ from .syntax import MagicContext
 _NUMPY_DEFAULT_PRECISION = 8
 
 
-def show_cell_as(mime: str, opening: str, closing: str, rest: str, caller: MagicContext) -> None:
+def show_cell_as(
+    mime: str, opening: str, closing: str, argument_and_text: str, caller: MagicContext
+) -> None:
     """`%%html` and the like: show the cell itself as a type of text.
 
     Args:
         mime: The type.
         opening: Written before the cell.
         closing: Written after it.
-        rest: The magic's first line, which has no meaning, and the cell.
+        argument_and_text: The magic's first line, which has no meaning, and the cell.
         caller: The cell's context.
     """
-    cell = rest.partition("\n")[2].strip()
+    cell = argument_and_text.partition("\n")[2].strip()
     text = f"{opening}{cell}{closing}\n"
     is_plain = len(text) > MAX_TEXT_CHARS
     show(Display("" if is_plain else mime, text, text))
 
 
-def set_precision(rest: str, caller: MagicContext) -> None:
+def set_precision(argument: str, caller: MagicContext) -> None:
     """`%precision`: set how floats are written, by a number of decimals, or a format such as
     ``%.2e``."""
-    text = rest.strip()
+    text = argument.strip()
     pattern = f"%.{int(text)}f" if text.isdecimal() else text
     if pattern:
         str(pattern % 1.0)  # raises an error if it is not a format of one number

@@ -54,11 +54,11 @@ def explain(name: str, reason: str, text: str, caller: MagicContext) -> None:
     note_magic_without_effect(f"%{name} {first_line}".strip(), reason)
 
 
-def accept_notebook_settings(rest: str, caller: MagicContext) -> None:
+def accept_notebook_settings(text: str, caller: MagicContext) -> None:
     """`%config`: accept settings of pictures and completion in notebooks silently: these work
     anyway."""
-    if not rest.startswith(("InlineBackend", "Completer", "IPCompleter", "ZMQInteractiveShell")):
-        explain("config", INSTEAD["config"], rest, caller)
+    if not text.startswith(("InlineBackend", "Completer", "IPCompleter", "ZMQInteractiveShell")):
+        explain("config", INSTEAD["config"], text, caller)
 
 
 def load_extension(text: str, caller: MagicContext) -> None:
