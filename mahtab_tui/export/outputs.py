@@ -28,6 +28,7 @@ class OutputPart(NamedTuple):
     data: str = ""
 
     def with_mask(self, mask: Callable[[str], str]) -> OutputPart:
+        """Return the part with masked texts. Pictures stay as they are."""
         data = self.data if self.mime.startswith("image/") else mask(self.data)
         return self._replace(text=mask(self.text), data=data)
 

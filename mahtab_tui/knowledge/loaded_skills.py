@@ -50,6 +50,7 @@ class LoadedSkills:
 
     @property
     def names(self) -> list[str]:
+        """The loaded skills, in the order in which they were loaded."""
         with self._lock:
             return list(self._sizes)
 

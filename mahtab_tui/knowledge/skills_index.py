@@ -41,6 +41,7 @@ class SkillsIndex:
         self._database = _create_index(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
+        """Return a skill; None if there is none of this name."""
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[SkillHit]:

@@ -88,6 +88,7 @@ class DataFile:
 
     @property
     def is_table(self) -> bool:
+        """Whether its suffix is that of a format of tables."""
         return self.suffix in SEPARATED or self.suffix in PANDAS_READERS
 
     @property

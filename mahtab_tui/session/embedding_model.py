@@ -53,9 +53,11 @@ class EmbeddingModel:
         self._inner = Lazy(self._make)
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text. Waits. Raises `ModelError`."""
         return self._call(texts, lambda model: model.embed_documents(list(texts)))
 
     def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a text that others are compared with. Waits. Raises `ModelError`."""
         return self._call([text], lambda model: [model.embed_query(text)])[0]
 
     def _call(

@@ -37,6 +37,7 @@ class Mention(NamedTuple):
 
     @property
     def label(self) -> str:
+        """The mention as the user would write it."""
         if self.kind == "variable":
             return f"${self.name}"
         if _UNQUOTED_PATH.fullmatch(self.name):

@@ -105,6 +105,7 @@ class NotebookFile:
 
     @property
     def path(self) -> Path:
+        """Where the file is written, which changes if another program has changed it."""
         return self.loaded.path
 
     @property

@@ -40,6 +40,7 @@ class UserRequests(Generic[T]):
         self._numbers = itertools.count(1)
 
     def new_id(self) -> str:
+        """Return an id for a request."""
         return str(next(self._numbers))
 
     def wait(self, request: str, is_withdrawn: Callable[[], bool] = lambda: False) -> T:
@@ -79,12 +80,14 @@ class UserRequests(Generic[T]):
             self._open.setdefault(request, Future()).cancel()
 
     def cancel_all(self) -> None:
+        """Withdraw all requests."""
         with self._lock:
             for question in self._open.values():
                 question.cancel()
 
     @property
     def waiting(self) -> tuple[str, ...]:
+        """The ids of requests without an answer."""
         with self._lock:
             return tuple(request for request, question in self._open.items() if not question.done())
 
@@ -98,6 +101,7 @@ class Cancellation:
         self.cancelled = False
 
     def cancel(self) -> None:
+        """Cancel it, once and for all. Calls what `on_cancel` has set."""
         with self._lock:
             self.cancelled = True
             stop = self._stop

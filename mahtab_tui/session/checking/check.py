@@ -156,6 +156,7 @@ class Check:
 
     @property
     def cell_count(self) -> int:
+        """How many cells there are to check."""
         return len(self._recording.cells)
 
     def stop(self) -> None:

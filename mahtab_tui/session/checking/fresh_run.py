@@ -178,6 +178,7 @@ class CheckKernel:
             raise CheckError(f"The code with which the kernel begins failed: {' '.join(ending)}")
 
     def close(self) -> None:
+        """End the kernel. Any thread may do this."""
         self.kernel.close()
 
     def run_cell(self, cell: RecordedCell, timeout: float) -> CellRun:
