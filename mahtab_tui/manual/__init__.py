@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOPICS = tuple(
-    "start keys commands python asking rules transcript inspector models search agents skills"
+    "start keys commands python asking rules transcript inspector models local search agents skills"
     " tools mcp sessions checking kernels configuration secrets scripting embedding trouble".split()
 )
 """In the order in which they are listed."""

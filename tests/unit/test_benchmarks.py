@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -14,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from mahtab_tui import manual
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.worker.rlm.answers import SearchUsage
@@ -25,6 +27,7 @@ from tests.benchmarks.answers.outcome import Outcome
 from tests.benchmarks.answers.program import outcome_of
 from tests.benchmarks.answers.questions import CONVERSATIONS, FOLLOW_UP, KINDS, NO_CODE, Question
 from tests.benchmarks.answers.report import (
+    MANUAL_HEADING,
     load,
     make_row,
     mcnemar,
@@ -291,6 +294,29 @@ def test_two_runs_are_compared(
     printed = capsys.readouterr().out
     assert "1 -> 0 right" in printed
     assert "now wrong: japan (expected 79)" in printed
+
+
+def test_bench_writes_a_row_of_the_manuals_table(
+    server: tuple[str, list[Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.benchmarks.answers.run.find_model", lambda url, model=None: "a/b-q4")
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the bench removes a person's set-up
+    options = ["--url", server[0], "--program", "baseline", "--only", "models"]
+
+    main([*options, "--server-pid", str(os.getpid())])
+
+    row = capsys.readouterr().out.splitlines()[-1]
+    model, questions, right, bare, seconds, _, memory, *_ = row.strip("| ").split(" | ")
+    assert (model, questions, right, bare, seconds) == ("b-q4", "own", "-", "0 of 1", "-")
+    assert int(memory.removesuffix(" MiB").replace(",", "")) > 10
+    page = (Path(manual.__file__).with_name("local.md")).read_text("utf-8")
+    section = page.partition("## Which model?")[2].partition("\n## ")[0]
+    heading, rule, *rows = re.findall(r"(?m)^\|.*", section)
+    assert heading == MANUAL_HEADING
+    for line in (rule, row, *rows):
+        assert line.count("|") == heading.count("|"), line
 
 
 @pytest.mark.thorough

@@ -96,6 +96,10 @@ def _not_computed(rows: Sequence[ScoredOutcome]) -> str:
     return str(sum(counts)) if counts else "-"
 
 
+MANUAL_HEADING = "| model | questions | right | right, bare call | seconds | seconds, bare call | memory | machine | measured |"
+"""Of the table of the manual's page on models on one's own machine. The seconds are a question's
+median."""
+
 _FIGURES: dict[str, Callable[[Sequence[ScoredOutcome]], str]] = {
     "score, also for parts": lambda rows: f"{statistics.fmean(row.score for row in rows):.1%}",
     "seconds a question, median": lambda rows: f"{_median_seconds(rows):.1f}",
@@ -128,6 +132,38 @@ def print_report(rows: Sequence[ScoredOutcome]) -> None:
 
 def _of_kind(kind: str) -> Callable[[Sequence[ScoredOutcome]], str]:
     return lambda rows: _right([row for row in rows if row.kind == kind])
+
+
+def manual_row(
+    rows: Sequence[ScoredOutcome],
+    *,
+    model: str,
+    questions: str,
+    memory: str,
+    machine: str,
+    date: str,
+) -> str:
+    """Return a line for the table of the manual's page on models on one's own machine.
+
+    Args:
+        rows: Those of the baseline and of mahtab-tui; others are left out.
+        model: Its name and quantization.
+        questions: Which questions were asked.
+        memory: That of the model's server.
+        machine: On which model and program ran.
+        date: When.
+    """
+    mine = {
+        program: [row for row in rows if row.program == program]
+        for program in ("mahtab-tui", "baseline")
+    }
+    right = [_right(program_rows) for program_rows in mine.values()]
+    seconds = [
+        f"{_median_seconds(program_rows):.1f}" if program_rows else "-"
+        for program_rows in mine.values()
+    ]
+    cells = [model, questions, *right, *seconds, memory, machine, date]
+    return f"| {' | '.join(cells)} |"
 
 
 def save(rows: Sequence[ScoredOutcome], file: Path) -> None:

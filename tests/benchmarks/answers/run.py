@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
+import platform
+import subprocess
 import sys
 import tempfile
 import urllib.request
@@ -13,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
+from mahtab_tui import __version__
 from tests.benchmarks.answers import report
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items
@@ -59,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--every", type=int, default=8, metavar="N", help=every_help)
     half = "only the half to develop with, or that to judge by, whose texts are neither printed nor saved"
     add("--half", choices=[DEVELOP, JUDGE], help=half)
+    server_pid = "the server's process, whose memory is then in the row for the manual"
+    add("--server-pid", type=int, metavar="PID", help=server_pid)
     add("--verbose", action="store_true", help="print questions and answers")
     add("--json", type=Path, metavar="FILE", help="write all rows with code and answers")
     compare = "say what has changed since a run that was written with --json"
@@ -134,6 +140,27 @@ def _ask_programs(
                 report.save(list(saved), options.json)
 
 
+def _row_for_manual(options: argparse.Namespace, model: str, rows: Sequence[ScoredOutcome]) -> str:
+    questions = "own" if options.dabench is None else "DABench"
+    if options.half is not None:
+        questions += f", half to {options.half}"
+    memory = "-"
+    if options.server_pid is not None:
+        command = ["ps", "-o", "rss=", "-p", str(options.server_pid)]
+        resident_kib = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        if resident_kib:
+            memory = f"{int(resident_kib) / 1024:,.0f} MiB"
+    return report.manual_row(
+        rows,
+        # A server may list the path of a file.
+        model=model.rpartition("/")[2],
+        questions=questions,
+        memory=memory,
+        machine=f"{os.cpu_count()} cores, {platform.machine()}",
+        date=f"{datetime.date.today()}, {__version__}",
+    )
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the bench."""
     options = _parser().parse_args(arguments)
@@ -162,6 +189,8 @@ def main(arguments: Sequence[str]) -> None:
         print(f"\n{model} at {options.url}")
         report.print_report(rows)
         report.print_changes(earlier, rows, with_answers=options.half != JUDGE)
+        print("\nFor the manual (mahtab_tui/manual/local.md), with what graphics card there is:")
+        print(_row_for_manual(options, model, rows))
     if problem:
         print(problem, file=sys.stderr)
         raise SystemExit(2)
