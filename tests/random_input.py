@@ -69,6 +69,9 @@ _CODE = (
     "def f(a, b):\r",
     "rlm('how many?', 'abc ' * 2000)\r",
     *(f"`/{name}\r" for name in ("skills", "settings", "usage", "model", "cd", "theme")),
+    *(f"`/{name}\r" for name in ("rewind", "undo", "redo", "context", "mcp")),
+    "`/check\ry",
+    "\x0fu\r\t\r",  # goes back to the newest point
     "rows?\r",
 )
 _BROKEN = (

@@ -62,7 +62,11 @@ class FindRow(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
-        """Show the row, and find what it already contains."""
+        """Show the row, and find what it already contains; as soon as it is there, if it was made for
+        this."""
+        if not self.is_mounted:
+            self.call_later(self.open)
+            return
         self._target.begin_find()
         line = self.query_one(LineInput)
         self.display = True

@@ -26,6 +26,7 @@ from mahtab_tui.session.rewind_points import RewindPoint
 from mahtab_tui.session.rewinding import RewindPreview, RewindScope
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.find import FindRow, LineInput
 from mahtab_tui.tui.messages import RunInput
 from mahtab_tui.tui.screens.check import CheckScreen
 from mahtab_tui.tui.screens.dialog import Confirm
@@ -473,6 +474,15 @@ async def test_greeting_stays_above_files_and_notices_until_the_first_input(
         app.pane.clear()
         await pilot.pause()
         assert greeted(app) == [2, 3, 4]
+
+
+async def test_search_can_be_the_first_thing_that_is_asked_for(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        app.panes.find_in_transcript()
+        await until(pilot, lambda: isinstance(app.focused, LineInput))
+        await pilot.press("a", "b")
+        assert app.query_one(FindRow).query_one(LineInput).value == "ab"
 
 
 async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:
