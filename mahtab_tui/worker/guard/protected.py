@@ -13,13 +13,12 @@ from ..cells.attribution import CellAttribution
 from ..stdlib import late_import
 from .command_words import (
     MAX_COMMAND_CHARS,
-    join_words,
     known_program,
     nested_command,
     read_words,
-    split_commands,
     unreadable_part,
 )
+from .shell_words import join_words, split_commands
 from .side_effects import to_text
 
 MAX_PATH_CHARS = 4096

@@ -1,0 +1,265 @@
+"""Splits a shell command into its simple commands and words, as shells read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_EXPANDED = re.compile(r"[A-Za-z0-9_({@*#?$!'\"-]")
+"""What a dollar sign stands before if the shell replaces it."""
+_PLAIN_BRACES = re.compile(r"\{[^'\"`\\${}]{0,200}\}")
+"""What stands in ``${…}`` if it surely ends at the first closing brace."""
+_ENDS_WORD = frozenset(" \t\n;&|<>()")
+_SEPARATES_COMMANDS = frozenset("\n;&|()")
+_ESCAPED_IN_QUOTES = '$`"\\\n'
+"""What a backslash escapes between double quotes."""
+_ANSI_QUOTE = "$'"
+"""How a text begins in which some shells read backslashes, and others do not."""
+_HERE_DOCUMENT = "<<"
+
+
+class Word(NamedTuple):
+    """A word of a command, without its quotes."""
+
+    text: str
+    is_expanded: bool = False
+    """Whether the shell puts something in it: a variable, the output of a command, one of several
+    texts."""
+    is_pattern: bool = False
+    """Whether it stands for the files whose names match it."""
+    redirection: str = ""
+    """``>`` if the command's output goes to it, ``<`` if its input comes from it."""
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return the shell command that starts a program with these arguments."""
+    return " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+
+
+def split_commands(text: str) -> list[list[Word]]:
+    """Return the simple commands of a shell command, with their words; also of those in ``$(…)``.
+    Where shells may read the text in several ways, a command is inserted whose name is expanded."""
+    return _Splitter(text).split()
+
+
+class _HereDocument(NamedTuple):
+    """A text that follows a command and is its input."""
+
+    last_line: str
+    is_expanded: bool
+    has_tabs: bool
+    """Whether tabs at the beginnings of its lines do not count."""
+
+
+class _Splitter:
+    """Reads a shell command sign by sign."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._index = 0
+        """Where the next sign is."""
+        self._commands: list[list[Word]] = [[]]
+        self._quote = ""
+        self._outer_quotes: list[str] = []
+        """Those in which the open parentheses are."""
+        self._has_arithmetic = False
+        """Whether there were two open parentheses next to each other."""
+        self._backtick_quote: str | None = None
+        """The quote in which the open backtick is; None if there is no open one."""
+        self._ambiguous_parts: list[str] = []
+        self._redirection = ""
+        self._has_tabs = False
+        """Whether the here-document that is about to be named is one of ``<<-``."""
+        self._here_documents: list[_HereDocument] = []
+        """Those that begin on the next line."""
+        self._clear_word()
+
+    def _clear_word(self) -> None:
+        self._pieces: list[str] = []
+        self._is_word = False
+        self._has_quotes = False
+        self._is_expanded = False
+        self._is_pattern = False
+
+    def split(self) -> list[list[Word]]:
+        while self._index < len(self._text):
+            sign = self._text[self._index]
+            self._index += 1
+            if self._quote in ("'", _ANSI_QUOTE):
+                self._read_literal(sign)
+            elif sign == "\\":
+                self._read_backslash()
+            elif sign in "'\"" and self._quote in ("", sign):
+                self._read_quote(sign)
+            elif sign == "`":
+                self._read_backtick()
+            elif sign == "$" and _EXPANDED.match(self._next_sign()):
+                self._read_expansion()
+            elif self._quote:
+                self._add(sign)
+            elif sign == "#" and not self._is_word:
+                self._skip_comment()
+            elif sign in _ENDS_WORD:
+                self._read_separator(sign)
+            else:
+                self._is_pattern |= sign in "*?["
+                self._is_expanded |= sign == "{"
+                self._add(sign)
+        self._end_word()
+        ambiguous_commands = [[Word(part, is_expanded=True)] for part in self._ambiguous_parts[:1]]
+        return [*ambiguous_commands, *filter(None, self._commands)]
+
+    def _next_sign(self) -> str:
+        return self._text[self._index : self._index + 1]
+
+    def _add(self, sign: str) -> None:
+        self._pieces.append(sign)
+        self._is_word = True
+
+    def _note_ambiguity(self, part: str) -> None:
+        """Note that it is not known how the shell reads the text. part: what it depends on."""
+        self._ambiguous_parts.append(part)
+
+    def _read_literal(self, sign: str) -> None:
+        if sign == "'":
+            self._quote = ""
+            return
+        self._pieces.append(sign)
+        if sign in "`\\" and self._backtick_quote is not None:
+            self._note_ambiguity("`")
+        if sign == "\\" and self._quote == _ANSI_QUOTE and self._next_sign() in ("'", "\\"):
+            self._note_ambiguity(_ANSI_QUOTE)
+            self._pieces.append(self._next_sign())
+            self._index += 1
+
+    def _read_backslash(self) -> None:
+        next_sign = self._next_sign()
+        if self._backtick_quote or (self._backtick_quote == "" and next_sign == "`"):
+            self._note_ambiguity("`")
+        if self._quote and next_sign not in _ESCAPED_IN_QUOTES:
+            self._add("\\")
+            return
+        self._index += 1
+        self._has_quotes = True
+        self._add("" if next_sign == "\n" else next_sign)
+
+    def _read_quote(self, sign: str) -> None:
+        if self._backtick_quote:
+            self._note_ambiguity("`")
+        self._quote = "" if self._quote else sign
+        self._is_word = True
+        self._has_quotes = True
+
+    def _read_backtick(self) -> None:
+        if self._backtick_quote is None:
+            self._backtick_quote = self._quote
+        else:
+            if self._quote != self._backtick_quote:
+                self._note_ambiguity("`")
+            self._backtick_quote = None
+        self._add("`")
+        self._is_expanded = True
+        self._end_command()
+
+    def _read_expansion(self) -> None:
+        """Read what follows a dollar sign, as far as it decides how the rest is read."""
+        next_sign = self._next_sign()
+        self._is_expanded = True
+        if next_sign == "(":
+            self._index += 1
+            self._add("$(…)")
+            self._open_parenthesis()
+            return
+        self._add("$")
+        if next_sign == "'" and not self._quote:
+            self._index += 1
+            self._quote = _ANSI_QUOTE
+            self._has_quotes = True
+        elif next_sign == "{":
+            braces = _PLAIN_BRACES.match(self._text, self._index)
+            if braces is None:
+                self._note_ambiguity("${…}")
+            else:
+                self._add(braces[0])
+                self._index = braces.end()
+
+    def _skip_comment(self) -> None:
+        is_after_expansion = self._text[max(0, self._index - 2)] in ")`"
+        if is_after_expansion or (self._has_arithmetic and self._outer_quotes):
+            self._note_ambiguity("#")
+        ends = [self._text.find("\n", self._index)]
+        if self._backtick_quote is not None:
+            ends.append(self._text.find("`", self._index))
+        end = min((end for end in ends if end >= 0), default=len(self._text))
+        if self._backtick_quote is not None and self._text[end - 1] == "\\":
+            self._note_ambiguity("`")
+        self._index = end
+
+    def _read_separator(self, sign: str) -> None:
+        self._end_word()
+        if sign in "<>":
+            self._read_redirection(sign)
+        elif sign == "(":
+            self._open_parenthesis()
+        elif sign in _SEPARATES_COMMANDS:
+            self._end_command()
+            if sign == "\n":
+                self._read_here_documents()
+            if sign == ")" and self._outer_quotes:
+                self._quote = self._outer_quotes.pop()
+
+    def _read_redirection(self, sign: str) -> None:
+        self._redirection = sign
+        if sign == ">" or self._next_sign() != "<":
+            return
+        self._index += 1
+        if self._next_sign() == "<":  # a text on the same line
+            self._index += 1
+            return
+        if self._has_arithmetic:  # where this shifts a number
+            self._note_ambiguity(_HERE_DOCUMENT)
+        self._redirection = _HERE_DOCUMENT
+        self._has_tabs = self._next_sign() == "-"
+        self._index += self._has_tabs
+
+    def _read_here_documents(self) -> None:
+        """Skip the texts that begin here. What they expand may be commands."""
+        for document in self._here_documents:
+            while self._index < len(self._text):
+                end = self._text.find("\n", self._index)
+                end = len(self._text) if end < 0 else end
+                line = self._text[self._index : end]
+                self._index = min(end + 1, len(self._text))
+                if (line.lstrip("\t") if document.has_tabs else line) == document.last_line:
+                    break
+                if document.is_expanded and ("`" in line or "$(" in line):
+                    self._note_ambiguity("`" if "`" in line else "$(…)")
+        self._here_documents = []
+
+    def _open_parenthesis(self) -> None:
+        self._has_arithmetic |= self._text.startswith("((", self._index - 2)
+        self._end_command()
+        self._outer_quotes.append(self._quote)
+        self._quote = ""
+
+    def _end_word(self) -> None:
+        if not self._is_word:
+            return
+        text = "".join(self._pieces)
+        if self._redirection == _HERE_DOCUMENT:
+            self._here_documents.append(_HereDocument(text, not self._has_quotes, self._has_tabs))
+        else:
+            word = Word(text, self._is_expanded, self._is_pattern, self._redirection)
+            self._commands[-1].append(word)
+        if text == "case" and any(self._outer_quotes):
+            # The parentheses after its patterns do not end what began before it.
+            self._note_ambiguity(text)
+        self._redirection = ""
+        self._clear_word()
+
+    def _end_command(self) -> None:
+        self._end_word()
+        self._redirection = ""
+        if self._commands[-1]:
+            self._commands.append([])
