@@ -522,6 +522,8 @@ def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: P
         cell("type(1)", value("str")),
         cell("print('a')", streams[0], new_output("display_data", data={"application/x": "1"})),
         cell("print('[1/2]')", new_output("stream", text="[1/2]\n")),
+        cell("%%writefile mod.py\nx = 1", new_output("stream", text="Writing mod.py\n")),
+        cell("import mod; mod.x", value("1")),
     )
     comparisons = check_notebook(path)
     reasons = {name: it.reason for name, it in comparisons.items() if it.verdict != "same"}
@@ -535,6 +537,7 @@ def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: P
         "Cell 10": "",
         "Cell 11": "",
         "Cell 12": "the file has no text of what the cell displayed",
+        "Cell 14": "each program has its own words for %%writefile",
     }
     assert comparisons["Cell 10"].verdict == "different"
     assert comparisons["Cell 11"].verdict == "different"

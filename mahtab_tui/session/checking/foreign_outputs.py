@@ -18,6 +18,11 @@ _FUNCTION = re.compile(
 )
 """Its name, before the address or the parameters that some programs write."""
 
+_OWN_WORDS = re.compile(
+    r"^%%?(?:alias|env|file|hist|history|lsmagic|pip|precision|prun|set_env|who|whos|writefile)\b",
+    re.MULTILINE,
+)
+"""Magic commands that report something in the words of the program that runs them."""
 _FORMATS = re.compile(
     r"^\[(?:application|audio|image|model|text|video)/[\w.+-]{1,200}(?:, [^\n]*)?\]$", re.MULTILINE
 )
@@ -50,6 +55,8 @@ def incomparable_reason(code: str, outputs: list[OutputPart]) -> str:
     last_line = code.rstrip().rpartition("\n")[2]
     if not outputs and last_line.endswith("?") and "#" not in last_line:
         return "the file has no help"
+    if outputs and (magic := _OWN_WORDS.search(code)):
+        return f"each program has its own words for {magic[0]}"
     if any(map(_lacks_text, outputs)):
         return "the file has no text of what the cell displayed"
     return ""
