@@ -21,6 +21,7 @@ _ANY_CONTROL = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
 _EMULATED_OR_CONTROL = re.compile(rf"({MOVES}|{SGR.pattern})|(?![\r\b])[{_CONTROL}]")
+MAX_LINE_CHARS = 200
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
 
 
@@ -56,3 +57,9 @@ def escape_output(text: str, *, rewritten: bool = False) -> str:
 
 def _visible_match(match: re.Match[str]) -> str:
     return visible(match[0])
+
+
+def shorten_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
+    """Return a text as one line, escaped and cut."""
+    text = escape_controls(text).replace("\n", " ")
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"

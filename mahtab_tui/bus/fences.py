@@ -1,4 +1,4 @@
-"""Finds the fenced blocks of a Markdown text, and the Python code in them."""
+"""Finds the fenced blocks of a Markdown text and the Python code in them, and writes such blocks."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ _PARTIAL_OPENING = re.compile(
 )
 _CLOSING_FENCE = re.compile(rf"{_MARGIN}(?P<marks>`{{3,}}|~{{3,}})[ \t]*")
 _PARTIAL_CLOSING = re.compile(rf"{_MARGIN}(?:`*|~*)[ \t]*")
+_TICKS = re.compile("`{3,}")
 _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
 
 
@@ -157,3 +158,11 @@ def may_open(line: str) -> bool:
 def may_close(line: str) -> bool:
     """Whether a line closes a fence, or could if it went on."""
     return len(line) <= MAX_FENCE_CHARS and _PARTIAL_CLOSING.fullmatch(line) is not None
+
+
+def fenced(code: str, language: str = "python") -> str:
+    """Return a Markdown block that the code cannot close."""
+    longest_run = max(map(len, _TICKS.findall(code)), default=2)
+    ticks = "`" * (longest_run + 1)
+    end = "" if code.endswith("\n") else "\n"
+    return f"{ticks}{language}\n{code}{end}{ticks}"

@@ -39,3 +39,7 @@ def style_change(previous_pen: Pen, pen: Pen) -> str:
     if previous_pen == pen:
         return ""
     return f"\x1b[0m{pen}" if previous_pen else pen
+
+
+def strip_colours(text: str) -> str:
+    return SGR.sub("", text)

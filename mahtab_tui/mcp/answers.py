@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus.differences import changed_fields
-from mahtab_tui.bus.escaping import OVERWRITTEN, escape_controls, escape_output
-from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Status, Variable, describe_files
+from mahtab_tui.bus.change_words import format_changes
+from mahtab_tui.bus.escaping import OVERWRITTEN, escape_controls, escape_output, shorten_line
+from mahtab_tui.bus.fences import fenced
+from mahtab_tui.bus.pens import strip_colours
+from mahtab_tui.bus.values import Status, describe_files
 from mahtab_tui.kernel.bounded_cell import INTERRUPT_GRACE_S
 from mahtab_tui.kernel.cell_results import pictures, pieces
 from mahtab_tui.kernel.environments import environment_prefix
@@ -16,15 +17,13 @@ from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.mcp.arguments import EvalArguments, Mode
 from mahtab_tui.mcp.output_form import ResultForm
 from mahtab_tui.mcp.packages import find_project
-from mahtab_tui.mcp.tools import ToolAnswer, fenced, shorten_line, strip_colours
+from mahtab_tui.mcp.tools import ToolAnswer
 from mahtab_tui.session.agent_calls import SessionContents
-from mahtab_tui.session.agent_cell import MAX_CHANGES, Evaluation
+from mahtab_tui.session.agent_cell import Evaluation
 from mahtab_tui.worker.cells.capture import shorten
 
 MAX_VARIABLES = 200
 """Variables, and modules, that `info` lists."""
-MAX_SUMMARY_CHARS = 60
-"""Characters of a variable's summary, and of what has changed of it."""
 
 TRACEBACK_HEAD_LINES = 6
 TRACEBACK_TAIL_LINES = 24
@@ -189,40 +188,6 @@ def describe_end(done: Evaluation, timeout_s: float | None) -> str:
             if timeout_note:
                 return f"{timeout_note}the code was interrupted, and then ended by itself."
             return ""
-
-
-def format_changes(changes: Sequence[Change], omitted_count: int = 0, cell_label: str = "") -> str:
-    """Format ``[In 7: +x int 5, ~rows list 3 items, −old]``.
-
-    Args:
-        changes: what a cell has changed; without any, only the label is left.
-        omitted_count: further changes, which are only counted.
-        cell_label: the cell, as the user sees it (In 7); empty to leave it out.
-    """
-    if not changes:
-        return f"[{cell_label}]" if cell_label else ""
-    descriptions: list[str] = []
-    for change in changes[:MAX_CHANGES]:
-        words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
-        if change.variable is not None:
-            words += _describe_variable(change.variable, change)
-        descriptions.append(" ".join(filter(None, words)))
-    omitted_count += len(changes) - len(descriptions)
-    if omitted_count:
-        descriptions.append(f"and {omitted_count:,} more")
-    prefix = f"{cell_label}: " if cell_label else ""
-    return f"[{prefix}{', '.join(descriptions)}]"
-
-
-def _describe_variable(variable: Variable, change: Change) -> list[str]:
-    """Return a variable's type and summary, or only the fields of an object that have changed."""
-    before = change.before
-    if before is not None and before.type == variable.type:
-        fields = changed_fields(before.summary, variable.summary)
-        if fields:
-            return [f"{shorten_line(variable.type)}({shorten_line(fields, MAX_SUMMARY_CHARS)})"]
-    words = [shorten_line(variable.type), shorten_line(variable.summary, MAX_SUMMARY_CHARS)]
-    return [*words, shorten_line(change.columns, MAX_SUMMARY_CHARS)]
 
 
 def shorten_traceback(text: str) -> str:

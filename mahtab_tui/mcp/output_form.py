@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mahtab_tui.bus.escaping import escape_controls, escape_output
-from mahtab_tui.mcp.tools import fenced, strip_colours
+from mahtab_tui.bus.fences import fenced
+from mahtab_tui.bus.pens import strip_colours
 from mahtab_tui.settings.model import McpOutputFormat
 
 ResultPart = Literal["value", "stdout", "traceback"]

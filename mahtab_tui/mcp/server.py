@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.packages import find_environment
 from mahtab_tui.mcp.tools import McpToolError
+from mahtab_tui.protocol_streams import ProtocolStreams, take_stdio
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system import exit_by_signal
 from mahtab_tui.version import __version__
@@ -34,29 +34,6 @@ INSTRUCTIONS = (
 )
 CLOSE_TIMEOUT_S = 3.0
 """Seconds that the worker may take to end after a signal."""
-
-
-class ProtocolStreams(NamedTuple):
-    """The file descriptors on which the protocol is spoken."""
-
-    stdin: int
-    stdout: int
-
-
-def take_stdio() -> ProtocolStreams:
-    """Move stdin and stdout to private descriptors, which child processes do not inherit."""
-    stdin = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
-    stdout = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
-
-    # What code prints goes to stderr, and it reads nothing.
-    null_device = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null_device, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:
-        os.dup2(null_device, 1)
-    os.close(null_device)
-    return ProtocolStreams(stdin, stdout)
 
 
 class McpServerError(Exception):

@@ -1,44 +1,18 @@
-"""The definition of a tool, and text formatting for agents."""
+"""The definition of a tool."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mahtab_tui.bus.escaping import escape_controls
-from mahtab_tui.bus.pens import SGR
-
 if TYPE_CHECKING:
     import mcp_types as types
 
-MAX_LINE_CHARS = 200
-
 Report = Callable[[float, str], Awaitable[None]]
 """Reports progress: seconds since the call began, and a sentence."""
-
-_TICKS = re.compile("`{3,}")
-
-
-def strip_colours(text: str) -> str:
-    return SGR.sub("", text)
-
-
-def shorten_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
-    """Return a text as one line, escaped and cut."""
-    text = escape_controls(text).replace("\n", " ")
-    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
-
-
-def fenced(code: str, language: str = "python") -> str:
-    """Return a Markdown block that the code cannot close."""
-    longest_run = max(map(len, _TICKS.findall(code)), default=2)
-    ticks = "`" * (longest_run + 1)
-    end = "" if code.endswith("\n") else "\n"
-    return f"{ticks}{language}\n{code}{end}{ticks}"
 
 
 class Arguments(BaseModel):

@@ -7,6 +7,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from mahtab_tui.bus.change_words import MAX_CHANGES
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import RESET
 from mahtab_tui.kernel.bounded_cell import BoundedCell
@@ -17,8 +18,6 @@ from mahtab_tui.session.session import Session
 
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer about an unresponsive cell."""
-MAX_CHANGES = 20
-"""Changes of variables by a cell of which an agent is told; more are counted."""
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 """The result of code that did not run."""
 

@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 SERVER = """
 import os
-from mahtab_tui.mcp.server import take_stdio
+from mahtab_tui.protocol_streams import take_stdio
 streams = take_stdio()
 print("printed", flush=True)
 os.system("echo child; cat")

@@ -11,11 +11,12 @@ import anyio
 import pytest
 from pydantic_core import to_jsonable_python
 
+from mahtab_tui.bus.change_words import MAX_CHANGES
 from mahtab_tui.bus.records import Decision, Queue, Record, UserChat, emit, get_record
 from mahtab_tui.kernel.cell_results import MAX_PICTURES
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session import agent_calls
-from mahtab_tui.session.agent_cell import MAX_CHANGES, Evaluation
+from mahtab_tui.session.agent_cell import Evaluation
 from tests import tags
 from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited

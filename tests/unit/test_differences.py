@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.values import Change, Variable
-from mahtab_tui.mcp.answers import format_changes
 
 
 @pytest.mark.parametrize(
