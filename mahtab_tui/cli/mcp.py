@@ -9,14 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from mahtab_tui.cli.mcp_clients import (
-    CLIENTS,
-    ClientName,
-    install,
-    render_entry,
-    render_plugin_servers,
-    uninstall,
-)
+from mahtab_tui.cli.client_files import install, render_entry, uninstall
+from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName, render_plugin_servers
 from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on, parse_path
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import PACKAGE, SettingsError, home_folder
@@ -112,7 +106,7 @@ def mcp_install(
     """Register the server with a client: show the entry, ask at a terminal, and write it. Claude
     Code and Cursor read it in this folder, the others in yours."""
     name = _client_name(client, client_option)
-    entry = render_entry(name)
+    entry = render_entry(CLIENTS[name])
     if only_print:
         typer.echo(entry, nl=False)
         return
@@ -121,7 +115,9 @@ def mcp_install(
         if sys.stdin.isatty():
             echo(f"{CLIENTS[name].path(project)} gets this entry:\n\n{entry}")
             typer.confirm("Write it?", abort=True)
-        echo(f"Written to {install(name, project)}. To remove it: mahtab-tui mcp uninstall {name}")
+        echo(
+            f"Written to {install(CLIENTS[name], project)}. To remove it: mahtab-tui mcp uninstall {name}"
+        )
 
 
 @mcp_app.command("uninstall")
@@ -129,7 +125,7 @@ def mcp_uninstall(client: Client = None, client_option: ClientOption = None) -> 
     """Remove the server from a client's configuration, and leave the rest."""
     name = _client_name(client, client_option)
     with fail_on(SettingsError):
-        echo(f"Removed from {uninstall(name, project_folder())}.")
+        echo(f"Removed from {uninstall(CLIENTS[name], project_folder())}.")
 
 
 @mcp_app.command("plugin")

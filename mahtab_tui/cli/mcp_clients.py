@@ -1,53 +1,24 @@
-"""How clients are told of the MCP server: one table, with each client's file and format."""
+"""How agents are told of the MCP server: one table, with each client's file and format."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import sys
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
-from mahtab_tui.settings import values
-from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.sources import read_text
-from mahtab_tui.system import find_program
+from mahtab_tui.cli.client_files import (
+    SERVER_NAME,
+    Client,
+    as_json,
+    server_entry,
+)
 
-SERVER_NAME = "mahtab"
 ClientName = Literal["claude", "codex", "gemini", "cursor", "zed"]
 
 CALL_TIMEOUT_S = 86_400
 """A day: clients' defaults are too short for a long cell, or for a user to answer."""
 CODEX_STARTUP_TIMEOUT_S = 120
 """Codex's default of 10 is too short for a slow disk or a busy machine."""
-
-
-@dataclass(frozen=True)
-class Client:
-    """A program that reads our server's entry from a file."""
-
-    file: str
-    """Where, below its folder."""
-    servers_key: str
-    """The key of the servers in the file."""
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    """What the entry has beside command and arguments."""
-    is_toml: bool = False
-    is_in_project: bool = False
-    """Whether the file is in the project's folder; else it is in the user's."""
-    folder_variable: str = ""
-    """The environment variable that names another folder for the file."""
-
-    def path(self, project: Path) -> Path:
-        """Return the file."""
-        if self.folder_variable and (folder := os.environ.get(self.folder_variable)):
-            return Path(folder, Path(self.file).name)
-        return (project if self.is_in_project else Path.home()) / self.file
 
 
 CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
@@ -75,193 +46,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
 )
 
 
-def server_command() -> list[str]:
-    """Return the command with which a client starts the MCP server."""
-    if program := find_program("mahtab-tui"):
-        return [os.path.abspath(program), "mcp"]
-    return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
-
-
-def render_entry(client: ClientName) -> str:
-    """Return what stands in a client's file about the server."""
-    if CLIENTS[client].is_toml:
-        return _render_section(CLIENTS[client])
-    return _as_json({CLIENTS[client].servers_key: {SERVER_NAME: _server_entry(CLIENTS[client])}})
-
-
 def render_plugin_servers() -> str:
     """Return the file ``.mcp.json`` of the plug-in, which Claude Code and Codex read."""
-    entry = {**_server_entry(CLIENTS["codex"]), **_server_entry(CLIENTS["claude"])}
-    return _as_json({CLIENTS["claude"].servers_key: {SERVER_NAME: entry}})
-
-
-def install(client: ClientName, project: Path) -> Path:
-    """Add the server to a client's file; return the file. Raises `SettingsError`."""
-    return _change_file(client, project, _add_section if CLIENTS[client].is_toml else _add_server)
-
-
-def uninstall(client: ClientName, project: Path) -> Path:
-    """Remove the server from a client's file; return the file. Raises `SettingsError`."""
-    is_toml = CLIENTS[client].is_toml
-    return _change_file(client, project, _remove_section if is_toml else _remove_server)
-
-
-def _change_file(
-    client: ClientName, project: Path, change_text: Callable[[Client, Path, str], str]
-) -> Path:
-    """Change the text of a client's file, or leave it as it is. Raises `SettingsError`."""
-    path = CLIENTS[client].path(project)
-    try:
-        values.write_text(path, change_text(CLIENTS[client], path, read_text(path)))
-    except SettingsError as error:
-        raise SettingsError(f"{error} It was left as it is.") from None
-    return path
-
-
-def _server_entry(client: Client) -> dict[str, Any]:
-    program, *arguments = server_command()
-    return {"command": program, "args": arguments, **client.fields}
-
-
-def _as_json(configuration: dict[str, Any]) -> str:
-    return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
-
-
-def _duplicate_error(path: Path) -> SettingsError:
-    return SettingsError(
-        f"{path} already has a server named {SERVER_NAME}. Remove that entry (mahtab-tui mcp uninstall), or edit it to match the output of --print."
-    )
-
-
-def _missing_error(path: Path) -> SettingsError:
-    return SettingsError(f"{path} has no server named {SERVER_NAME}.")
-
-
-def _read_servers(client: Client, path: Path, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a JSON configuration, and the servers in it. Raises `SettingsError`."""
-    try:
-        configuration = json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{path} is not JSON without comments ({error}).") from None
-    servers = None
-    if isinstance(configuration, dict):
-        servers = configuration.setdefault(client.servers_key, {})
-    if not isinstance(servers, dict):
-        raise SettingsError(f"{path} does not hold a list of servers ({client.servers_key}).")
-    return configuration, servers
-
-
-def _add_server(client: Client, path: Path, text: str) -> str:
-    """Return a JSON configuration with our server. Raises `SettingsError`."""
-    configuration, servers = _read_servers(client, path, text)
-    if SERVER_NAME in servers:
-        raise _duplicate_error(path)
-    servers[SERVER_NAME] = _server_entry(client)
-    return _as_json(configuration)
-
-
-def _remove_server(client: Client, path: Path, text: str) -> str:
-    """Return a JSON configuration without our server. Raises `SettingsError`."""
-    configuration, servers = _read_servers(client, path, text)
-    if SERVER_NAME not in servers:
-        raise _missing_error(path)
-    del servers[SERVER_NAME]
-    if not servers:
-        del configuration[client.servers_key]
-    return _as_json(configuration)
-
-
-def _render_section(client: Client) -> str:
-    # TOML basic strings, lists, numbers and booleans have the syntax of JSON.
-    lines = [f"[{client.servers_key}.{SERVER_NAME}]"]
-    lines += (
-        f"{key} = {json.dumps(value, ensure_ascii=False)}"
-        for key, value in _server_entry(client).items()
-    )
-    return "\n".join(lines) + "\n"
-
-
-def _read_toml_servers(client: Client, path: Path, text: str) -> Any:
-    """Return the servers of a TOML configuration. Raises `SettingsError`."""
-    try:
-        return tomllib.loads(text).get(client.servers_key)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{path}: not valid TOML: {error}.") from None
-
-
-def _add_section(client: Client, path: Path, text: str) -> str:
-    """Return a TOML configuration with a section for our server. Raises `SettingsError`."""
-    servers = _read_toml_servers(client, path, text)
-    if isinstance(servers, dict) and SERVER_NAME in servers:
-        raise _duplicate_error(path)
-
-    # One empty line above the section, none at the start of the file.
-    if text and not text.endswith("\n"):
-        text += "\n"
-    if text:
-        text += "\n"
-    new_text = text + _render_section(client)
-    try:
-        tomllib.loads(new_text)
-    except tomllib.TOMLDecodeError:
-        raise SettingsError(
-            f"{path} lists its servers in a form to which no section can be added."
-        ) from None
-    return new_text
-
-
-def _remove_section(client: Client, path: Path, text: str) -> str:
-    """Return a TOML configuration without our server. Raises `SettingsError`."""
-    servers = _read_toml_servers(client, path, text)
-    if not isinstance(servers, dict) or SERVER_NAME not in servers:
-        raise _missing_error(path)
-    new_text = _without_section(client, text)
-    if not _lacks_only_server(client, text, new_text):
-        new_text = _without_server(client, text)
-    new_text = new_text.rstrip("\n")
-    return f"{new_text}\n" if new_text else ""
-
-
-def _without_section(client: Client, text: str) -> str:
-    """Return a text without the lines of our section. Comments at its end stay: they are about the
-    next section."""
-    header = re.compile(rf"\[\s*{client.servers_key}\s*\.\s*{SERVER_NAME}\s*[.\]]")
-    lines: list[str] = []
-    end_comments: list[str] = []
-    is_in_section = False
-    for line in text.splitlines(keepends=True):
-        words = line.strip()
-        if words.startswith("["):
-            is_in_section = header.match(words) is not None
-            lines += end_comments
-            end_comments = []
-        if not is_in_section:
-            lines.append(line)
-        elif words.startswith("#"):
-            end_comments.append(line)
-        elif words:
-            end_comments = []
-    return "".join([*lines, *end_comments])
-
-
-def _without_server(client: Client, text: str) -> str:
-    """Return a TOML configuration without our server, in whatever form it has the server."""
-    import tomlkit
-
-    configuration = tomlkit.parse(text)
-    servers: Any = configuration[client.servers_key]
-    del servers[SERVER_NAME]
-    return tomlkit.dumps(configuration)
-
-
-def _lacks_only_server(client: Client, text: str, new_text: str) -> bool:
-    """Return whether a TOML configuration is another one without our server."""
-    expected = tomllib.loads(text)
-    del expected[client.servers_key][SERVER_NAME]
-    try:
-        configuration = tomllib.loads(new_text)
-    except tomllib.TOMLDecodeError:
-        return False
-    # A list of servers in which there is none may be gone.
-    configuration.setdefault(client.servers_key, {})
-    return configuration == expected
+    entry = {**server_entry(CLIENTS["codex"]), **server_entry(CLIENTS["claude"])}
+    return as_json({CLIENTS["claude"].servers_key: {SERVER_NAME: entry}})

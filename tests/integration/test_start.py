@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.mcp_clients import server_command
+from mahtab_tui.cli.client_files import program_command
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.knowledge.code import CodeSearcher
@@ -100,7 +100,7 @@ def test_client_starts_the_server_without_modules_of_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    assert server_command()[:2] == [sys.executable, "-P"]
+    assert program_command("mcp")[:2] == [sys.executable, "-P"]
 
 
 @pytest.mark.parametrize("path", [None, "", ".", ":/usr/bin", "bin"])

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName, install, server_command, uninstall
+from mahtab_tui.cli.client_files import install, program_command, uninstall
+from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.version import __version__
@@ -83,7 +84,7 @@ def test_configuration_of_another_kind_is_left_unchanged(
     path.write_bytes(content)
     for change in (install, uninstall):
         with pytest.raises(SettingsError, match="left as it is"):
-            change(client, project)
+            change(CLIENTS[client], project)
         assert path.read_bytes() == content
 
 
@@ -130,7 +131,7 @@ def test_each_client_gets_its_format_and_uninstalling_undoes_it(
             path.write_text(text_before)
         assert f"Written to {path}." in run("install", client).stdout
         servers = (tomllib.loads if is_toml else json.loads)(path.read_text())[key]
-        program, *arguments = server_command()
+        program, *arguments = program_command("mcp")
         assert servers["mahtab"] == {"command": program, "args": arguments, **fields}
         assert ("github" in servers) == (text_before is not None)
 
@@ -233,14 +234,19 @@ def test_client_finds_the_server_at_any_path_with_its_tools_at_once(
     (project / "mahtab-tui").write_text("#!/bin/sh\n")
     (project / "mahtab-tui").chmod(0o755)
     monkeypatch.setenv("PATH", str(project))
-    assert server_command() == [str(project / "mahtab-tui"), "mcp"]
+    assert program_command("mcp") == [str(project / "mahtab-tui"), "mcp"]
     monkeypatch.setenv("PATH", "")
-    assert Path(server_command()[0]).is_absolute()
-    for file in (install("claude", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
+    assert Path(program_command("mcp")[0]).is_absolute()
+    for file in (
+        install(CLIENTS["claude"], project),
+        Path(run("plugin").stdout.strip()) / ".mcp.json",
+    ):
         (server,) = json.loads(file.read_text())["mcpServers"].values()
         assert Path(server["command"]).is_absolute()
         assert server["alwaysLoad"] is True
-    (section,) = tomllib.loads(install("codex", project).read_text())["mcp_servers"].values()
+    (section,) = tomllib.loads(install(CLIENTS["codex"], project).read_text())[
+        "mcp_servers"
+    ].values()
     assert Path(section["command"]).is_absolute()
     assert section["required"] is True
     assert section["startup_timeout_sec"] >= 60  # 10 seconds by default
@@ -322,5 +328,5 @@ def test_unwritable_configuration_is_left_unchanged(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SettingsError, match="No space left on device"):
-        install("claude", project)
+        install(CLIENTS["claude"], project)
     assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]
