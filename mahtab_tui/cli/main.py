@@ -44,6 +44,7 @@ COMMANDS = {
     "help": "mahtab_tui.cli.manual:help_",
     "doctor": "mahtab_tui.cli.doctor:doctor",
     "mcp": "mahtab_tui.cli.mcp:mcp_app",
+    "acp": "mahtab_tui.cli.acp:acp_app",
     "skills": "mahtab_tui.cli.skills:skills_app",
     "config": "mahtab_tui.cli.config:config_app",
     "sessions": "mahtab_tui.cli.sessions:sessions_app",

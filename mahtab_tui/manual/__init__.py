@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 TOPICS = tuple(
     "start keys commands python asking rules transcript inspector models local search agents skills"
-    " tools mcp sessions checking kernels configuration secrets scripting embedding trouble".split()
+    " tools mcp sessions checking kernels configuration secrets editors scripting embedding trouble".split()
 )
 """In the order in which they are listed."""
 FOLDER = Path(__file__).parent

@@ -1,0 +1,1 @@
+"""Sessions that an editor drives over the Agent Client Protocol."""

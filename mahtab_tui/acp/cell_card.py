@@ -1,0 +1,125 @@
+"""A cell as an editor shows it: a tool call with its code, its output and what it has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from acp import schema
+
+from mahtab_tui.bus.escaping import escape_output, shorten_line
+from mahtab_tui.bus.fences import fenced
+from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.bus.pens import strip_colours
+from mahtab_tui.worker.cells.capture import omission
+
+MAX_HEAD_CHARS = 10_000
+MAX_TAIL_CHARS = 10_000
+"""Characters of the beginning and of the end of a cell's output that an editor gets."""
+MAX_PICTURES = 8
+"""Pictures of a cell that an editor gets."""
+MAX_TITLE_CHARS = 80
+"""Characters of a cell's first line, which is its title."""
+
+Content = (
+    schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
+)
+CardStatus = Literal["pending", "in_progress", "completed", "failed"]
+
+
+@dataclass
+class CellCard:
+    """A tool call of the protocol. Each update of it replaces its whole content."""
+
+    id: str
+    """Of the tool call."""
+    code: str = ""
+    title: str = ""
+    """What it is called; empty for the first line of the code."""
+    status: CardStatus = "pending"
+    notes: list[str] = field(default_factory=list)
+    """What the cell has changed, and why it has not run, a line each."""
+    pictures: list[schema.ImageContentBlock] = field(default_factory=list)
+    kind: schema.ToolKind = "execute"
+    is_announced: bool = False
+    """Whether the editor knows of it."""
+    _head: str = ""
+    """The beginning of the output."""
+    _tail: str = ""
+    """The end of the rest of the output."""
+    _omitted_chars: int = 0
+    """Between the two."""
+
+    def add_output(self, text: str) -> None:
+        """Add printed text. The middle of a long output is left out."""
+        free_head_chars = MAX_HEAD_CHARS - len(self._head)
+        self._head += text[:free_head_chars]
+        tail = self._tail + text[free_head_chars:]
+        self._omitted_chars += max(0, len(tail) - MAX_TAIL_CHARS)
+        self._tail = tail[-MAX_TAIL_CHARS:]
+
+    def replace_output(self, text: str) -> None:
+        """Forget the output so far, and take this one."""
+        self._head = ""
+        self._tail = ""
+        self._omitted_chars = 0
+        self.add_output(text)
+
+    def add_picture(self, mime: str, data: str) -> None:
+        """Add a picture. data: its bytes in base64."""
+        if len(self.pictures) < MAX_PICTURES:
+            picture = schema.ImageContentBlock(type="image", mime_type=mime, data=data)
+            self.pictures.append(picture)
+
+    def update(self) -> schema.ToolCallStart | schema.ToolCallProgress:
+        """Return what tells the editor everything about the cell."""
+        raw_input = {"code": self.code} if self.code else None
+        if self.is_announced:
+            return schema.ToolCallProgress(
+                session_update="tool_call_update",
+                tool_call_id=self.id,
+                title=self._title(),
+                kind=self.kind,
+                status=self.status,
+                content=self._content(),
+                raw_input=raw_input,
+            )
+        self.is_announced = True
+        return schema.ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=self.id,
+            title=self._title(),
+            kind=self.kind,
+            status=self.status,
+            content=self._content(),
+            raw_input=raw_input,
+        )
+
+    def question(self) -> schema.ToolCallUpdate:
+        """Return what a request for permission shows of the cell."""
+        return schema.ToolCallUpdate(
+            tool_call_id=self.id,
+            title=self._title(),
+            kind=self.kind,
+            status=self.status,
+            content=self._content(),
+        )
+
+    def _title(self) -> str:
+        first_line = self.code.strip().partition("\n")[0]
+        return shorten_line(self.title or first_line, MAX_TITLE_CHARS) or "Python"
+
+    def _content(self) -> list[Content]:
+        middle = omission(self._omitted_chars) if self._omitted_chars else ""
+        output = f"{self._head}{middle}{self._tail}"
+        texts: list[str] = []
+        if self.code:
+            texts.append(fenced(visible(self.code)))
+        if output.strip():
+            texts.append(fenced(escape_output(strip_colours(output)), "text"))
+        texts += self.notes
+        blocks: list[schema.TextContentBlock | schema.ImageContentBlock] = [
+            schema.TextContentBlock(type="text", text=text) for text in texts
+        ]
+        blocks += self.pictures
+        return [schema.ContentToolCallContent(type="content", content=block) for block in blocks]

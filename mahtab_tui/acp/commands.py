@@ -1,0 +1,121 @@
+"""The commands that a user may type into an editor, after a slash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from acp import schema
+
+from mahtab_tui.bus.escaping import shorten_line
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session import Session
+from mahtab_tui.session.agent_rewinds import describe_points
+
+
+class Command(NamedTuple):
+    """A command."""
+
+    description: str
+    run: Callable[[Session, str], str]
+    """Called with the session and the words after the command, on a thread. Returns sentences for
+    the user; empty if the session reports them. Raises `KernelError`."""
+    hint: str = ""
+    """What may follow the command; empty if nothing may."""
+
+
+def _run_code(session: Session, code: str) -> str:
+    if not code:
+        return "Type the code after /run."
+    session.cells.run(code)
+    return ""
+
+
+def _list_variables(session: Session, _: str) -> str:
+    rows = [
+        f"| `{shorten_line(variable.name)}` | {shorten_line(variable.type)} | {shorten_line(variable.summary)} |"
+        for variable in session.kernel.variables()
+        if variable.kind == "data" and not variable.underscored
+    ]
+    if not rows:
+        return "There are no variables."
+    return "\n".join(["| name | type | value |", "| --- | --- | --- |", *rows])
+
+
+def _undo(session: Session, cell: str) -> str:
+    number = session.undo.last_step() if not cell else _cell_number(cell)
+    session.undo.undo(number)
+    return ""
+
+
+def _cell_number(text: str) -> int:
+    digits = text.removeprefix("In").strip(" []")
+    if not digits.isdecimal():
+        raise KernelError(f"{text} is not the number of a cell.")
+    return int(digits)
+
+
+def _redo(session: Session, _: str) -> str:
+    session.undo.redo()
+    return ""
+
+
+def _list_points(session: Session, _: str) -> str:
+    points = session.rewinding.points()
+    lines = describe_points(points, set(), lambda _, code: shorten_line(code.partition("\n")[0]))
+    return "\n".join(f"- {line}" for line in lines.split("\n"))
+
+
+def _compact(session: Session, focus: str) -> str:
+    session.compact(focus)
+    return ""
+
+
+def _export(session: Session, file: str) -> str:
+    if not file:
+        return "Type a file's name after /export, such as session.ipynb."
+    session.export(Path(file), Path(session.kernel.info().local_folder))
+    return ""
+
+
+COMMANDS: Mapping[str, Command] = {
+    "run": Command("Run Python as your own cell", _run_code, "code"),
+    "vars": Command("List the variables", _list_variables),
+    "undo": Command(
+        "Undo the last cell, or a cell and those after it",
+        _undo,
+        "number of the cell, if not the last",
+    ),
+    "redo": Command("Take the last undo back", _redo),
+    "points": Command("List the cells and questions to which /rewind goes back", _list_points),
+    "compact": Command(
+        "Summarise the conversation so far", _compact, "what the summary must include"
+    ),
+    "export": Command("Write the session as a notebook, a script or Markdown", _export, "file"),
+}
+"""The commands by name. `/rewind` asks the user, so the agent has it."""
+
+
+def available_commands() -> list[schema.AvailableCommand]:
+    """Return all commands as the editor offers them."""
+    rows = [(name, command.description, command.hint) for name, command in COMMANDS.items()]
+    rows.append(("rewind", "Go back to before a cell or question", "In 3, or a question's name"))
+    return [
+        schema.AvailableCommand(
+            name=name,
+            description=description,
+            input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
+            if hint
+            else None,
+        )
+        for name, description, hint in rows
+    ]
+
+
+def parse_command(question: str) -> tuple[str, str] | None:
+    """Return the name of a command and the words after it; None if the question is not one."""
+    name, _, words = question.removeprefix("/").partition(" ")
+    if not question.startswith("/") or (name not in COMMANDS and name != "rewind"):
+        return None
+    return name, words.strip()

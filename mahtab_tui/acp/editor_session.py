@@ -1,0 +1,138 @@
+"""The sessions of an editor: new ones, saved ones, and copies."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from mahtab_tui.bus import StoreError
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session import Session
+from mahtab_tui.session.backend import SessionBackend
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel import process_kernel
+from mahtab_tui.session.running_sessions import SharingError
+from mahtab_tui.session.session import QUIT_SAVE_S
+from mahtab_tui.session.sharing import ShareServer
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.store.forks import fork
+from mahtab_tui.store.resume import (
+    MAX_PAST_RECORDS,
+    OpenedSession,
+    SessionNotFound,
+    find_session,
+    new_store,
+    resumed_store,
+)
+from mahtab_tui.store.saved_namespace import save_target
+from mahtab_tui.store.session_lock import LockedElsewhere
+from mahtab_tui.store.sqlite import load_records
+from mahtab_tui.system import Lazy
+
+
+class SessionUnavailable(Exception):
+    """A session cannot be opened; the message is a sentence."""
+
+
+class EditorFrontend(HeadlessFrontend):
+    """The frontend of a session whose user sits at an editor, and is asked there."""
+
+    can_ask = True
+
+
+class EditorSession:
+    """A session without a screen that is saved like every other one. Methods wait."""
+
+    def __init__(self, settings: Settings, opened: OpenedSession) -> None:
+        """Build a session, and start nothing yet.
+
+        Args:
+            settings: Those of the session.
+            opened: Its store, which is released when the session is closed.
+
+        Raises:
+            SessionUnavailable: The settings name a kernel that cannot exist.
+        """
+        store = opened.store
+        self.id = store.session
+        self._store = store
+        self._past = opened.past
+        target = None
+        if settings.keep_namespace:
+            target = save_target(store.session, settings.keep_namespace_mb)
+        try:
+            kernel = process_kernel(settings, target)
+        except KernelError as error:
+            if store.claim is not None:
+                store.claim.release()
+            raise SessionUnavailable(str(error)) from None
+        self._backend = SessionBackend(kernel, store, store.claim)
+        self.session = Session(
+            settings,
+            Lazy.of(self._backend),
+            EditorFrontend(),
+            name=opened.name,
+            past=opened.past,
+        )
+        self._share_server: ShareServer | None = None
+
+    @classmethod
+    def begin(cls, settings: Settings, folder: Path) -> EditorSession:
+        """Return a new session of a folder. Raises `SessionUnavailable`."""
+        return cls(settings, new_store(folder))
+
+    @classmethod
+    def reopen(cls, settings: Settings, session_id: str) -> EditorSession:
+        """Return a saved session, whose variables come back. Raises `SessionUnavailable`."""
+        try:
+            row = find_session(session_id, None)
+            opened = resumed_store(row, variables=settings.keep_namespace)
+        except SessionNotFound as error:
+            raise SessionUnavailable(str(error)) from None
+        except LockedElsewhere as error:
+            holder = error.holder.sentence_part()
+            raise SessionUnavailable(
+                f"The session {row.id} is open elsewhere: {holder}. Close it there first."
+            ) from None
+        return cls(settings, opened)
+
+    def copy(self, settings: Settings) -> EditorSession:
+        """Return a copy of the session, with its variables. Raises `SessionUnavailable`."""
+        if not self._store.has_written:
+            return self.begin(settings, Path.cwd())
+        self.session.namespace_store.save(QUIT_SAVE_S)
+        self.session.save()
+        try:
+            return self.reopen(settings, fork(self.id))
+        except StoreError as error:
+            raise SessionUnavailable(str(error)) from None
+
+    def records(self) -> list[Record]:
+        """Return what the session has recorded, in order; of a long one, the end."""
+        try:
+            page = load_records(self._store.path, self.id, limit=MAX_PAST_RECORDS)
+        except StoreError:
+            return list(self._past)
+        return [record for _, record in page.records]
+
+    def start(self) -> None:
+        """Start the kernel and the threads. Raises `SessionUnavailable`."""
+        try:
+            self.session.start()
+            self.session.ready.result()
+        except KernelError as error:
+            self.close()
+            raise SessionUnavailable(str(error)) from None
+
+    def share(self, folder: Path) -> None:
+        """Let the user watch the session, and agents join it. Does nothing if that is impossible."""
+        with suppress(SharingError):
+            self._share_server = ShareServer(self.session, folder)
+
+    def close(self) -> None:
+        """Save the variables, and end the session."""
+        if self._share_server is not None:
+            self._share_server.close()
+        self.session.close()
+        self._backend.release()

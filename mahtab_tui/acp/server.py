@@ -1,0 +1,79 @@
+"""Serves an editor over STDIO."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from typing import Any, cast
+
+from mahtab_tui.protocol_streams import ProtocolStreams, take_stdio
+from mahtab_tui.system import exit_by_signal
+
+MAX_LINE_BYTES = 50 * 1024 * 1024
+"""Of a message, which may hold pictures."""
+CLOSE_TIMEOUT_S = 8.0
+"""Seconds that the sessions may take to end after a signal."""
+
+
+class AcpServerError(Exception):
+    """The server cannot start; the message is a sentence."""
+
+
+def serve() -> None:
+    """Serve until the editor closes stdin. Raises `AcpServerError`."""
+    streams = take_stdio()
+    try:
+        import acp  # noqa: F401
+    except ImportError:
+        raise AcpServerError(
+            "Editors need the package agent-client-protocol: pip install 'mahtab-tui[acp]'."
+        ) from None
+    number = asyncio.run(_serve(streams))
+    if number is not None:
+        exit_by_signal(number)
+
+
+async def _serve(streams: ProtocolStreams) -> signal.Signals | None:
+    """Serve until stdin is closed, or a signal comes; return that signal. Raises
+    `AcpServerError`."""
+    from acp import AgentSideConnection
+
+    from mahtab_tui.acp.agent import EditorAgent
+
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    try:
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(streams.stdin, "rb")
+        )
+        transport, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(streams.stdout, "wb")
+        )
+    except ValueError:
+        raise AcpServerError(
+            "An editor starts this command, and talks to it through pipes."
+        ) from None
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+
+    agent = EditorAgent()
+    # It has the methods that the library looks for, with wider types.
+    connection = AgentSideConnection(
+        cast(Any, agent), writer, reader, listening=False, use_unstable_protocol=True
+    )
+    listening = asyncio.create_task(connection.listen())
+    received: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        received.append(number)
+        listening.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, end, number)
+    with suppress(asyncio.CancelledError):
+        await listening
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await agent.close()
+    return received[0] if received else None

@@ -1,0 +1,66 @@
+"""``mahtab-tui acp``: sessions in an editor, and how editors are told of the program."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from mahtab_tui.cli.client_files import install, program_command, render_entry, uninstall
+from mahtab_tui.cli.editors import EDITORS, EditorName
+from mahtab_tui.cli.options import echo, ensure_folder, fail_on
+from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.settings.sources import project_folder
+
+Editor = Annotated[EditorName, typer.Argument(help="The editor")]
+EditorOrToad = Annotated[
+    Literal[EditorName, "toad"],
+    typer.Argument(help="The editor; for Toad, the command that starts it is printed"),
+]
+
+acp_app = typer.Typer(help="Let an editor drive sessions, over the Agent Client Protocol.")
+
+
+@acp_app.callback(invoke_without_command=True)
+def acp(context: typer.Context) -> None:
+    """Let an editor drive sessions, over the Agent Client Protocol on stdin and stdout."""
+    if context.invoked_subcommand is not None:
+        return
+    from mahtab_tui.acp.server import AcpServerError, serve
+
+    ensure_folder()
+    with fail_on(AcpServerError):
+        serve()
+
+
+@acp_app.command("install")
+def acp_install(
+    editor: EditorOrToad,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print what would be written")
+    ] = False,
+) -> None:
+    """Tell an editor of the program: show the entry, ask at a terminal, and write it."""
+    if editor == "toad":
+        typer.echo(f"toad acp {shlex.quote(shlex.join(program_command('acp')))}")
+        return
+    entry = render_entry(EDITORS[editor])
+    if only_print:
+        typer.echo(entry, nl=False)
+        return
+    with fail_on(SettingsError):
+        project = project_folder()
+        if sys.stdin.isatty():
+            echo(f"{EDITORS[editor].path(project)} gets this entry:\n\n{entry}")
+            typer.confirm("Write it?", abort=True)
+        file = install(EDITORS[editor], project)
+    echo(f"Written to {file}. To remove it: mahtab-tui acp uninstall {editor}")
+
+
+@acp_app.command("uninstall")
+def acp_uninstall(editor: Editor) -> None:
+    """Remove the program from an editor's settings, and leave the rest."""
+    with fail_on(SettingsError):
+        echo(f"Removed from {uninstall(EDITORS[editor], project_folder())}.")

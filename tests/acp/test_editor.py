@@ -1,0 +1,352 @@
+"""An editor drives sessions over the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import RequestError, schema
+
+from mahtab_tui.acp.cell_card import MAX_HEAD_CHARS, MAX_TAIL_CHARS
+from tests.acp.editor import Editor, editor, text_of
+from tests.waiting import run_python
+from tests.warm import command, piped
+
+PICTURE = base64.b64encode(
+    bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+        "0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"
+    )
+).decode()
+COUNT = "how many items has items?"
+
+
+async def test_a_cell_is_a_tool_call_with_code_output_and_changes(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        assert await user.ask("/run items = [1, 2]\nprint('printed')\nlen(items)") == "end_turn"
+        assert list(user.calls) == ["cell-1"]
+        assert any(isinstance(update, schema.ToolCallStart) for update in user.updates)
+        assert user.updates[0].status == "in_progress"
+        assert (user.cell.status, user.cell.kind) == ("completed", "execute")
+        assert user.cell.title == "In 1: items = [1, 2]"
+        assert text_of(user.cell) == (
+            "```python\nitems = [1, 2]\nprint('printed')\nlen(items)\n```\n"
+            "```text\nprinted\n2\n```\n[+items list 2 items]"
+        )
+
+        await user.ask("/run 1/0")
+        assert user.cell.status == "failed"
+        assert "ZeroDivisionError" in text_of(user.cell)
+
+
+async def test_a_question_waits_for_permission_of_its_code(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run items = [1, 2, 3]")
+        user.answers = ["skip", "run", "all", "all"]
+        # The demo model gives up when its code was skipped.
+        assert "no rule for this question" in await user.failure(COUNT)
+        assert user.cell.status == "failed"
+        assert "The code did not run." in text_of(user.cell)
+
+        assert await user.ask(COUNT) == "end_turn"
+        assert "3 items" in text_of(user.cell)
+        assert "items has 3 items" in user.said
+        # Approval and cell are the same tool call.
+        assert [call.tool_call_id for call in user.questions] == ["1.0.0", "2.0.0"]
+        assert list(user.calls) == ["2.0.0"]
+
+        await user.ask(COUNT)
+        await user.ask(COUNT)
+        assert len(user.questions) == 3
+        options = await user.agent.set_config_option("approval", user.session, "ask")
+        assert options.config_options[0].current_value == "ask"
+        user.answers = [""]
+        assert await user.ask(COUNT) == "end_turn"
+        assert (len(user.questions), user.cell.status) == (4, "failed")
+
+
+async def test_input_is_a_form_or_an_error(project: Path) -> None:
+    code = "/run name = input('name? ')\nname"
+    async with editor() as user:
+        await user.begin()
+        user.form_lines = ["Ada", "not asked"]
+        await user.ask(code)
+        assert "'Ada'" in text_of(user.cell)
+        await user.ask("/run import getpass; getpass.getpass()")
+        assert (user.cell.status, user.form_lines) == ("failed", ["not asked"])
+    async with editor(forms=False) as user:
+        await user.begin()
+        await user.ask(code)
+        assert "EOFError" in text_of(user.cell)
+
+
+async def test_running_cell_shows_its_output_and_can_be_stopped(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        code = (
+            "/run import os, time\nprint('begun')\nwhile not os.path.exists('go'): time.sleep(0.01)"
+        )
+        asking = asyncio.create_task(user.ask(code))
+        await user.until(lambda: "begun\n```" in text_of(user.cell) if user.calls else None)
+        assert user.cell.status == "in_progress"
+        with pytest.raises(RequestError, match="wait for its end"):
+            await user.agent.prompt(user.session, [schema.TextContentBlock(type="text", text="1")])
+        await user.agent.cancel(user.session)
+        assert await asking == "cancelled"
+        assert user.cell.status == "failed"
+        assert await user.ask("/run 'still there'") == "end_turn"
+
+
+async def test_long_output_loses_its_middle_and_pictures_come_along(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run print('head', 'x' * 1_000_000, 'tail')")
+        text = text_of(user.cell)
+        assert "characters left out" in text
+        assert "head" in text
+        assert "tail" in text
+        assert len(text) < MAX_HEAD_CHARS + MAX_TAIL_CHARS + 1_000
+        await user.ask(
+            "/run from IPython.display import Image, display\nimport base64\n"
+            f"display(Image(base64.b64decode('{PICTURE}')))"
+        )
+        pictures = [
+            item.content
+            for item in user.cell.content
+            if isinstance(item.content, schema.ImageContentBlock)
+        ]
+        assert [picture.data for picture in pictures] == [PICTURE]
+
+
+async def test_hostile_output_reaches_the_editor_as_text(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run print('\\x1b]0;title\\x07 ```\\n# heading\\n```'); exit")
+        text = text_of(user.cell)
+        assert "\x1b" not in text
+        assert "\x07" not in text
+        assert "````text\n" in text
+
+
+async def test_sessions_go_on_in_another_process_with_variables_and_conversation(
+    project: Path,
+) -> None:
+    async with editor() as user:
+        await user.begin()
+        user.answers = ["run"]
+        await user.ask("/run items = [1, 2, 3]")
+        await user.ask(COUNT)
+        session = user.session
+    async with editor() as user:
+        listed = await user.agent.list_sessions(cwd=os.getcwd())
+        assert [row.session_id for row in listed.sessions] == [session]
+        assert listed.sessions[0].title == COUNT
+        await user.agent.load_session(os.getcwd(), session, mcp_servers=[])
+        assert user.asked == COUNT
+        assert list(user.calls) == ["cell-1", "1.0.0"]
+        assert {call.status for call in user.calls.values()} == {"completed"}
+        assert "items has 3 items" in user.said
+        user.session = session
+        await user.ask("/run items")
+        assert "[1, 2, 3]" in text_of(user.cell)
+        await user.agent.close_session(session)
+        assert "is not open" in await user.failure("/run 1")
+
+        await user.agent.resume_session(session_id=session, cwd=os.getcwd(), mcp_servers=[])
+        user.updates.clear()
+        await user.ask("/run items")
+        assert list(user.calls) == ["cell-4"]
+
+
+async def test_a_copy_has_the_namespace_and_goes_its_own_way(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run items = [1, 2, 3]")
+        original = user.session
+        copy = await user.agent.fork_session(original, os.getcwd(), mcp_servers=[])
+        user.session = copy.session_id
+        await user.ask("/run items.append(4); items")
+        assert "[1, 2, 3, 4]" in text_of(user.cell)
+        user.session = original
+        await user.ask("/run items")
+        assert "[1, 2, 3]" in text_of(user.cell)
+
+
+async def test_rewind_shows_what_goes_back_and_takes_the_namespace_along(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run items = [1]")
+        await user.ask("/run items.append(2)")
+        user.answers = ["keep", "rewind"]
+        await user.ask("/rewind In 2")
+        assert "items" in text_of(user.questions[0])
+        assert user.said == "Nothing was changed."
+        await user.ask("/run items")
+        assert "[1, 2]" in text_of(user.cell)
+        await user.ask("/rewind In 2")
+        assert "before cell 2 ran" in user.said
+        await user.ask("/run items")
+        assert "[1]" in text_of(user.cell)
+
+        answer = await user.agent.ext_method(
+            "mahtab/rewind", {"sessionId": user.session, "point": "In 1"}
+        )
+        assert "Back to before cell 1 would go" in answer["text"]
+        await user.ask("/run items")
+        assert "[1]" in text_of(user.cell)
+        await user.agent.ext_method(
+            "mahtab/rewind", {"sessionId": user.session, "point": "In 1", "dryRun": False}
+        )
+        await user.ask("/run 'items' in globals()")
+        assert "False" in text_of(user.cell)
+
+
+async def test_commands_of_an_editor(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+
+        def offered() -> set[str]:
+            return {
+                command.name
+                for update in user.updates
+                if isinstance(update, schema.AvailableCommandsUpdate)
+                for command in update.available_commands
+            }
+
+        assert {"run", "rewind", "undo", "export"} <= await user.until(offered)
+        await user.ask("/vars")
+        assert user.said == "There are no variables."
+        await user.ask("/undo")
+        assert user.said == "There is nothing to undo."
+        await user.ask("/run")
+        assert user.said == "Type the code after /run."
+        await user.ask("/run items = [1]")
+        await user.ask("/vars")
+        assert (
+            "| `items` | list | 1 items |" in user.said
+            or "| `items` | list | 1 item |" in user.said
+        )
+        await user.ask("/undo")
+        assert "Cell 1 was undone" in user.said
+        await user.ask("/redo")
+        assert "redone" in user.said
+        await user.ask("/points")
+        assert "- cell 1 (you): items = [1]" in user.said
+        await user.ask("/undo seven")
+        assert user.said == "seven is not the number of a cell."
+
+
+async def test_files_and_pictures_come_with_a_question(project: Path) -> None:
+    Path("notes.txt").write_text("from the file")
+    text = schema.TextResourceContents(uri="file:///elsewhere/draft.txt", text="not saved yet")
+    async with editor() as user:
+        await user.begin()
+        await user.ask(
+            "which variables are there?",
+            schema.ResourceContentBlock(
+                type="resource_link", name="notes", uri=(project / "notes.txt").as_uri()
+            ),
+            schema.EmbeddedResourceContentBlock(type="resource", resource=text),
+            schema.ImageContentBlock(type="image", mime_type="image/png", data=PICTURE),
+        )
+        await user.ask("/export session.md")
+        await user.until(lambda: Path("session.md").exists() or None)
+        session = Path("session.md").read_text()
+        assert "notes.txt" in session
+        assert "draft.txt" in session
+        assert "picture.png" in session
+        assert "cannot be used" in await _refused_picture(user)
+
+
+async def _refused_picture(user: Editor) -> str:
+    block = schema.ImageContentBlock(type="image", mime_type="image/png", data="not base64!")
+    try:
+        await user.agent.prompt(user.session, [block])
+    except RequestError as error:
+        return str(error)
+    return ""
+
+
+async def test_failures_are_answered_with_a_sentence(project: Path, tmp_path: Path) -> None:
+    async with editor() as user:
+        with pytest.raises(RequestError, match="no session whose ID begins with 'nothing'"):
+            await user.agent.load_session(os.getcwd(), "nothing", mcp_servers=[])
+        with pytest.raises(RequestError, match="No such file or directory"):
+            await user.agent.new_session(str(tmp_path / "absent"), mcp_servers=[])
+        await user.begin()
+        assert "no rule for this question" in await user.failure("nonsense")
+        (tmp_path / "other").mkdir()
+        with pytest.raises(RequestError, match="start another one"):
+            await user.agent.new_session(str(tmp_path / "other"), mcp_servers=[])
+
+
+async def test_untrusted_settings_of_a_project_do_not_count(project: Path) -> None:
+    Path(".mahtab").mkdir()
+    Path(".mahtab", "config.toml").write_text('approval = "auto"\n')
+    async with editor() as user:
+        await user.begin()
+        response = await user.agent.fork_session(user.session, os.getcwd(), mcp_servers=[])
+        assert response.config_options[0].current_value == "ask"
+
+
+async def test_session_of_an_editor_can_be_watched_while_it_runs(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run seen_by_the_watcher = 1")
+        listed = await asyncio.to_thread(
+            subprocess.run, [*command(), "sessions"], capture_output=True, text=True, check=True
+        )
+        assert listed.stdout.startswith("Running")
+        assert project.name in listed.stdout
+
+
+def test_garbage_is_answered_and_a_closed_editor_ends_the_process(project: Path) -> None:
+    done = subprocess.run(
+        [*command(), "acp"],
+        input=b'nonsense\n{"jsonrpc": "2.0", "id": 1, "method": "session/bogus"}\n\xff\xfe\n',
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b'"code":-32601' in done.stdout.replace(b" ", b"")
+
+
+def test_at_a_terminal_or_with_a_file_a_sentence_says_who_starts_it(project: Path) -> None:
+    Path("input").touch()
+    with open("input") as file:
+        done = subprocess.run(
+            [*command(), "acp"], stdin=file, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert done.returncode != 0
+    assert "An editor starts this command" in done.stderr
+
+
+def test_a_signal_ends_the_session_and_its_variables_are_saved(project: Path) -> None:
+    with piped("acp") as program:
+
+        def call(method: str, **params: object) -> dict[str, Any]:
+            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            program.stdin.write(f"{json.dumps(message)}\n")
+            program.stdin.flush()
+            while (answer := json.loads(program.stdout.readline())).get("id") != method:
+                pass
+            return dict(answer["result"])
+
+        call("initialize", protocolVersion=1)
+        session = call("session/new", cwd=os.getcwd(), mcpServers=[])["sessionId"]
+        prompt = [{"type": "text", "text": "/run items = [1, 2]"}]
+        call("session/prompt", sessionId=session, prompt=prompt)
+        os.kill(program.pid, signal.SIGTERM)
+        assert program.wait() == -signal.SIGTERM
+    done = run_python("-m", "mahtab_tui", "export", session, "-o", "session.md")
+    assert "items = [1, 2]" in Path("session.md").read_text(), done

@@ -1,0 +1,113 @@
+"""A model that works in steps, as an editor shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acp import schema
+
+from tests.acp.editor import Editor, editor, text_of
+from tests.services import OPENAI, Service, serving
+from tests.warm import piped
+
+CODE = "I add one.\n\n```python\nitems.append(9)\n```"
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    with serving() as service:
+        monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setenv("MAHTAB_MODEL", OPENAI.spec)
+        yield service
+
+
+async def begin(user: Editor) -> None:
+    await user.begin()
+    await user.ask("/run items = [1]")
+
+
+async def test_words_and_cells_come_in_order_with_what_they_cost(
+    service: Service, project: Path
+) -> None:
+    service.replies = [OPENAI.reply(CODE), OPENAI.reply("Now ", "it has two.")]
+    async with editor() as user:
+        await begin(user)
+        user.answers = ["run"]
+        assert await user.ask("add nine") == "end_turn"
+        kinds = [update.session_update for update in user.updates]
+        assert kinds.index("agent_message_chunk") < kinds.index("tool_call")
+        assert user.said.split() == "I add one. Now it has two.".split()
+        assert "[~items list 2 items]" in text_of(user.calls["1.0.0"])
+        usage = [u for u in user.updates if isinstance(u, schema.UsageUpdate)][-1]
+        assert usage.used > 0
+        assert usage.size > usage.used
+        assert usage.cost is not None
+        assert usage.cost.amount > 0
+
+
+async def test_changes_are_kept_or_undone_in_review_mode(service: Service, project: Path) -> None:
+    async with editor() as user:
+        await begin(user)
+        await user.agent.set_config_option("approval", user.session, "review")
+        for answer, expected in (("keep", "[1, 9]"), ("undo", "[1, 9]")):
+            service.replies = [OPENAI.reply(CODE), OPENAI.reply("Done.")]
+            user.answers = [answer]
+            await user.ask("add nine")
+            assert user.questions[-1].title == "Keep the changes?"
+            assert "~items" in text_of(user.questions[-1])
+            await user.ask("/run items")
+            assert expected in text_of(user.cell)
+
+
+async def test_code_that_an_editor_cannot_decide_about_stops(
+    service: Service, project: Path
+) -> None:
+    service.replies = [OPENAI.reply(CODE), OPENAI.reply("Done.")]
+    async with editor() as user:
+        await begin(user)
+        user.answers = []
+        await user.ask("add nine")
+        assert text_of(user.calls["1.0.0"]).endswith("The code did not run.")
+        await user.ask("/run items")
+        assert "[1]" in text_of(user.cell)
+
+
+async def test_search_is_a_tool_call_of_its_own(service: Service, project: Path) -> None:
+    service.replies = [OPENAI.reply("```python\nFINAL('Ada')\n```")]
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run rlm('who wrote the notes?', 'Ada wrote the notes.\\n' * 2_000)")
+        search = next(call for call in user.calls.values() if call.kind == "search")
+        assert (search.title, search.status) == ("who wrote the notes?", "completed")
+        assert "Ada" in text_of(search)
+
+
+def test_process_ends_when_its_editor_is_gone_while_code_waits(
+    service: Service, project: Path
+) -> None:
+    service.replies = [OPENAI.reply(CODE)]
+    with piped("acp") as program:
+
+        def send(method: str, **params: object) -> None:
+            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            program.stdin.write(f"{json.dumps(message)}\n")
+            program.stdin.flush()
+
+        send("initialize", protocolVersion=1)
+        send("session/new", cwd=os.getcwd(), mcpServers=[])
+        for line in program.stdout:
+            message = json.loads(line)
+            if message.get("id") == "session/new":
+                session = message["result"]["sessionId"]
+                prompt = [{"type": "text", "text": "add nine"}]
+                send("session/prompt", sessionId=session, prompt=prompt)
+            if message.get("method") == "session/request_permission":
+                break
+        program.stdin.close()
+        assert program.wait() == 0
