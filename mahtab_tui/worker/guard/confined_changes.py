@@ -49,7 +49,7 @@ def confine_changes(folder: str) -> None:
         restrict_files(rules)
     finally:
         os.close(rules)
-    trial_folder = f"{folder}.trial"
+    trial_folder = f"{folder}.{os.urandom(8).hex()}"
     try:
         os.mkdir(trial_folder)
     except PermissionError:
@@ -59,7 +59,7 @@ def confine_changes(folder: str) -> None:
 
 
 def _devices() -> Iterator[str]:
-    """Yield what programs write that is no file of the user's: character devices, terminals, and
+    """Yield what programs write besides files of the user's: character devices, terminals, and
     memory that processes share."""
     yield _SHARED_MEMORY_FOLDER
     yield _TERMINALS_FOLDER
