@@ -126,7 +126,7 @@ class HostInput(io.TextIOBase):
 
 
 class _Quitter:
-    """`exit` or `quit`."""
+    """Leave the session, as `exit()` or `quit()`."""
 
     def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
         self._name = name
