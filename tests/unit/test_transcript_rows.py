@@ -527,6 +527,12 @@ def test_arguments_are_shown_in_one_line(arguments: str, expected: str) -> None:
     assert row.text == f"⚒ look  {expected}"
 
 
+def test_a_very_long_name_of_a_tool_is_cut() -> None:
+    call = ToolUse(author="demo", name="n" * 100_000, arguments="{}", state="ok")
+    (row,) = tool_rows(call, 10_000, PALETTE)
+    assert row.text == f"⚒ {'n' * MAX_ARGUMENTS_CHARS}  "
+
+
 def test_result_appears_below_and_wrapped_lines_copy_as_one() -> None:
     rows = tool_rows(use("{}", "a\n\tb\n" + "x" * 30 + "\n"), 20, PALETTE)
     assert [row.text for row in rows[1:]] == ["  a", "      b", "  " + "x" * 18, "x" * 12]

@@ -114,7 +114,7 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
         arguments = f"{arguments[:MAX_ARGUMENTS_CHARS]}… ({len(arguments):,} characters)"
     call = [
         (f"{mark} ", style),
-        (plain(use.name), palette.text),
+        (plain(use.name[:MAX_ARGUMENTS_CHARS]), palette.text),
         (f"  {arguments}", palette.muted),
         (state, style),
     ]
