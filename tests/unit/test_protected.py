@@ -252,6 +252,15 @@ def test_other_paths_are_not_protected(path: str) -> None:
     assert not is_protected(path)
 
 
+def test_a_file_that_says_where_a_repository_is_is_protected(project: Path) -> None:
+    assert leads_to_protected("part/.git")
+    Path(".git").write_text("gitdir: elsewhere")
+    assert leads_to_protected(".git")
+    Path("clone/.git").mkdir(parents=True)
+    assert not leads_to_protected("clone/.git")
+    assert not leads_to_protected(".gitignore")
+
+
 def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
     (project / "AGENTS.md").touch()
     (project / "notes").symlink_to("AGENTS.md")

@@ -100,13 +100,22 @@ def resolve_path(text: str) -> ResolvedPath | None:
     if len(text) > MAX_PATH_CHARS or "\0" in text:
         return None
     try:
-        as_written = os.path.realpath(text)
+        as_written = _resolve(text)
         expanded = as_written
         if text[:1] == "~":
-            expanded = os.path.realpath(os.path.expanduser(text))
+            expanded = _resolve(os.path.expanduser(text))
     except (OSError, ValueError):
         return None
     return ResolvedPath(as_written, expanded)
+
+
+def _resolve(path: str) -> str:
+    """Return where a path leads. A file ``.git`` says where a repository's hooks and settings are, so
+    that it stands for them, also before it is written."""
+    resolved = os.path.realpath(path)
+    if os.path.basename(resolved).lower() == ".git" and not os.path.isdir(resolved):
+        return f"{resolved}/config"
+    return resolved
 
 
 def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
