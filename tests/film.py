@@ -260,7 +260,7 @@ def picture(film: Film) -> str:
         "@media (prefers-reduced-motion:reduce){.film{animation:none}}",
     ]
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {outer}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {outer}" role="img" xml:space="preserve">',
         "<title>mahtab-tui: a question, its code, an undo and a search</title>",
         f"<style>{''.join(rules)}</style>",
         f"<defs>{''.join(_draw_row(row, name, styles, page_ground) for row, name in rows.items())}</defs>",
