@@ -673,3 +673,26 @@ def count_calls_of_preview(place: Path, folders: int) -> int:
         sys.setprofile(None)
     assert len(restorer.files) == 2 * folders
     return calls
+
+
+def test_a_redo_names_what_was_in_a_removed_folder(project: Project) -> None:
+    names = ["outer", "outer/inner", "outer/inner/file"]
+
+    def make() -> None:
+        for name in names:
+            project.journal.note_name(project.journal.steps[-1], project.path(name))
+            if name.endswith("file"):
+                (project.folder / name).write_bytes(b"content")
+            else:
+                (project.folder / name).mkdir()
+
+    cell = project.cell(make)
+    paths = [project.path(name) for name in names]
+    assert sorted(project.stack.undo(cell).files) == paths
+    assert sorted(project.stack.redo().files) == paths
+
+    project.stack.undo(cell)
+    (project.folder / "outer").write_bytes(b"of somebody else")
+    plan = project.stack.redo()
+    assert sorted(item.name for item in plan.unrestored) == paths
+    assert plan.files == {}

@@ -194,6 +194,10 @@ class NodeTable:
 
     # Where nodes are
 
+    def is_root(self, node: Node) -> bool:
+        """Return whether a node is the root folder, which has no name."""
+        return node is self._root
+
     def find_all(
         self, names: Iterable[Name], find: Callable[[Name, FileState], Node]
     ) -> dict[Name, Node]:

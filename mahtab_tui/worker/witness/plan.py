@@ -250,7 +250,7 @@ class UndoPlan:
     def _is_reachable(self, folder: Node) -> bool:
         """Return whether a folder is there after the undo."""
         seen: set[Node] = set()
-        while folder.names:
+        while not self.nodes.is_root(folder):
             if folder in seen:
                 return False
             seen.add(folder)
@@ -400,7 +400,7 @@ class UndoPlan:
             return name.path
         parts = [name.text]
         folder = name.folder
-        while folder.names:
+        while not self.nodes.is_root(folder):
             place = self._place(folder)
             assert place is not None
             parts.append(place.text)

@@ -210,7 +210,8 @@ class Restorer:
             if old.kind == FOLDER:
                 os.rmdir(name.path)
                 self._nodes.drop(old)
-                self._leave(name, old)
+                # It keeps its name, by which a redo names what was in it.
+                self._present[name] = None
             elif new is None or new.kind == FOLDER:
                 self._check_content(old, name)
                 os.unlink(name.path)
