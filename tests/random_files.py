@@ -168,7 +168,7 @@ class RandomProgram:
         """Names in any folder, which may be renamed later, that somebody else has given or taken away."""
         self._foreign_moves: list[tuple[str, str]] = []
         """Folders that somebody else has renamed: an undo names what is in them by the paths that it
-        knows."""
+        knows, old or new."""
         self._verbose = verbose
         self.problems: list[str] = []
 
@@ -404,10 +404,11 @@ class RandomProgram:
             if item.name.startswith(prefix)
         )
         for source, target in self._foreign_moves:
-            inside = [name for name in self._named_paths if f"{name}/".startswith(f"{source}/")]
-            self._named_paths.update(target + name[len(source) :] for name in inside)
+            for old, new in ((source, target), (target, source)):
+                inside = [name for name in self._named_paths if f"{name}/".startswith(f"{old}/")]
+                self._named_paths.update(new + name[len(old) :] for name in inside)
         named = self._named_paths
-        self._log(f"# named: {sorted(named)}")
+        self._log(f"# named: {sorted(named)}, now {restoration.not_restored}")
         self._log_tree(after)
         for path in _differences(expected, after):
             is_named = any(path == name or path.startswith(f"{name}/") for name in named)
@@ -418,7 +419,10 @@ class RandomProgram:
                 state is not None and _FOREIGN in state.content for state in possible_states
             )
             is_foreign = is_foreign or expected.get(path) in self._foreign_states
-            is_allowed = is_foreign and after.get(path) in possible_states
+            # Other names of it may be those that cells have given it.
+            is_allowed = is_foreign and _without_names(after.get(path)) in map(
+                _without_names, possible_states
+            )
             # What somebody else wrote moves with its folder.
             is_allowed = is_allowed or _is_foreign_among(after.get(path), before)
             if not is_named and not is_allowed:
@@ -465,6 +469,10 @@ def _twins(expected: PathState | None, actual: PathState | None) -> tuple[str, .
     if expected is None or actual is None:
         return ()
     return (*expected.twins, *actual.twins)
+
+
+def _without_names(state: PathState | None) -> PathState | None:
+    return None if state is None else state._replace(twins=())
 
 
 def _is_foreign_among(state: PathState | None, tree: Tree) -> bool:

@@ -285,6 +285,20 @@ def test_a_file_that_has_got_another_name_since_is_not_written(project: Project)
     assert (project.folder.parent / "backup").read_bytes() == b"by the cell"
 
 
+def test_a_file_that_was_made_and_written_again_comes_back_with_a_redo(project: Project) -> None:
+    cell = project.write("a", b"first")
+    later_cell = project.write("a", b"second")
+    for _ in range(2):
+        assert reasons(project.stack.undo(cell)) == {}
+        assert project.files() == {}
+        assert reasons(project.stack.redo()) == {}
+        assert project.files() == {"a": b"second"}
+    assert reasons(project.stack.undo(later_cell)) == {}
+    assert project.files() == {"a": b"first"}
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.files() == {}
+
+
 def test_folders_that_changed_places_change_them_back(project: Project) -> None:
     outer = project.folder / "outer"
     (outer / "inner").mkdir(parents=True)

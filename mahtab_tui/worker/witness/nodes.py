@@ -154,9 +154,12 @@ class NodeTable:
         return self.identify(name, state) if name is not None else None
 
     def known(self, state: FileState) -> Node | None:
-        """Return the node with a state, if there is one."""
+        """Return the node with a state, if there is one. A link that leads elsewhere is another one, whose
+        number was used again."""
         node = self._nodes.get(state.inode)
-        return node if node is not None and node.kind == state.kind else None
+        if node is None or (node.kind, node.version.state.target) != (state.kind, state.target):
+            return None
+        return node
 
     def identify(self, name: Name, state: FileState) -> Node:
         """Return the node at a place, which gets to be known."""

@@ -134,7 +134,8 @@ class UndoPlan:
                 self._limits[node] = index
                 self._node_reasons[node] = self._reason(node, index)
                 break
-            version = change.before or version
+            # What the cells have made stays as it is for a redo.
+            version = change.before or node.version
             self._links[node] = change.links
             if change.is_nameless:
                 self._nameless.add(node)
@@ -290,6 +291,11 @@ class UndoPlan:
         return bool(self._holders.get(node)) or (
             bool(self._places[node]) and self._count_other_names(node) > 0
         )
+
+    def loses_known_names(self, node: Node) -> bool:
+        """Return whether something is only at places after the undo that are not known."""
+        others = [place for place in self._places[node] if place not in self.final]
+        return not self._holders.get(node) and not others
 
     def _find_losses(self) -> dict[Name, str]:
         refusals: dict[Name, str] = {}

@@ -115,6 +115,8 @@ class Restorer:
                 self._nodes.hold(node, path)
                 if not node.is_held and version.content.copy is None:
                     self._unkept.add(node)
+            elif self._plan.loses_known_names(node) and self._journal.copies.can_name(node.seen):
+                self._nodes.hold(node, path)
             elif node in contents and contents[node].content is not version.content:
                 self._keep_content(node, path)
 
