@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+from mahtab_tui.acp.commands import COMMANDS as EDITOR_COMMANDS
 from mahtab_tui.cli.main import app
 from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import SearchLimits
@@ -179,7 +180,7 @@ def test_configuration_example_is_valid(home: Path, project: Path) -> None:
 
 
 def test_documented_slash_commands_keys_and_settings_exist() -> None:
-    slashes = {command.slash for command in COMMANDS}
+    slashes = {*(command.slash for command in COMMANDS), *EDITOR_COMMANDS}
     # `/name` stands for any command, and `/f 1, 2` is a call as IPython writes it.
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login", "f"}
     assert named
