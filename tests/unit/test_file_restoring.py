@@ -710,3 +710,41 @@ def test_a_redo_names_what_was_in_a_removed_folder(project: Project) -> None:
     plan = project.stack.redo()
     assert sorted(item.name for item in plan.unrestored) == paths
     assert plan.files == {}
+
+
+def test_the_work_of_an_undo_grows_with_the_number_of_names_that_were_moved_on(
+    tmp_path: Path,
+) -> None:
+    few_calls = count_calls_of_undo(tmp_path / "few", files=20)
+    many_calls = count_calls_of_undo(tmp_path / "many", files=200)
+    assert many_calls < 15 * few_calls
+
+
+def count_calls_of_undo(place: Path, files: int) -> int:
+    """Return how many functions an undo calls after each file has got the name of the one before."""
+    work_folder = place / "work"
+    work_folder.mkdir(parents=True)
+    project = Project(work_folder, place / "copies")
+    names = [f"file{index}" for index in range(files)]
+    for name in names:
+        (work_folder / name).write_text(name)
+
+    def move_on() -> None:
+        moved_names = ["aside", *names]
+        for old, new in zip([*names, "aside"], moved_names, strict=True):
+            os.rename(work_folder / old, work_folder / new)
+
+    cell = project.cell(move_on, removed=" ".join(["aside", *names]))
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        project.stack.undo(cell)
+    finally:
+        sys.setprofile(None)
+    assert all((work_folder / name).read_text() == name for name in names)
+    return calls

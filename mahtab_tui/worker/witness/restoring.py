@@ -138,8 +138,14 @@ class Restorer:
     # Names
 
     def _change_names(self) -> None:
+        is_backwards = False
         while self._pending:
-            done = [name for name in list(self._pending) if self._is_done(name)]
+            names = list(self._pending)
+            # Where each place waits for the next one, one of the two directions changes all at once.
+            if is_backwards:
+                names.reverse()
+            is_backwards = not is_backwards
+            done = [name for name in names if self._is_done(name)]
             if not done and not self._move_aside():
                 for name in self._pending:
                     self._fail(name, OSError(errno.EBUSY, os.strerror(errno.EBUSY)))
