@@ -19,6 +19,8 @@ from .loaded_modules import watch_imports
 
 MAX_LABELS = 20
 _SET_BY_LIBRARIES = frozenset(("sys.meta_path", "sys.path_hooks", "matplotlib.units.registry"))
+_SYSTEM_MODULES = ("ctypes.", "os.")
+"""What their functions do for longer than a call is refused to a fork, or only reads."""
 _SETTING_WORDS: dict[str, tuple[str, ...]] = {
     "random": ("seed", "set_state", "setstate"),
     "torch.random": ("seed", "set_state", "setstate"),
@@ -85,7 +87,8 @@ class StateRecorder:
             return []
         changes = self._process.find_changes(self._mentioned)
         labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
-        labels += [call.name for call in self._process.find_lasting_calls(self._mentioned)]
+        lasting_calls = self._process.find_lasting_calls(self._mentioned)
+        labels += [call.name for call in lasting_calls if not call.name.startswith(_SYSTEM_MODULES)]
         for library in self._libraries:
             replaced_attributes = library.iter_changes(self._mentioned)
             labels += [f"{library.label}.{name}" for name, _, _ in replaced_attributes]
