@@ -403,6 +403,11 @@ class RandomProgram:
             for item in restoration.not_restored
             if item.name.startswith(prefix)
         )
+        self.problems += [
+            f"{action}: {item.reason}"
+            for item in restoration.not_restored
+            if not item.name and ("not seen" in item.reason or "A program" in item.reason)
+        ]
         for source, target in self._foreign_moves:
             for old, new in ((source, target), (target, source)):
                 inside = [name for name in self._named_paths if f"{name}/".startswith(f"{old}/")]
@@ -420,11 +425,14 @@ class RandomProgram:
             )
             is_foreign = is_foreign or expected.get(path) in self._foreign_states
             # Other names of it may be those that cells have given it.
+            if is_foreign:  # it may be a file that somebody else has renamed
+                possible_states += [state for tree in trees for state in tree.values()]
             is_allowed = is_foreign and _without_names(after.get(path)) in map(
                 _without_names, possible_states
             )
             # What somebody else wrote moves with its folder.
-            is_allowed = is_allowed or _is_foreign_among(after.get(path), before)
+            is_allowed = is_allowed or self._is_moved(after.get(path), before)
+            is_allowed = is_allowed or self._follows_folder(path, expected, after)
             if not is_named and not is_allowed:
                 self.problems.append(
                     f"{action}: {path} is {_show(after.get(path))}, was {_show(before.get(path))}, expected {_show(expected.get(path))}"
@@ -432,6 +440,28 @@ class RandomProgram:
         for text in protected_texts - _foreign_texts(after) - self._withdrawn_texts:
             self.problems.append(f"{action}: lost {text!r} of somebody else")
         return after
+
+    def _is_moved(self, state: PathState | None, before: Tree) -> bool:
+        """Return whether a file that somebody else has changed was there before, under any name."""
+        return state is not None and any(
+            _without_names(state) == _without_names(other)
+            for path, other in before.items()
+            if _FOREIGN in other.content or self._is_foreign(path)
+        )
+
+    def _follows_folder(self, path: str, expected: Tree, after: Tree) -> bool:
+        """Return whether a path is as expected, but in a folder that somebody else has moved."""
+        for source, target in self._foreign_moves:
+            for old, new in ((source, target), (target, source)):
+                if path.startswith(f"{old}/"):
+                    other = new + path[len(old) :]
+                    pairs = (
+                        (expected.get(path), after.get(other)),
+                        (expected.get(other), after.get(path)),
+                    )
+                    if any(first is not None and first == second for first, second in pairs):
+                        return True
+        return False
 
     def _is_foreign(self, path: str) -> bool:
         """Return whether somebody else has changed what a path leads to."""
@@ -473,13 +503,6 @@ def _twins(expected: PathState | None, actual: PathState | None) -> tuple[str, .
 
 def _without_names(state: PathState | None) -> PathState | None:
     return None if state is None else state._replace(twins=())
-
-
-def _is_foreign_among(state: PathState | None, tree: Tree) -> bool:
-    """Return whether a file with a text of somebody else is in a tree, under any name."""
-    if state is None or _FOREIGN not in state.content:
-        return False
-    return any(state == other._replace(twins=state.twins) for other in tree.values())
 
 
 def _foreign_texts(tree: Tree) -> set[bytes]:

@@ -438,6 +438,19 @@ def test_a_change_after_a_write_in_the_background_is_not_overwritten(project: Pr
     assert project.files() == {"a": b"in the background"}
 
 
+def test_a_file_that_was_made_in_the_background_and_removed_comes_back_and_is_named(
+    project: Project,
+) -> None:
+    cell = project.write("b", b"by the cell")
+    background = project.journal.step(cell, is_background=True)
+    project.journal.note_name(background, project.path("a"))
+    (project.folder / "a").write_bytes(b"in the background")
+    project.cell(lambda: os.unlink(project.path("a")), removed="a")
+    assert reasons(project.preview(cell)).keys() == {"a"}
+    assert reasons(project.stack.undo(cell)).keys() == {"a"}
+    assert project.files() == {"a": b"in the background"}
+
+
 def test_a_file_larger_than_all_copies_may_be_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     project = Project(tmp_path / "work", tmp_path / "copies", megabytes=1)

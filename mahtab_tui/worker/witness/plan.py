@@ -154,7 +154,8 @@ class UndoPlan:
             files = [file for file in (change.before, change.after) if file is not None]
             limited = [file for file in files if self._limits.get(file, -1) >= index]
             if self._steps[index].is_background or change.after is not node or limited:
-                if node is changes[0][1].before and change is changes[-1][1]:
+                is_original = node is changes[0][1].before and change is changes[-1][1]
+                if is_original and not self._steps[index].is_background:
                     pass  # something else has given it back what it led to
                 elif limited:
                     self._name_reasons[name] = self._node_reasons[limited[0]]

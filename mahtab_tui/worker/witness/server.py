@@ -557,10 +557,12 @@ class WitnessServer:
             )
             for index, (folder, path) in enumerate(call.paths)
         ]
-        with suppress(OSError):
+        try:
             # If the thread has ended meanwhile, something else may have been read.
             fcntl.ioctl(self._listener, _IS_ID_VALID, _ID.pack(notification.number))
-            self._note_change(call.action, flags, paths)
+        except OSError:
+            return
+        self._note_change(call.action, flags, paths)
 
     def _path(
         self, notification: _Notification, folder: int | None, path: int | None, *, follows: bool
