@@ -32,7 +32,7 @@ from mahtab_tui.search.query_terms import (
     choose_key,
     find_comparison,
     find_date,
-    named_key,
+    find_named_key,
 )
 from mahtab_tui.search.tagged_text import join_paragraphs, tagged
 from mahtab_tui.search.text_rows import RowFormat
@@ -197,13 +197,13 @@ def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -
     condition = comparison if numbers else None
     if is_count:
         return _computing_example(
-            COUNT.name, words, condition, numbers, f"{lines_code}\nFINAL(len(lines))"
+            COUNT.description, words, condition, numbers, f"{lines_code}\nFINAL(len(lines))"
         )
     if aggregate is not None and aggregate.is_of_numbers and aggregate is not COUNT and numbers:
         values = _number_values(numbers, searched_text)
         code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
         return _computing_example(
-            aggregate.name.format(key=numbers.name), words, condition, numbers, code
+            aggregate.description.format(key=numbers.name), words, condition, numbers, code
         )
     separators = {key: separator for key, separator, _ in _PAIR.findall(sample)}
     if aggregate and not aggregate.is_of_numbers and separators and (not comparison or numbers):
@@ -211,7 +211,9 @@ def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -
         matches_code = rf're.findall(r"\b{key}{separators[key]}(\w+)", line)'
         values = f"[value for line in lines for value in {matches_code}]"
         code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
-        return _computing_example(aggregate.name.format(key=key), words, condition, numbers, code)
+        return _computing_example(
+            aggregate.description.format(key=key), words, condition, numbers, code
+        )
     return _look_at_lines(query_lines, words, lines_code)
 
 
@@ -258,7 +260,7 @@ class _NumberForm(NamedTuple):
             if re.fullmatch(r"-?\d+", value)
         ]
         keys = [key for key, _ in pairs]
-        key = named_key(query, keys)
+        key = find_named_key(query, keys)
         if not key:
             key = choose_key(query, [key for key, separator in pairs if separator == "="])
         if not key:
@@ -295,7 +297,7 @@ def _computing_example(
     what = result
     if words:
         with_words = f"with {' and '.join(words)}"
-        what += f" {with_words}" if result == COUNT.name else f" in lines {with_words}"
+        what += f" {with_words}" if result == COUNT.description else f" in lines {with_words}"
     if comparison and numbers:
         what += f" and {numbers.name} {comparison.operator} {comparison.number}"
     return _COMPUTE.format(what=what, code=code)
@@ -337,9 +339,9 @@ def _example_of_rows(
 
     aggregate = choose_aggregate(query, numbers.name if numbers else "") or COUNT
     which = WHICH.match(query)
-    group_key = named_key(which[1] or "", list(columns)) if which else ""
+    group_key = find_named_key(which[1] or "", list(columns)) if which else ""
     if aggregate.is_extreme and number_key and group_key:
-        what = f"the {group_key} with {aggregate.name.format(key=number_key)}"
+        what = f"the {group_key} with {aggregate.description.format(key=number_key)}"
         conditions = f"{_has_value(number_key)} and {_has_value(group_key)}"
         code += f"\nrows = [row for row in rows if {conditions}]"
         code += _group_code(
@@ -354,10 +356,10 @@ def _example_of_rows(
         key = choose_key(query, list(columns))
     if aggregate is COUNT or not key:
         return _computing_example(
-            COUNT.name, words, comparison, numbers, f"{code}\nFINAL(len(rows))"
+            COUNT.description, words, comparison, numbers, f"{code}\nFINAL(len(rows))"
         )
 
-    result = aggregate.name.format(key=key)
+    result = aggregate.description.format(key=key)
     if date and dates:
         result += f" in {date}"
     value = f'float(row["{key}"])' if aggregate.is_of_numbers else f'row["{key}"]'

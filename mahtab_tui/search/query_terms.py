@@ -6,42 +6,75 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
-"""A pattern for the number of a limit."""
-_COMPARISONS = (
-    (
-        rf"(?:more|greater|larger|bigger|longer|heavier|higher|older) than {_NUMBER}|(?:above|over|exceed(?:s|ed|ing)?) {_NUMBER}",
-        ">",
-    ),
-    (
-        rf"(?:less|fewer|smaller|shorter|lighter|lower|younger) than {_NUMBER}|(?:below|under) {_NUMBER}",
-        "<",
-    ),
-    (rf"at least {_NUMBER}|{_NUMBER}(?: \w+)? or more", ">="),
-    (rf"at most {_NUMBER}|{_NUMBER}(?: \w+)? or (?:less|fewer)", "<="),
-)
-"""Patterns for limits, and their operators."""
-_IDENTIFIER = re.compile(r"(?:.*[_ ])?(?:id|no|nr|number|index|key|code|year)", re.IGNORECASE)
-"""The name of a column whose numbers nobody adds up."""
-WHICH = re.compile(r"which (\w+)\b|who\b", re.IGNORECASE)
-"""At the start of a query that asks for what has an extreme, and not for the extreme."""
-_MONTHS = (
-    "january february march april may june july august september october november december".split()
-)
-DATE = re.compile(
-    rf"\b(?:(\d{{4}}-\d\d(?:-\d\d)?)|({'|'.join(_MONTHS)}) (\d{{4}})|in (\d{{4}}))\b", re.IGNORECASE
-)
-"""A day, a month or a year."""
-_DIFFERENT = "(?:different|distinct|unique)"
-"""A pattern for words that ask for different values."""
+# Limits
+
+_NUMBER = r"(?P<number>(?<!\d,)\d[\d,]*(?:\.\d+)?)"
+"""The number of a limit. The lookbehind lets it begin only at its first digit."""
+_GREATER = "more|greater|larger|bigger|longer|heavier|higher|older"
+_LESS = "less|fewer|smaller|shorter|lighter|lower|younger"
+_NEGATION = r"(?:no|not|never|cannot|without|\w+n['’]t)(?: \w+(?: (?:for|by|to|at|in|with|of))?)?"
+"""What turns a limit around: "no more than", "do not exceed", "was not kept for more than"."""
+_OPPOSITE_OPERATORS = {">": "<=", "<": ">=", ">=": "<", "<=": ">"}
 
 
 class QueryCondition(NamedTuple):
     """A condition of the query, as "more than 5"."""
 
     number: str
+    """The limit, without separators of thousands."""
     operator: str
-    """Of Python."""
+    """A Python comparison operator."""
+
+
+class _Comparison(NamedTuple):
+    """A way to state a limit."""
+
+    operator: str
+    """A Python comparison operator."""
+    pattern: re.Pattern[str]
+    """Its groups are the `number` and the `negation` before it, if there is one."""
+
+
+def _comparison(operator: str, words: str) -> _Comparison:
+    """Return a comparison. words: a pattern with the number."""
+    pattern = re.compile(rf"\b(?:(?P<negation>{_NEGATION}) )?{words}\b", re.IGNORECASE)
+    return _Comparison(operator, pattern)
+
+
+_COMPARISONS = (
+    _comparison(">", rf"(?:{_GREATER}) than {_NUMBER}"),
+    _comparison(">", rf"(?:above|over|exceed(?:s|ed|ing)?) {_NUMBER}"),
+    _comparison("<", rf"(?:{_LESS}) than {_NUMBER}"),
+    _comparison("<", rf"(?:below|under) {_NUMBER}"),
+    _comparison(">=", rf"at least {_NUMBER}"),
+    _comparison(">=", rf"{_NUMBER}(?: \w+)? or more"),
+    _comparison("<=", rf"at most {_NUMBER}"),
+    _comparison("<=", rf"{_NUMBER}(?: \w+)? or (?:less|fewer)"),
+)
+
+# Columns and dates
+
+WHICH = re.compile(r"which (\w+)\b|who\b", re.IGNORECASE)
+"""At the start of a query that asks for what has an extreme, and not for the extreme."""
+_IDENTIFIER = re.compile(r"(?:.*[_ ])?(?:id|no|nr|number|index|key|code|year)", re.IGNORECASE)
+"""The name of a column that identifies, such as `order_id`; nobody adds up its numbers."""
+_MONTHS = (
+    "january february march april may june july august september october november december".split()
+)
+DATE = re.compile(
+    rf"""
+    \b(?:
+        (\d{{4}}-\d\d(?:-\d\d)?)                # a day or a month as in ISO dates
+        | ({"|".join(_MONTHS)})[ ](\d{{4}})     # a month
+        | in[ ]((?:1[5-9]|20)\d\d)              # a year, and not the number of lines
+          (?![ ](?:lines|rows|records|entries|items|words|characters)\b)
+    )\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A day, a month, or a year from 1500 to 2099."""
+
+# Aggregates
 
 
 class Aggregate(NamedTuple):
@@ -49,8 +82,8 @@ class Aggregate(NamedTuple):
 
     pattern: re.Pattern[str]
     """Words of a query that asks for it."""
-    name: str
-    """What it is of `{key}`, for the model."""
+    description: str
+    """What the code computes, for the model; `{key}` stands for the column."""
     code: str
     """An expression over `values`."""
     is_of_numbers: bool = True
@@ -59,10 +92,11 @@ class Aggregate(NamedTuple):
 
 
 def _aggregate(
-    words: str, name: str, code: str, *, is_of_numbers: bool = True, is_extreme: bool = False
+    words: str, description: str, code: str, *, is_of_numbers: bool = True, is_extreme: bool = False
 ) -> Aggregate:
+    """Return an aggregate. words: a pattern; for the others see `Aggregate`."""
     pattern = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    return Aggregate(pattern, name, code, is_of_numbers, is_extreme)
+    return Aggregate(pattern, description, code, is_of_numbers, is_extreme)
 
 
 COUNT = _aggregate(
@@ -73,7 +107,7 @@ EARLIEST = _aggregate("earliest", "the earliest {key}", "min(values)", is_of_num
 LATEST = _aggregate("latest", "the latest {key}", "max(values)", is_of_numbers=False)
 _AGGREGATES = (
     _aggregate(
-        rf"(?:how many|number of|count)(?: \w+)? {_DIFFERENT}",
+        r"(?:how many|number of|count)(?: \w+)? (?:different|distinct|unique)",
         "the number of different values of {key}",
         "len(set(values))",
         is_of_numbers=False,
@@ -101,12 +135,16 @@ _AGGREGATES = (
 
 def find_comparison(query: str) -> QueryCondition | None:
     """Return the condition of a query; None if it has none or several."""
-    comparisons = [
-        QueryCondition(next(filter(None, match.groups())).replace(",", ""), operator)
-        for pattern, operator in _COMPARISONS
-        for match in re.finditer(rf"\b(?:{pattern})\b", query, re.IGNORECASE)
-    ]
-    return comparisons[0] if len(comparisons) == 1 else None
+    conditions: list[QueryCondition] = []
+    for comparison in _COMPARISONS:
+        for match in comparison.pattern.finditer(query):
+            operator = comparison.operator
+            if match["negation"]:
+                operator = _OPPOSITE_OPERATORS[operator]
+            conditions.append(QueryCondition(match["number"].replace(",", ""), operator))
+    if len(conditions) != 1:
+        return None
+    return conditions[0]
 
 
 def choose_aggregate(query: str, quantity: str) -> Aggregate | None:
@@ -117,11 +155,7 @@ def choose_aggregate(query: str, quantity: str) -> Aggregate | None:
         quantity: The name of the numbers that it is about, such as "tons"; empty if unknown. "How
             many tons" asks for a sum.
     """
-    for aggregate in _AGGREGATES:
-        if aggregate.pattern.search(query):
-            break
-    else:
-        return None
+    aggregate = _first_aggregate(query)
     if aggregate is COUNT and quantity:
         amount = rf"\bhow (?:many|much) {re.escape(quantity)}\b"
         if re.search(amount, query, re.IGNORECASE):
@@ -129,27 +163,61 @@ def choose_aggregate(query: str, quantity: str) -> Aggregate | None:
     return aggregate
 
 
-def named_key(query: str, keys: Sequence[str]) -> str:
-    """Return the name that the query uses first after the words that say what to compute, also in
-    the plural; empty if it uses none."""
-    starts = [
-        match.start() for aggregate in _AGGREGATES if (match := aggregate.pattern.search(query))
-    ]
-    start = min(starts, default=0)
-    for part in (query[start:], query):
-        for word in re.findall(r"\w+", part):
-            singular = word.lower().removesuffix("s")
-            for key in keys:
-                if key.lower().removesuffix("s") == singular:
-                    return key
+def _first_aggregate(query: str) -> Aggregate | None:
+    for aggregate in _AGGREGATES:
+        if aggregate.pattern.search(query):
+            return aggregate
+    return None
+
+
+def find_named_key(query: str, keys: Sequence[str]) -> str:
+    """Return the name that a query uses first after the words that say what to compute, or else
+    first of all; also in the plural. Empty if it uses none.
+
+    Args:
+        query: The query.
+        keys: The names of columns or values in the text.
+    """
+    rest_of_query = query[_aggregate_start(query) :]
+    return _first_named_key(rest_of_query, keys) or _first_named_key(query, keys)
+
+
+def _aggregate_start(query: str) -> int:
+    """Return where the words begin that say what to compute; 0 if there are none."""
+    matches = [aggregate.pattern.search(query) for aggregate in _AGGREGATES]
+    return min((match.start() for match in matches if match is not None), default=0)
+
+
+def _first_named_key(text: str, keys: Sequence[str]) -> str:
+    """Return the first name in a text, also in the plural; empty if there is none."""
+    for word in re.findall(r"\w+", text):
+        for key in keys:
+            if _singular(key) == _singular(word):
+                return key
     return ""
 
 
+def _singular(word: str) -> str:
+    return word.lower().removesuffix("s")
+
+
 def choose_key(query: str, keys: Sequence[str]) -> str:
-    """Return the name that the query uses, or else the first of a quantity; empty if there is
-    none."""
-    quantities = [key for key in keys if not _IDENTIFIER.fullmatch(key)]
-    return named_key(query, keys) or next(iter([*quantities, *keys]), "")
+    """Return the name that a query uses, or else the first of a quantity, or else the first of all;
+    empty if there is none.
+
+    Args:
+        query: The query.
+        keys: The names of columns or values in the text.
+    """
+    named_key = find_named_key(query, keys)
+    if named_key:
+        return named_key
+    for key in keys:
+        if not _IDENTIFIER.fullmatch(key):
+            return key
+    if keys:
+        return keys[0]
+    return ""
 
 
 def find_date(query: str) -> str:
