@@ -225,7 +225,7 @@ class Settings(BaseSettings):
         1024, ge=1, description="Megabytes of memory for undo; the oldest cells are dropped first"
     )
     file_undo: bool = Field(
-        False,
+        True,
         description="Whether undo also restores files in the working folder; sudo cannot work in cells then. Linux only",
     )
     file_undo_mb: int = Field(

@@ -66,7 +66,7 @@ WAITS: dict[str, object] = {
     "code_dir": "inside",
     "undo_steps": 21,
     "undo_memory": 1_025,
-    "file_undo": True,
+    "file_undo": False,
     "file_undo_mb": 201,
     "witnessed_folders": ["inside"],
     "keep_namespace": False,
