@@ -70,7 +70,7 @@ class Kernel(ABC):
 
     A kind of kernel defines the abstract methods. What it cannot do otherwise, it overrides."""
 
-    _cannot_save: ClassVar[str] = ""
+    _save_unavailable_reason: ClassVar[str] = ""
     """Why this kind of kernel cannot save variables, as a sentence."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Kernel(ABC):
         own. It ignores ``guard``: only the text of the code has been checked before."""
         if lock in ("keep", "discard"):
             raise KernelError(
-                f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}."
+                f"The cell did not run: it cannot run in a locked fork, because {self.lock_unavailable_reason}."
             )
 
     @abstractmethod
@@ -290,7 +290,7 @@ class Kernel(ABC):
 
     @property
     @abstractmethod
-    def cannot_lock(self) -> str:
+    def lock_unavailable_reason(self) -> str:
         """The reason why cells cannot run in a locked fork, as a clause; empty if they can."""
 
     @property
@@ -301,7 +301,7 @@ class Kernel(ABC):
 
     @property
     @abstractmethod
-    def cannot_undo(self) -> str:
+    def undo_unavailable_reason(self) -> str:
         """The reason why changes inside objects cannot be undone, as a clause; empty if they
         can."""
 
@@ -354,12 +354,12 @@ class Kernel(ABC):
             lost: Names that could not be saved before, and that were not made again since.
             seconds: How long to wait at most.
         """
-        raise KernelError(self._cannot_save)
+        raise KernelError(self._save_unavailable_reason)
 
     def restore(self, file: SavedFile) -> RestoredFile:
         """Restore the variables in a file, after the running cell; other calls wait meanwhile.
         `interrupt` stops it."""
-        raise KernelError(self._cannot_save)
+        raise KernelError(self._save_unavailable_reason)
 
     @abstractmethod
     def info(self) -> KernelInfo:

@@ -198,16 +198,16 @@ class MaskedKernel(Kernel):
     # Locked forks, undo and saved variables
 
     @property
-    def cannot_lock(self) -> str:
-        return self._mask(self.inner.cannot_lock)
+    def lock_unavailable_reason(self) -> str:
+        return self._mask(self.inner.lock_unavailable_reason)
 
     @property
     def protects_files(self) -> bool:
         return self.inner.protects_files
 
     @property
-    def cannot_undo(self) -> str:
-        return self._mask(self.inner.cannot_undo)
+    def undo_unavailable_reason(self) -> str:
+        return self._mask(self.inner.undo_unavailable_reason)
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         with self._masked_errors():

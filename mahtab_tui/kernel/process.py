@@ -218,7 +218,7 @@ class ProcessKernel(Kernel):
         return reply
 
     @property
-    def cannot_lock(self) -> str:
+    def lock_unavailable_reason(self) -> str:
         return self._ask(Operations.cannot_lock)
 
     @property
@@ -226,7 +226,7 @@ class ProcessKernel(Kernel):
         return self._ask(Operations.protects_files)
 
     @property
-    def cannot_undo(self) -> str:
+    def undo_unavailable_reason(self) -> str:
         if not self._undo_steps:
             return "undo is off (undo_steps is 0)"
         if sys.platform != "linux":

@@ -169,7 +169,7 @@ class RunningCell:
             files=cell_end.files,
         )
 
-    def lost(self, status: Status, sentence: str) -> None:
+    def fail(self, status: Status, sentence: str) -> None:
         """Set the result of a cell that the kernel cannot finish. sentence: why."""
         self._finish(status, self.seconds, (), detail=sentence)
 

@@ -181,7 +181,7 @@ class WorkerProcess:
             with self._lock:
                 if self.over:
                     died = ProcessEnd(Status.DIED, "The kernel had ended before the cell began.")
-                    running.lost(*(self._intended_end or died))
+                    running.fail(*(self._intended_end or died))
                 else:
                     self._cells.add(running)
             self._outbox.send(data)
@@ -438,7 +438,7 @@ class WorkerProcess:
             cells = self._cells.pop_all()
         # The innermost cell ends first.
         for cell in reversed(cells):
-            cell.lost(status, sentence)
+            cell.fail(status, sentence)
         try:
             self._answers.cancel_all()
         finally:

@@ -226,7 +226,7 @@ class CodeRules:
         """Return why code cannot run in a locked fork, as a clause; empty if it can."""
         if self._lock_obstacle is None:
             try:
-                self._lock_obstacle = self._kernel.cannot_lock
+                self._lock_obstacle = self._kernel.lock_unavailable_reason
             except KernelError as error:
                 return str(error).rstrip(".")
         return self._lock_obstacle

@@ -150,7 +150,7 @@ class ModelCode:
             return ""
         if self._is_nested():
             return "another cell waits for this answer"
-        return self._runtime.kernel.cannot_undo
+        return self._runtime.kernel.undo_unavailable_reason
 
     def ask(self, approval: Approval) -> Decision | None:
         """Ask the user, and wait; None if the request was withdrawn, which `withdraw` does."""

@@ -157,7 +157,9 @@ def test_read_only_asks_with_the_reason_where_locking_is_impossible(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        ProcessKernel, "cannot_lock", property(lambda kernel: "only Linux can lock a process")
+        ProcessKernel,
+        "lock_unavailable_reason",
+        property(lambda kernel: "only Linux can lock a process"),
     )
     it = open_session(code("sum([1, 2])"), code("sum([3, 4])"), "Done.", approval_rules=READ_ONLY)
     it.session.submit("ask", "how much?")

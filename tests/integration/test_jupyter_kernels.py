@@ -169,8 +169,8 @@ def test_working_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
 
 
 def test_missing_capabilities_are_reported(cells: Cells) -> None:
-    assert cells.kernel.cannot_undo
-    assert cells.kernel.cannot_lock
+    assert cells.kernel.undo_unavailable_reason
+    assert cells.kernel.lock_unavailable_reason
     assert cells.kernel.saved_namespace() is None
     with pytest.raises(KernelError, match="There is no variable named nothing_here"):
         cells.kernel.inspect("nothing_here")

@@ -19,7 +19,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Completion, Completions
+from mahtab_tui.kernel.values import Completion, Completions, KernelState
 from tests.integration.kernels import PATIENCE, WAITS, Cells, RecordingHost, interpreters, running
 from tests.waiting import wait_for
 
@@ -96,6 +96,15 @@ def test_closed_kernel_restores_the_process(namespace: dict[str, Any]) -> None:
         assert display.text.startswith("Help on built-in function len")
     assert state() == state_before
     wait_for(lambda: set(threading.enumerate()) <= threads_before)
+
+
+def test_closed_kernel_refuses_a_reset_and_stays_closed(namespace: dict[str, Any]) -> None:
+    with running(InProcessKernel(namespace)) as cells:
+        cells.run("made = 1")
+    with pytest.raises(KernelError, match="The session was closed"):
+        cells.kernel.reset()
+    assert cells.kernel.info().state is KernelState.DEAD
+    assert namespace["made"] == 1
 
 
 @pytest.mark.parametrize(

@@ -317,8 +317,8 @@ class LockedCells:
 def cells(project: Path) -> Iterator[LockedCells]:
     opened_cells = LockedCells(project)
     try:
-        if opened_cells.kernel.cannot_lock:
-            pytest.skip(opened_cells.kernel.cannot_lock)
+        if opened_cells.kernel.lock_unavailable_reason:
+            pytest.skip(opened_cells.kernel.lock_unavailable_reason)
         yield opened_cells
     finally:
         opened_cells.kernel.close()
@@ -976,8 +976,8 @@ def test_private_places_are_refused_even_if_the_project_contains_the_home_folder
     (home / "keys").symlink_to(".ssh")
     cells = LockedCells(home.parent)
     try:
-        if cells.kernel.cannot_lock:
-            pytest.skip(cells.kernel.cannot_lock)
+        if cells.kernel.lock_unavailable_reason:
+            pytest.skip(cells.kernel.lock_unavailable_reason)
         for name in PRIVATE:
             result = cells.run(f"open({str(home / name)!r}).read()", "keep")
             assert result.needs.startswith("wanted to read"), name

@@ -189,7 +189,7 @@ class JupyterConversation:
             cell.finish(self._changes(reply), time.perf_counter() - start)
         except KernelError as error:
             if not running.result.done():
-                running.lost(Status.DIED, str(error))
+                running.fail(Status.DIED, str(error))
         finally:
             self._calls.end()
             self._cell = None
@@ -259,7 +259,7 @@ class JupyterConversation:
             replies = list(self._replies.values())
             self._replies.clear()
         if cell is not None and not cell.running.result.done():
-            cell.running.lost(status, reason)
+            cell.running.fail(status, reason)
         if cell is not None and not cell.replied.done():
             cell.replied.set_exception(KernelError(reason))
         for reply in replies:

@@ -42,9 +42,9 @@ def parse_address(address: str) -> str:
 class JupyterKernel(Kernel):
     """A Jupyter kernel, which we have started or which belongs to another program."""
 
-    cannot_lock = "it runs in a Jupyter kernel"
-    cannot_undo = "a Jupyter kernel is not ours to fork"
-    _cannot_save = "The variables of a Jupyter kernel are not saved."
+    lock_unavailable_reason = "it runs in a Jupyter kernel"
+    undo_unavailable_reason = "a Jupyter kernel is not ours to fork"
+    _save_unavailable_reason = "The variables of a Jupyter kernel are not saved."
 
     def __init__(self, connection: ZmqConnection, startup: str = "") -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class JupyterKernel(Kernel):
         return ()
 
     def _undo(self, operation: Operation[UndoAnswer], cell: int, scope: UndoScope) -> NoReturn:
-        raise KernelError(f"Cells cannot be undone here, because {self.cannot_undo}.")
+        raise KernelError(f"Cells cannot be undone here, because {self.undo_unavailable_reason}.")
 
     def info(self) -> KernelInfo:
         return self._info_as(self._state)
