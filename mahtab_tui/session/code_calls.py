@@ -63,7 +63,11 @@ def _first_name(node: ast.expr) -> str:
 
 
 def exact_rule(call: Call) -> str:
-    """Return the rule that allows exactly this call."""
+    """Return the rule that allows exactly this call.
+
+    Raises:
+        ValueError: An argument is a number of more digits than Python writes.
+    """
     arguments = [_literal(value) for value in call.arguments]
     arguments += [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
     return f"allow: {call.name}({', '.join(arguments)})"

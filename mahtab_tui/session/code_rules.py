@@ -245,8 +245,8 @@ class CodeRules:
         verdict = apply_rules(self._info.rules, code, lambda texts: {}, self._means_same)
         if call is None or verdict.action in ("deny", "ask", "allow"):
             return ()
-        rule = exact_rule(call)
         try:
+            rule = exact_rule(call)
             parse_rule(rule)
         except ValueError:  # too long, or with a number that rules do not have
             return ()

@@ -241,6 +241,14 @@ def test_code_that_names_a_protected_file_waits_for_the_user_in_any_mode(
     assert Path("AGENTS.md").read_text() == "mine"
 
 
+def test_no_rule_is_offered_for_a_number_that_rules_cannot_write(open_session: OpenSession) -> None:
+    it = open_session(approval_rules=READ_ONLY)
+    rules = it.session.agent.rules
+    assert rules.rules_for("f(0xff)") == ("allow: f(255)",)
+    assert rules.rules_for(f"f(0x{'f' * 5_000})") == ()
+    assert rules.rules_for("f(1e999)") == ()
+
+
 def test_a_command_that_does_not_show_what_it_changes_waits_for_the_user(
     open_session: OpenSession,
 ) -> None:
