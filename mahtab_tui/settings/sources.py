@@ -123,11 +123,15 @@ def _expand_text(text: str) -> str:
     """Replace the variables of a text. Raises `LookupError`."""
 
     def replace(match: re.Match[str]) -> str:
-        name, default = match.groups()
-        value = os.environ.get(name) or default
+        name: str = match[1]
+        default: str | None = match[2]
+        value = os.environ.get(name)
+        # As in a shell, a default also stands for a variable that is set to nothing.
+        if not value and default is not None:
+            return default
         if value is None:
             raise LookupError(f"The variable {name} is not set in the environment.")
-        return str(value)
+        return value
 
     return _VARIABLE.sub(replace, text)
 

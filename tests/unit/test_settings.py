@@ -322,6 +322,14 @@ def test_variables_are_substituted_when_a_server_is_used(monkeypatch: pytest.Mon
         McpServer(url="https://x/${MISSING}").expanded()
 
 
+def test_a_variable_that_is_set_to_nothing_is_empty_unless_it_has_a_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EMPTY", "")
+    server = McpServer(command="x", args=("--flags=${EMPTY}", "${EMPTY:-default}", "${EMPTY:-}"))
+    assert server.expanded().args == ("--flags=", "default", "")
+
+
 def test_secrets_of_servers_are_masked_wherever_secrets_are(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
