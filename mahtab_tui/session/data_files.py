@@ -196,8 +196,10 @@ def variable_name(path: Path) -> str:
         character if f"a{character}".isidentifier() else " " for character in stem
     ).split()
     name = "_".join(words).strip("_")[:MAX_NAME_CHARS] or "data"
+    # It begins with a digit. Names such as `_1` are those of cells' results, and names with an
+    # underscore in front are hidden where variables are listed.
     if not name.isidentifier():
-        return f"_{name}"
+        return f"data_{name}"
 
     is_pythons = keyword.iskeyword(name) or hasattr(builtins, name)
     is_used = is_pythons or name in toolbox.NAMES or name in _RESERVED

@@ -321,7 +321,8 @@ def test_unloadable_file_gives_one_sentence(folder: Path) -> None:
     ("name", "variable"),
     [
         ("my-data 2.csv", "my_data_2"),
-        ("2024.csv", "_2024"),
+        ("2024.csv", "data_2024"),
+        ("1.csv", "data_1"),
         ("class.txt", "class_"),
         ("list.csv", "list_"),
         ("grep.txt", "grep_"),
