@@ -27,7 +27,8 @@ def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """
     line_start = bytearray()
     after_cr = False
-    for piece in pieces:
+    # An empty piece would part the two characters of a CRLF.
+    for piece in filter(None, pieces):
         if after_cr:
             piece = piece.removeprefix(b"\n")
         after_cr = piece.endswith(b"\r")
