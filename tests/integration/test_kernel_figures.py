@@ -15,6 +15,7 @@ from mahtab_tui.tui.pictures.chart import Chart, read_chart
 from tests.integration.kernels import Cells, running, show
 
 PLOT = "plt.plot([1, 2, 3]);"
+DATES = "np.array(['2024-01-01', '2024-06-01'], 'M8[D]')"
 FIGURE = """
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
 figure.suptitle("Cars")
@@ -165,7 +166,12 @@ def test_figure_is_described_with_its_axes_series_legend_and_overlaps(cells: Cel
         ("plt.pie([1, 2]);", "2 shapes (Wedge)"),
         ("plt.gca();", "nothing is drawn in it"),
         ("for n in range(15): plt.plot([n])\nplt.show()", "… and 3 more series"),
-        ("plt.plot(np.array(['2024-01-01', '2024-06-01'], 'M8[D]'), [1, 2]);", "ticks 2024-01"),
+        (f"plt.plot({DATES}, [1, 2]);", "ticks 2024-01"),
+        (f"plt.plot({DATES}, [1, 2]);", "line: 2 points, y 1 to 2\n"),
+        (f"plt.plot([1, 2], {DATES});", "line: 2 points, x 1 to 2\n"),
+        (f"plt.scatter({DATES}, [1, 2]);", "  2 points: y 1 to 2\n"),
+        (f"plt.scatter([1, 2], {DATES});", "  2 points: x 1 to 2\n"),
+        (f"plt.scatter({DATES}, ['a', 'b']);", "  2 points\n"),
     ],
 )
 def test_kinds_of_series_are_described(cells: Cells, code: str, words: str) -> None:

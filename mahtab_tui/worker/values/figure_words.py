@@ -147,9 +147,11 @@ def _collection_words(collection: Any) -> str:
     kind = type(collection).__name__
     if kind != "PathCollection" or not len(offsets):
         return f"{kind}{_label(collection)}"
-    x_words = _range_words(_range_of(offsets[:, 0]))
-    y_words = _range_words(_range_of(offsets[:, 1]))
-    return f"{len(offsets):,} points{_label(collection)}: x {x_words}, y {y_words}"
+    words = f"{len(offsets):,} points{_label(collection)}"
+    ranges = _axis_ranges(collection, _range_of(offsets[:, 0]), _range_of(offsets[:, 1]))
+    if not ranges:
+        return words
+    return f"{words}: {', '.join(ranges)}"
 
 
 def _line_words(line: Any) -> str:
@@ -160,18 +162,23 @@ def _line_words(line: Any) -> str:
     if y_range is None:
         return f"{words}, without a finite value"
 
-    if not _has_dates(line):
-        words += f", x {_range_words(x_range)}"
-    words += f", y {_range_words(y_range)}"
+    words = ", ".join([words, *_axis_ranges(line, x_range, y_range)])
     missing_count = len(y_values) - y_range.finite_count
     if missing_count:
         return f"{words}, {missing_count:,} missing"
     return words
 
 
-def _has_dates(line: object) -> bool:
-    axes = getattr(line, "axes", None)
-    return axes is not None and not _is_plain(axes.xaxis)
+def _axis_ranges(artist: Any, x_range: _Range | None, y_range: _Range | None) -> list[str]:
+    """Return the ranges of an artist's coordinates along the axes that have numbers: dates and
+    categories are drawn at positions that say nothing to a reader."""
+    axes = artist.axes
+    ranges: list[str] = []
+    if axes is None or _is_plain(axes.xaxis):
+        ranges.append(f"x {_range_words(x_range)}")
+    if axes is None or _is_plain(axes.yaxis):
+        ranges.append(f"y {_range_words(y_range)}")
+    return ranges
 
 
 def _range_of(values: object) -> _Range | None:
