@@ -160,6 +160,27 @@ def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
     it.store.wait(tags.RLM_FINAL, state="stopped")
 
 
+def test_a_search_that_is_cancelled_before_it_begins_does_not_begin(
+    open_session: OpenSession,
+) -> None:
+    it = open_session({"match": "<search-query>\n", "text": "```python\nFINAL(1)\n```"})
+    code = (
+        "import asyncio\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "threads = ThreadPoolExecutor(1)\n"
+        "asyncio.get_running_loop().set_default_executor(threads)\n"
+        "first, second = [asyncio.ensure_future(arlm(q, log)) for q in ('first', 'second')]\n"
+        "await asyncio.sleep(0)\n"
+        "second.cancel()\n"
+        "print(await first)\n"
+        "threads.shutdown()\n"
+        "second.cancelled()"
+    )
+    assert it.run(LOG, code).text == "1\nTrue\n"
+    (search,) = it.store.of(tags.RLM_CALL, event="begin")
+    assert search.text == "first"
+
+
 @pytest.mark.thorough
 def test_long_answer_is_complete(open_session: OpenSession) -> None:
     it = open_session("```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```")

@@ -255,6 +255,8 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     try:
         return cast("Answer", await asyncio.shield(running))
     except asyncio.CancelledError:
+        # It may still wait for a thread: the host, which stops what runs, does not know it then.
+        running.cancel()
         Host.call("rlm_stop", {"tree": tree})
         raise
 
