@@ -61,12 +61,21 @@ class SpareDatabase:
                     self._set_aside(self._path)
                     self._connection = self._open()
                 else:
-                    self._on_problem(f"{self._name} {self._path} cannot be used: {error}.")
+                    reason = str(error).rstrip(".")
+                    self._on_problem(f"{self._label} cannot be used: {reason}.")
                 return None
 
     def close(self) -> None:
+        """Close the connection; later calls of `run` report that the database cannot be used."""
         with self._lock:
             self._connection.close()
+
+    @property
+    def _label(self) -> str:
+        """What the database holds, and its file if it has one."""
+        if self._path is None:
+            return self._name
+        return f"{self._name} {self._path}"
 
     def _open(self) -> sqlite3.Connection:
         """Open the file, a new one if it is damaged, or a database in memory if neither works."""
@@ -82,8 +91,9 @@ class SpareDatabase:
                 if is_corrupt(error) and self._set_aside(path):
                     continue
                 reason = error.strerror if isinstance(error, OSError) else error
-                text = f"{self._name} {path} cannot be used ({reason}). This session keeps it in memory only."
-                self._on_problem(text)
+                self._on_problem(
+                    f"{self._label} cannot be used ({reason}). This session keeps it in memory only."
+                )
                 break
             self._identity = file_identity(path)  # the file may be new
             return connection
@@ -107,6 +117,7 @@ class SpareDatabase:
         except OSError:
             return False
         if new_path is not None:
-            text = f"{self._name} was damaged. It is now {new_path}, and a new one was started."
-            self._on_problem(text)
+            self._on_problem(
+                f"{self._name} was damaged. It is now {new_path}, and a new one was started."
+            )
         return True

@@ -126,6 +126,14 @@ def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None
     assert history.step(1, "python", "") == "x = 3"
 
 
+def test_a_problem_with_a_history_in_memory_names_no_file(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.db", "p", no_trace=True)
+    history.close()
+    history.add("x = 1", "python")
+    reason = "Cannot operate on a closed database."
+    assert history.problem == f"The input history cannot be used: {reason}"
+
+
 @pytest.mark.parametrize(
     ("text_before", "indent"),
     [
