@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from acp import schema
 
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.escaping import shorten_line
+from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_rewinds import describe_points
+from mahtab_tui.session.exports import ExportError, parse_export
 
 
 class Command(NamedTuple):
@@ -68,15 +72,18 @@ def _list_points(session: Session, _: str) -> str:
 
 
 def _compact(session: Session, focus: str) -> str:
-    session.compact(focus)
-    return ""
+    is_summarised = session.agent.summarise(focus)
+    return "The conversation was summarised." if is_summarised else ""
 
 
-def _export(session: Session, file: str) -> str:
-    if not file:
-        return "Type a file's name after /export, such as session.ipynb."
-    session.export(Path(file), Path(session.kernel.info().local_folder))
-    return ""
+def _export(session: Session, typed_path: str) -> str:
+    try:
+        file = parse_export(typed_path, session.name)
+        return session.write_export(file, Path(session.kernel.info().local_folder))
+    except (ExportError, NothingToExport, StoreError) as error:
+        return str(error)
+    except OSError as error:
+        return f"{typed_path} cannot be written: {error.strerror}."
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -115,7 +122,7 @@ def available_commands() -> list[schema.AvailableCommand]:
 
 def parse_command(question: str) -> tuple[str, str] | None:
     """Return the name of a command and the words after it; None if the question is not one."""
-    name, _, words = question.removeprefix("/").partition(" ")
-    if not question.startswith("/") or (name not in COMMANDS and name != "rewind"):
+    match = re.fullmatch(r"/(\S+)(.*)", question, re.DOTALL)
+    if match is None or (match[1] not in COMMANDS and match[1] != "rewind"):
         return None
-    return name, words.strip()
+    return match[1], match[2].strip()

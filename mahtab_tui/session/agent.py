@@ -291,25 +291,32 @@ class SessionAgent:
         start_thread("agent-change", work)
 
     def compact(self, focus: str) -> None:
-        """Summarise the conversation before the last question, on a thread. focus: what to
-        include."""
+        """Do `summarise` on a thread."""
+        start_thread("agent-compact", self.summarise, focus)
 
-        def work() -> None:
-            with self.turn():
-                try:
-                    failure = self.agent.compact(self.secrets.mask(focus), self.last)
-                except ModelError as error:
-                    failure = str(error).rstrip(".")
-                if failure is None:
-                    self._report("stopped", self.last)
-                elif failure:
-                    self._report("failed", self.last)
-                    text = f"Nothing was summarised: {failure}. The conversation stays as it was."
-                    warn(self.log, text)
-                else:
-                    self._report("done", self.last)
+    def summarise(self, focus: str) -> bool:
+        """Summarise the conversation before the last question, and report the outcome. Waits.
 
-        start_thread("agent-compact", work)
+        Args:
+            focus: What to include; may be empty.
+
+        Returns:
+            Whether there is a summary.
+        """
+        with self.turn():
+            try:
+                failure = self.agent.compact(self.secrets.mask(focus), self.last)
+            except ModelError as error:
+                failure = str(error).rstrip(".")
+            if failure is None:
+                self._report("stopped", self.last)
+            elif failure:
+                self._report("failed", self.last)
+                text = f"Nothing was summarised: {failure}. The conversation stays as it was."
+                warn(self.log, text)
+            else:
+                self._report("done", self.last)
+            return failure == ""
 
     def close(self) -> None:
         """Stop the current turn and the thread. Close the inbox first."""

@@ -518,18 +518,24 @@ class Session:
         """
         from mahtab_tui.bus import StoreError
         from mahtab_tui.export.selection import NothingToExport
-        from mahtab_tui.session.exports import export_records
 
         def work() -> None:
-            mask = self.secrets.redact_for_model
             try:
-                self.notice(export_records(self.all_records(), folder / file, str(file), mask))
+                self.notice(self.write_export(file, folder))
             except (StoreError, NothingToExport) as error:
                 self.notice(str(error), "warning")
             except OSError as error:
                 self.notice(f"{file} cannot be written: {error.strerror}.", "error")
 
         start_thread("export", work)
+
+    def write_export(self, file: Path, folder: Path) -> str:
+        """Export the session as `export` does, and return a sentence about the file. Waits. Raises
+        `StoreError`, `NothingToExport` and `OSError`."""
+        from mahtab_tui.session.exports import export_records
+
+        mask = self.secrets.redact_for_model
+        return export_records(self.all_records(), folder / file, str(file), mask)
 
     @property
     def check_risk(self) -> str:
