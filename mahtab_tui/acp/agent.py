@@ -11,19 +11,21 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from acp import Client, RequestError, schema
 
+from mahtab_tui.acp.cell_card import CellCard, text_block
 from mahtab_tui.acp.commands import COMMANDS, available_commands, parse_command
 from mahtab_tui.acp.editor_session import EditorSession, SessionUnavailable
-from mahtab_tui.acp.options import EditorServer, as_setting, config_options, set_option
+from mahtab_tui.acp.options import EditorServer, Option, as_setting, config_options, set_option
 from mahtab_tui.acp.questions import BadQuestion, Block, write_question
-from mahtab_tui.acp.requests import ask_user
-from mahtab_tui.acp.updates import Request, Update, UpdateWriter, text_block
+from mahtab_tui.acp.requests import ask_user, choose
+from mahtab_tui.acp.updates import Item, Request, UpdateWriter
 from mahtab_tui.bus import StoreError, records
-from mahtab_tui.bus.escaping import escape_controls
+from mahtab_tui.bus.escaping import escape_controls, shorten_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session.agent_rewinds import describe_preview, describe_rewind
@@ -38,7 +40,19 @@ PROGRESS_INTERVAL_S = 0.2
 """Seconds between two updates of a cell that prints."""
 COMMANDS_DELAY_S = 0.2
 """Editors ignore commands of a session that they do not know yet."""
+STOP_RETRY_S = 0.1
+"""Seconds until a stop is tried again, because nothing had begun that it could stop."""
+STOP_TURN_RETRY_S = 1.0
+"""Seconds until a question that goes on is stopped again."""
+STOP_TIMEOUT_S = 2.0
+"""Seconds that closing a session waits for the end of what was stopped, to save all variables."""
 SESSIONS_A_PAGE = 50
+MAX_SESSIONS = 1_000_000
+"""Of all pages together."""
+REWIND_OPTIONS = [
+    schema.PermissionOption(option_id="rewind", name="Go back", kind="allow_once"),
+    schema.PermissionOption(option_id="keep", name="Keep all", kind="reject_once"),
+]
 META = {"mahtab": {"fork": "the namespace goes along", "rewind": "_mahtab/rewind"}}
 """What no other agent has: a copy of a session has its variables, and a session goes back together
 with them."""
@@ -57,34 +71,45 @@ class LiveSession:
         self.opened = opened
         self.session = opened.session
         self.id = opened.id
-        self.is_busy = False
-        """Whether a question or a command runs."""
         self.was_cancelled = False
         """Whether the editor has stopped it."""
         self._client = client
         self._has_forms = has_forms
         self._loop = asyncio.get_running_loop()
-        self._waiting: asyncio.Queue[Update | Request] = asyncio.Queue()
+        self._rewind_count = 0
+        """Of which the user was asked."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_known = asyncio.Event()
+        """Set when the editor knows the session: it ignores updates of others."""
+        self._waiting: asyncio.Queue[Item] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        """What goes on beside the updates: requests to the user."""
+        """What goes on beside the updates, such as requests to the user."""
         self.writer = UpdateWriter(self._put, cost=lambda: self.session.spending.total.cost)
         self.session.listen(lambda log: log.addHandler(self.writer))
         self._sender = asyncio.create_task(self._send_all())
 
-    def _put(self, item: Update | Request) -> None:
+    def _put(self, item: Item) -> None:
         """Queue an update. Called by the session's threads."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._waiting.put_nowait, item)
 
     async def say(self, text: str) -> None:
         """Show the user a text."""
-        content = text_block(text)
         await self.send(
-            schema.AgentMessageChunk(session_update="agent_message_chunk", content=content)
+            schema.AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text))
         )
 
     async def send(self, update: Any) -> None:
-        await self._client.session_update(self.id, update)
+        """Tell the editor something; does nothing if it is gone."""
+        with contextlib.suppress(ConnectionError):
+            await self._client.session_update(self.id, update)
+
+    async def confirm_rewind(self, title: str, text: str) -> bool:
+        """Ask the user whether the session goes back."""
+        self._rewind_count += 1
+        card = CellCard(f"rewind-{self._rewind_count}", title=title, kind="other", notes=[text])
+        return await choose(self._client, self.id, card, REWIND_OPTIONS) == "rewind"
 
     async def flush(self) -> None:
         """Wait until the editor has all updates so far."""
@@ -94,7 +119,7 @@ class LiveSession:
 
     async def replay(self) -> None:
         """Tell the editor what was said and computed before."""
-        past_updates: list[Update | Request] = []
+        past_updates: list[Item] = []
         writer = UpdateWriter(past_updates.append)
         for record in await asyncio.to_thread(self.opened.records):
             writer.fold(record)
@@ -103,27 +128,58 @@ class LiveSession:
             await self.send(update)
 
     def announce_commands(self) -> None:
-        """Tell the editor a moment later which commands there are."""
+        """Tell the editor a moment later which commands there are, and what the session has said
+        since it began."""
         self._start(self._announce_commands())
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a question or a command runs."""
+        return not self._idle.is_set()
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Let nothing else begin meanwhile."""
+        self.was_cancelled = False
+        self._is_known.set()
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._idle.set()
+
     def stop(self) -> None:
-        """Stop the question or the cell."""
-        if self.is_busy:
+        """Stop the question or the cell, also one that is about to begin."""
+        if self.is_busy and not self.was_cancelled:
             self.was_cancelled = True
-            self.session.stop()
+            self._start(self._stop())
 
     async def close(self) -> None:
-        """End the session, and what waits for the user."""
+        """Stop what runs, save the variables and end the session."""
+        self.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._idle.wait()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.to_thread(self.opened.close)
         self._sender.cancel()
 
+    async def _stop(self) -> None:
+        """Stop until a cell was interrupted, or nothing runs."""
+        while self.is_busy:
+            stopped = self.session.stop()
+            if stopped == "cell":
+                return
+            await asyncio.sleep(STOP_TURN_RETRY_S if stopped else STOP_RETRY_S)
+
     async def _send_all(self) -> None:
         """Send updates in their order, and what cells print meanwhile."""
+        await self._is_known.wait()
+        options = config_options(self.session)
         while True:
-            item: Update | Request | None = None
-            interval = PROGRESS_INTERVAL_S if self.writer.has_running_cells else None
+            item: Item | None = None
+            interval = PROGRESS_INTERVAL_S if self.writer.has_open_cards else None
             with contextlib.suppress(TimeoutError):
                 item = await asyncio.wait_for(self._waiting.get(), interval)
             if item is None:
@@ -131,12 +187,22 @@ class LiveSession:
                     await self.send(update)
                 continue
             try:
-                if isinstance(item, records.Record):
+                if isinstance(item, records.SessionRecord):
+                    former_options = options
+                    options = config_options(self.session)
+                    if options != former_options:
+                        await self._send_options(options)
+                elif isinstance(item, records.Record):
                     self._start(self._ask(item))
                 else:
                     await self.send(item)
             finally:
                 self._waiting.task_done()
+
+    async def _send_options(self, options: list[Option]) -> None:
+        await self.send(
+            schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
+        )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -145,6 +211,7 @@ class LiveSession:
 
     async def _announce_commands(self) -> None:
         await asyncio.sleep(COMMANDS_DELAY_S)
+        self._is_known.set()
         await self.send(
             schema.AvailableCommandsUpdate(
                 session_update="available_commands_update",
@@ -164,6 +231,8 @@ class EditorAgent:
         self._has_forms = False
         self._sessions: dict[str, LiveSession] = {}
         self._folder = Path.cwd()
+        self._opening = asyncio.Lock()
+        """Held while a session is opened."""
         self._files = tempfile.TemporaryDirectory(prefix="mahtab-acp-", ignore_cleanup_errors=True)
         """Pictures and texts that come with questions."""
         self._question_count = 0
@@ -173,8 +242,7 @@ class EditorAgent:
 
     async def close(self) -> None:
         """End all sessions."""
-        for live in list(self._sessions.values()):
-            await self._end(live)
+        await asyncio.gather(*map(self._end, list(self._sessions.values())))
         self._files.cleanup()
 
     # The protocol
@@ -223,8 +291,10 @@ class EditorAgent:
         self, cwd: str, mcp_servers: Sequence[EditorServer] | None = None, **meta: Any
     ) -> schema.NewSessionResponse:
         """Begin a session in a folder."""
-        settings = self._settings(cwd, mcp_servers)
-        live = await self._open(lambda: EditorSession.begin(settings, self._folder))
+        live = await self._open(
+            cwd, mcp_servers, lambda settings: EditorSession.begin(settings, self._folder)
+        )
+        live.announce_commands()
         return schema.NewSessionResponse(
             session_id=live.id, config_options=config_options(live.session)
         )
@@ -239,6 +309,7 @@ class EditorAgent:
         """Go on in a saved session, after telling the editor all of it."""
         live = await self._reopen(cwd, session_id, mcp_servers)
         await live.replay()
+        live.announce_commands()
         return schema.LoadSessionResponse(config_options=config_options(live.session))
 
     async def resume_session(
@@ -250,6 +321,7 @@ class EditorAgent:
     ) -> schema.ResumeSessionResponse:
         """Go on in a saved session that the editor knows."""
         live = await self._reopen(cwd, session_id, mcp_servers)
+        live.announce_commands()
         return schema.ResumeSessionResponse(config_options=config_options(live.session))
 
     async def fork_session(
@@ -260,9 +332,10 @@ class EditorAgent:
         **meta: Any,
     ) -> schema.ForkSessionResponse:
         """Copy an open session, with its variables."""
-        settings = self._settings(cwd, mcp_servers)
         original = self._idle(session_id)
-        live = await self._open(lambda: original.opened.copy(settings))
+        with original.busy():
+            live = await self._open(cwd, mcp_servers, original.opened.copy)
+        live.announce_commands()
         return schema.ForkSessionResponse(
             session_id=live.id, config_options=config_options(live.session)
         )
@@ -276,7 +349,7 @@ class EditorAgent:
         self, cwd: str | None = None, cursor: str | None = None, **meta: Any
     ) -> schema.ListSessionsResponse:
         """List the saved sessions of a folder, or all, the newest first."""
-        start = int(cursor) if cursor and cursor.isdecimal() else 0
+        start = _read_cursor(cursor)
         with _answered():
             rows = await asyncio.to_thread(
                 list_sessions, database(), cwd, limit=start + SESSIONS_A_PAGE + 1
@@ -286,7 +359,10 @@ class EditorAgent:
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
-                    session_id=row.id, cwd=row.project, title=escape_controls(row.heading)
+                    session_id=row.id,
+                    cwd=row.project,
+                    title=shorten_line(row.heading),
+                    updated_at=datetime.fromtimestamp(row.last, UTC).isoformat(),
                 )
                 for row in page
             ],
@@ -315,20 +391,21 @@ class EditorAgent:
         self._question_count += 1
         with _answered():
             question = write_question(prompt, Path(self._files.name, str(self._question_count)))
-        live.is_busy = True
-        live.was_cancelled = False
-        try:
-            await self._answer(live, question)
-            live.writer.end_turn()
-        except ModelError as error:
-            live.writer.end_turn(str(error))
-            raise _refusal(str(error)) from None
-        except KernelError as error:
-            await live.say(escape_controls(str(error)))
-        finally:
+        failure = ""
+        with live.busy():
+            try:
+                await self._answer(live, question)
+            except ModelError as error:
+                failure = str(error)
+            except KernelError as error:
+                await live.say(str(error))
+            live.writer.end_turn(failure)
             await live.flush()
-            live.is_busy = False
-        return schema.PromptResponse(stop_reason="cancelled" if live.was_cancelled else "end_turn")
+        if live.was_cancelled:
+            return schema.PromptResponse(stop_reason="cancelled")
+        if failure:
+            raise _refusal(failure)
+        return schema.PromptResponse(stop_reason="end_turn")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignore what the editor announces beside the protocol."""
@@ -339,7 +416,7 @@ class EditorAgent:
         if method != "mahtab/rewind":
             raise RequestError.method_not_found(method)
         live = self._idle(str(params.get("sessionId")))
-        with _answered():
+        with _answered(), live.busy():
             preview = await self._preview(live, str(params.get("point")))
             if params.get("dryRun", True) or preview.does_nothing:
                 return {"text": describe_preview(preview)}
@@ -369,22 +446,7 @@ class EditorAgent:
         if preview.does_nothing:
             await live.say(text)
             return
-        assert self._client is not None
-        answer = await self._client.request_permission(
-            live.id,
-            schema.ToolCallUpdate(
-                tool_call_id=f"rewind-{preview.point.entry}",
-                title=f"Go back to before {preview.point.name}",
-                kind="other",
-                status="pending",
-                content=[schema.ContentToolCallContent(type="content", content=text_block(text))],
-            ),
-            [
-                schema.PermissionOption(option_id="rewind", name="Go back", kind="allow_once"),
-                schema.PermissionOption(option_id="keep", name="Keep all", kind="reject_once"),
-            ],
-        )
-        if answer.outcome.outcome != "selected" or answer.outcome.option_id != "rewind":
+        if not await live.confirm_rewind(f"Go back to before {preview.point.name}", text):
             await live.say("Nothing was changed.")
             return
         await asyncio.to_thread(live.session.rewinding.rewind, preview)
@@ -436,25 +498,42 @@ class EditorAgent:
         """Open a saved session. Raises `RequestError`."""
         if session_id in self._sessions:
             return self._idle(session_id)
-        settings = self._settings(cwd, servers)
-        return await self._open(lambda: EditorSession.reopen(settings, session_id))
+        return await self._open(
+            cwd, servers, lambda settings: EditorSession.reopen(settings, session_id)
+        )
 
-    async def _open(self, open_session: Callable[[], EditorSession]) -> LiveSession:
-        """Open and start a session. Raises `RequestError`."""
+    async def _open(
+        self,
+        cwd: str,
+        servers: Sequence[EditorServer] | None,
+        open_session: Callable[[Settings], EditorSession],
+    ) -> LiveSession:
+        """Open and start a session. Raises `RequestError`.
+
+        Args:
+            cwd: Its folder.
+            servers: MCP servers of the editor.
+            open_session: Called with the session's settings, on a thread.
+        """
         assert self._client is not None
-        with _answered():
-            opened = await asyncio.to_thread(open_session)
-            live = LiveSession(opened, self._client, self._has_forms)
-            await asyncio.to_thread(opened.start)
-        # Only one session of a process can be found by its process id.
-        if not self._sessions and opened.session.settings.share:
-            await asyncio.to_thread(opened.share, self._folder)
-        self._sessions[live.id] = live
-        live.announce_commands()
+        # One after the other, because the process has one folder.
+        async with self._opening:
+            settings = self._settings(cwd, servers)
+            with _answered():
+                opened = await asyncio.to_thread(open_session, settings)
+                live = LiveSession(opened, self._client, self._has_forms)
+                try:
+                    await asyncio.to_thread(opened.start)
+                except BaseException:
+                    await live.close()
+                    raise
+            # Only one session of a process can be found by its process id.
+            if not self._sessions and opened.session.settings.share:
+                await asyncio.to_thread(opened.share, self._folder)
+            self._sessions[live.id] = live
         return live
 
     async def _end(self, live: LiveSession) -> None:
-        live.stop()
         self._sessions.pop(live.id, None)
         await live.close()
 
@@ -474,6 +553,18 @@ def _answered() -> Iterator[None]:
         OSError,
     ) as error:
         raise _refusal(str(error)) from None
+
+
+def _read_cursor(cursor: str | None) -> int:
+    """Return how many sessions the editor has seen, by the cursor that it got with them. Raises
+    `RequestError`."""
+    try:
+        seen_count = int(cursor or "0")
+    except ValueError:
+        seen_count = -1
+    if not 0 <= seen_count <= MAX_SESSIONS:
+        raise _refusal("This is not a cursor of the session list.")
+    return seen_count
 
 
 def _refusal(sentence: str) -> RequestError:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from acp import schema
 
-from mahtab_tui.bus.escaping import escape_output, shorten_line
+from mahtab_tui.bus.escaping import escape_controls, escape_output, shorten_line
 from mahtab_tui.bus.fences import fenced
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.pens import strip_colours
@@ -49,6 +49,10 @@ class CellCard:
     """The end of the rest of the output."""
     _omitted_chars: int = 0
     """Between the two."""
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in ("completed", "failed")
 
     def add_output(self, text: str) -> None:
         """Add printed text. The middle of a long output is left out."""
@@ -118,8 +122,12 @@ class CellCard:
         if output.strip():
             texts.append(fenced(escape_output(strip_colours(output)), "text"))
         texts += self.notes
-        blocks: list[schema.TextContentBlock | schema.ImageContentBlock] = [
-            schema.TextContentBlock(type="text", text=text) for text in texts
-        ]
+        blocks: list[schema.TextContentBlock | schema.ImageContentBlock] = []
+        blocks += map(text_block, texts)
         blocks += self.pictures
         return [schema.ContentToolCallContent(type="content", content=block) for block in blocks]
+
+
+def text_block(text: str) -> schema.TextContentBlock:
+    """Return a text as the editor gets it, in which control characters are visible."""
+    return schema.TextContentBlock(type="text", text=escape_controls(text))

@@ -87,6 +87,8 @@ class EditorSession:
         """Return a saved session, whose variables come back. Raises `SessionUnavailable`."""
         try:
             row = find_session(session_id, None)
+            if row.id != session_id:
+                raise SessionUnavailable(f"There is no session with the ID {session_id}.")
             opened = resumed_store(row, variables=settings.keep_namespace)
         except SessionNotFound as error:
             raise SessionUnavailable(str(error)) from None
@@ -117,12 +119,12 @@ class EditorSession:
         return [record for _, record in page.records]
 
     def start(self) -> None:
-        """Start the kernel and the threads. Raises `SessionUnavailable`."""
+        """Start the kernel and the threads. Raises `SessionUnavailable`; the session must be closed
+        then."""
         try:
             self.session.start()
             self.session.ready.result()
         except KernelError as error:
-            self.close()
             raise SessionUnavailable(str(error)) from None
 
     def share(self, folder: Path) -> None:

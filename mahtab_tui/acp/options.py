@@ -77,14 +77,20 @@ def set_option(session: Session, option: str, value: str) -> None:
 
 def as_setting(server: EditorServer) -> tuple[str, McpServer]:
     """Return the name of an editor's MCP server, and the server as a setting. Raises
-    `SettingsError` if its transport was not announced."""
-    match server:
-        case schema.McpServerStdio():
-            variables = {variable.name: variable.value for variable in server.env}
-            return server.name, McpServer(
-                command=server.command, args=tuple(server.args), env=variables
-            )
-        case schema.HttpMcpServer():
-            headers = {header.name: header.value for header in server.headers}
-            return server.name, McpServer(url=server.url, headers=headers)
+    `SettingsError` if it cannot be one."""
+    name = getattr(server, "name", "")
+    try:
+        match server:
+            case schema.McpServerStdio():
+                variables = {variable.name: variable.value for variable in server.env}
+                return name, McpServer(
+                    command=server.command, args=tuple(server.args), env=variables
+                )
+            case schema.HttpMcpServer():
+                headers = {header.name: header.value for header in server.headers}
+                return name, McpServer(url=server.url, headers=headers)
+    except ValueError:
+        raise SettingsError(
+            f"The editor's MCP server '{name}' has an address or a command that cannot be used."
+        ) from None
     raise SettingsError("MCP servers are reached by a command or over HTTP only.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -41,9 +40,16 @@ def write_question(blocks: Sequence[Block], folder: Path) -> str:
     for number, block in enumerate(blocks, 1):
         try:
             words.append(_write_block(block, folder / str(number)))
-        except (OSError, binascii.Error) as error:
-            raise BadQuestion(f"Part {number} of the question cannot be used: {error}.") from None
+        except OSError as error:
+            raise _bad_part(number, error.strerror or "it cannot be written") from None
+        except ValueError as error:
+            # Of base64 or of an address that cannot be read.
+            raise _bad_part(number, str(error)) from None
     return "".join(words).strip()
+
+
+def _bad_part(number: int, reason: str) -> BadQuestion:
+    return BadQuestion(f"Part {number} of the question cannot be used: {reason}.")
 
 
 def _write_block(block: Block, folder: Path) -> str:

@@ -72,24 +72,46 @@ async def ask_user(
             card = CellCard(f"calls-{request.request}", title=title, kind="other")
             options = [_RUN, _SKIP]
 
-    decision = await _ask_for_decision(client, session_id, card, options)
+    # Those of code show how it goes on.
+    is_own_card = not isinstance(request, records.Approval)
+    option = await choose(client, session_id, card, options, shows_card=is_own_card)
+    decision = _DECISIONS.get(option, _STOP)
     if isinstance(request, records.SearchFanOut):
         session.searches.answer(request.request, decision.action == "run")
     else:
         session.approvals.answer(request.request, decision)
 
 
-async def _ask_for_decision(
-    client: Client, session_id: str, card: CellCard, options: list[schema.PermissionOption]
-) -> Decision:
-    """Return what the user chooses; to stop, if the editor is gone, or its answer makes no sense."""
+async def choose(
+    client: Client,
+    session_id: str,
+    card: CellCard,
+    options: list[schema.PermissionOption],
+    *,
+    shows_card: bool = True,
+) -> str:
+    """Return the id of the option that the user chooses; empty if the user chooses none, the editor
+    is gone, or its answer makes no sense.
+
+    Args:
+        client: The editor.
+        session_id: The session's id there.
+        card: What the user decides about.
+        options: The choices.
+        shows_card: Whether the card is a tool call only for this question.
+    """
     try:
+        if shows_card:
+            await client.session_update(session_id, card.update())
         response = await client.request_permission(session_id, card.question(), options)
+        if shows_card:
+            card.status = "completed"
+            await client.session_update(session_id, card.update())
     except (RequestError, ConnectionError, ValueError):
-        return _STOP
+        return ""
     if isinstance(response.outcome, schema.DeniedOutcome):
-        return _STOP
-    return _DECISIONS.get(response.outcome.option_id, _STOP)
+        return ""
+    return response.outcome.option_id
 
 
 async def _ask_for_line(client: Client, session_id: str, request: records.Input) -> str | None:

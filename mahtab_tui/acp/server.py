@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
 from contextlib import suppress
 from typing import Any, cast
 
@@ -16,6 +17,8 @@ MAX_LINE_BYTES = 50 * 1024 * 1024
 CLOSE_TIMEOUT_S = 8.0
 """Seconds that the sessions may take to end after a signal."""
 
+NO_EDITOR = "An editor starts this command, and talks to it through pipes."
+
 
 class AcpServerError(Exception):
     """The server cannot start; the message is a sentence."""
@@ -24,6 +27,8 @@ class AcpServerError(Exception):
 def serve() -> None:
     """Serve until the editor closes stdin. Raises `AcpServerError`."""
     streams = take_stdio()
+    if not _is_pipe(streams.stdin):
+        raise AcpServerError(NO_EDITOR)
     try:
         import acp  # noqa: F401
     except ImportError:
@@ -52,9 +57,7 @@ async def _serve(streams: ProtocolStreams) -> signal.Signals | None:
             asyncio.streams.FlowControlMixin, os.fdopen(streams.stdout, "wb")
         )
     except ValueError:
-        raise AcpServerError(
-            "An editor starts this command, and talks to it through pipes."
-        ) from None
+        raise AcpServerError(NO_EDITOR) from None
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
     agent = EditorAgent()
@@ -72,8 +75,19 @@ async def _serve(streams: ProtocolStreams) -> signal.Signals | None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, end, number)
     with suppress(asyncio.CancelledError):
-        await listening
-    with suppress(TimeoutError):
-        async with asyncio.timeout(CLOSE_TIMEOUT_S):
-            await agent.close()
+        try:
+            await listening
+        except (AttributeError, TypeError):
+            # The library expects objects.
+            raise AcpServerError("The editor has sent what is not a message.") from None
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await agent.close()
     return received[0] if received else None
+
+
+def _is_pipe(descriptor: int) -> bool:
+    """Return whether something is written to a descriptor by another program."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from acp import schema
 
-from mahtab_tui.acp.cell_card import CellCard
+from mahtab_tui.acp.cell_card import CellCard, text_block
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.change_words import format_changes
-from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.fences import fenced
 from mahtab_tui.bus.records import PICTURES, Record, RecordHandler
 from mahtab_tui.bus.values import Status, describe_files
@@ -25,10 +24,13 @@ Update = (
 )
 Request = records.Approval | records.Review | records.Input | records.SearchFanOut
 """A record with which the session waits for the user."""
+Item = Update | Request | records.SessionRecord
+"""What is sent to the editor, a record that asks its user, or one that tells new options."""
 
 MAX_CALL_RESULT_CHARS = 10_000
 """Characters of a tool's result that an editor gets."""
 NOT_RUN = "The code did not run."
+NOT_ENDED = "The session ended before this did."
 
 
 class UpdateWriter(RecordHandler):
@@ -56,18 +58,20 @@ class UpdateWriter(RecordHandler):
         records.SearchFanOut,
         records.Notice,
         records.Window,
+        records.SessionRecord,
     )
 
     def __init__(
         self,
-        send: Callable[[Update | Request], None],
+        send: Callable[[Item], None],
         *,
         cost: Callable[[], float] | None = None,
     ) -> None:
         """Take records from now on.
 
         Args:
-            send: Gets each update, and each record that asks the user, in order.
+            send: Gets each update, and each record that the editor is asked or told about, in
+                order.
             cost: Returns what the session has cost, in US dollars; None for past records, whose
                 requests are answered already.
         """
@@ -98,12 +102,13 @@ class UpdateWriter(RecordHandler):
             self.release()
 
     @property
-    def has_running_cells(self) -> bool:
-        """Whether cells may print."""
-        return any(card.status == "in_progress" for card in list(self._cards.values()))
+    def has_open_cards(self) -> bool:
+        """Whether code is being written, or cells may print."""
+        return any(not card.is_finished for card in list(self._cards.values()))
 
     def end_turn(self, error: str = "") -> None:
-        """Say what has failed, and close the tool calls of code that was written, but did not run.
+        """Say what has failed, and close the tool calls of code that was written, but did not run;
+        of past records, all.
 
         Args:
             error: What the editor is told in another way.
@@ -117,6 +122,8 @@ class UpdateWriter(RecordHandler):
             for card in self._cards.values():
                 if card.status == "pending":
                     self._finish(card, "failed", NOT_RUN)
+                elif self._cost is None and not card.is_finished:
+                    self._finish(card, "failed", NOT_ENDED)
         finally:
             self.release()
 
@@ -145,7 +152,7 @@ class UpdateWriter(RecordHandler):
             case records.SearchBegin(parent=None) | records.SearchFinal(node="1"):
                 self._follow_search(record)
             case records.Undo():
-                self._send(_words(f"{escape_controls(record.text)}\n"))
+                self._send(_words(f"{record.text}\n"))
             case records.Notice(level="error") if self._cost is not None:
                 self._failures.append(record.text)
             case records.Notice(level="warning" | "error"):
@@ -160,6 +167,8 @@ class UpdateWriter(RecordHandler):
                         cost=cost,
                     )
                 )
+            case records.SessionRecord():
+                self._send(record)
             case records.Approval():
                 self._follow_approval(record)
             case records.Review() | records.Input() | records.SearchFanOut():
@@ -275,7 +284,7 @@ class UpdateWriter(RecordHandler):
                 if record.changes:
                     self._add_note(card, format_changes(record.changes))
             case records.FileChanges():
-                self._add_note(card, escape_controls(describe_files(record.changes)))
+                self._add_note(card, describe_files(record.changes))
 
     def _add_note(self, card: CellCard, note: str) -> None:
         card.notes.append(note)
@@ -289,10 +298,10 @@ class UpdateWriter(RecordHandler):
         card.title = record.name
         if record.state == "running":
             card.status = "in_progress"
-            card.notes = [fenced(escape_controls(record.arguments), "json")]
+            card.notes = [fenced(record.arguments, "json")]
             self._show(card)
         else:
-            result = escape_controls(record.text[:MAX_CALL_RESULT_CHARS])
+            result = record.text[:MAX_CALL_RESULT_CHARS]
             status = Status.OK if record.state == "ok" else "failed"
             self._finish(card, status, fenced(result, "text") if result else "")
 
@@ -305,7 +314,7 @@ class UpdateWriter(RecordHandler):
             self._show(card)
         else:
             status = "failed" if record.state in ("error", "stopped") else Status.OK
-            self._finish(card, status, escape_controls(record.text))
+            self._finish(card, status, record.text)
 
 
 def _words(text: str) -> schema.AgentMessageChunk:
@@ -313,7 +322,7 @@ def _words(text: str) -> schema.AgentMessageChunk:
 
 
 def _paragraph(text: str) -> schema.AgentMessageChunk:
-    return _words(f"\n\n{escape_controls(text)}\n\n")
+    return _words(f"\n\n{text}\n\n")
 
 
 def _thought(text: str) -> schema.AgentThoughtChunk:
@@ -322,7 +331,3 @@ def _thought(text: str) -> schema.AgentThoughtChunk:
 
 def _user_words(text: str) -> schema.UserMessageChunk:
     return schema.UserMessageChunk(session_update="user_message_chunk", content=text_block(text))
-
-
-def text_block(text: str) -> schema.TextContentBlock:
-    return schema.TextContentBlock(type="text", text=text)

@@ -22,6 +22,8 @@ class Editor:
 
     def __init__(self) -> None:
         self.updates: list[Any] = []
+        """Those since the last question."""
+        self.all_updates: list[Any] = []
         self.questions: list[schema.ToolCallUpdate] = []
         """What the user was asked to allow."""
         self.answers: list[str] = []
@@ -35,6 +37,7 @@ class Editor:
 
     async def session_update(self, session_id: str, update: Any, **meta: Any) -> None:
         self.updates.append(update)
+        self.all_updates.append(update)
 
     async def request_permission(
         self,

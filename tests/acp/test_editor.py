@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from acp import RequestError, schema
 
 from mahtab_tui.acp.cell_card import MAX_HEAD_CHARS, MAX_TAIL_CHARS
-from tests.acp.editor import Editor, editor, text_of
+from tests.acp.editor import editor, text_of
 from tests.waiting import run_python
 from tests.warm import command, piped
 
@@ -67,6 +68,9 @@ async def test_a_question_waits_for_permission_of_its_code(project: Path) -> Non
         await user.ask(COUNT)
         await user.ask(COUNT)
         assert len(user.questions) == 3
+        # The editor is told what the user's answer has changed.
+        changed = [u for u in user.all_updates if isinstance(u, schema.ConfigOptionUpdate)]
+        assert [update.config_options[0].current_value for update in changed] == ["auto"]
         options = await user.agent.set_config_option("approval", user.session, "ask")
         assert options.config_options[0].current_value == "ask"
         user.answers = [""]
@@ -104,6 +108,30 @@ async def test_running_cell_shows_its_output_and_can_be_stopped(project: Path) -
         assert await asking == "cancelled"
         assert user.cell.status == "failed"
         assert await user.ask("/run 'still there'") == "end_turn"
+
+
+async def test_stop_reaches_a_cell_that_has_not_begun(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run import time")
+        asking = asyncio.create_task(user.ask("/run for _ in range(500): time.sleep(0.01)"))
+        await asyncio.sleep(0)
+        await user.agent.cancel(user.session)
+        assert await asking == "cancelled"
+        assert user.cell.status == "failed"
+
+        # So is a cell whose editor goes away, so that the variables can be saved.
+        await user.ask("/run kept = 7")
+        asking = asyncio.create_task(user.ask("/run for _ in range(1_000): time.sleep(0.01)"))
+        await asyncio.sleep(0)
+        session = user.session
+    asking.cancel()
+    async with editor() as user:
+        await user.agent.load_session(os.getcwd(), session, mcp_servers=[])
+        assert {call.status for call in user.calls.values()} == {"completed", "failed"}
+        user.session = session
+        await user.ask("/run kept")
+        assert "7" in text_of(user.cell)
 
 
 async def test_long_output_loses_its_middle_and_pictures_come_along(project: Path) -> None:
@@ -167,6 +195,19 @@ async def test_sessions_go_on_in_another_process_with_variables_and_conversation
         assert list(user.calls) == ["cell-4"]
 
 
+async def test_a_session_is_known_by_its_whole_id(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run 1")
+        with pytest.raises(RequestError, match="no session with the ID"):
+            await user.agent.load_session(os.getcwd(), user.session[:4], mcp_servers=[])
+        for cursor in ("x", "-1", "9" * 5_000):
+            with pytest.raises(RequestError, match="not a cursor"):
+                await user.agent.list_sessions(cursor=cursor)
+        listed = await user.agent.list_sessions()
+        assert datetime.fromisoformat(listed.sessions[0].updated_at).tzinfo == UTC
+
+
 async def test_a_copy_has_the_namespace_and_goes_its_own_way(project: Path) -> None:
     async with editor() as user:
         await user.begin()
@@ -189,6 +230,7 @@ async def test_rewind_shows_what_goes_back_and_takes_the_namespace_along(project
         user.answers = ["keep", "rewind"]
         await user.ask("/rewind In 2")
         assert "items" in text_of(user.questions[0])
+        assert user.cell.status == "completed"
         assert user.said == "Nothing was changed."
         await user.ask("/run items")
         assert "[1, 2]" in text_of(user.cell)
@@ -243,6 +285,14 @@ async def test_commands_of_an_editor(project: Path) -> None:
         assert "- cell 1 (you): items = [1]" in user.said
         await user.ask("/undo seven")
         assert user.said == "seven is not the number of a cell."
+        await user.ask("/run\n'begins on the next line'")
+        assert "begins on the next line" in text_of(user.cell)
+        await user.ask("/export absent/session.md")
+        assert "cannot be written" in user.said
+        await user.ask("/export session.doc")
+        assert "extension sets its format" in user.said
+        await user.ask("/compact")
+        assert "Nothing was summarised" in user.said
 
 
 async def test_files_and_pictures_come_with_a_question(project: Path) -> None:
@@ -259,21 +309,23 @@ async def test_files_and_pictures_come_with_a_question(project: Path) -> None:
             schema.ImageContentBlock(type="image", mime_type="image/png", data=PICTURE),
         )
         await user.ask("/export session.md")
-        await user.until(lambda: Path("session.md").exists() or None)
+        assert "Exported" in user.said
         session = Path("session.md").read_text()
         assert "notes.txt" in session
         assert "draft.txt" in session
         assert "picture.png" in session
-        assert "cannot be used" in await _refused_picture(user)
-
-
-async def _refused_picture(user: Editor) -> str:
-    block = schema.ImageContentBlock(type="image", mime_type="image/png", data="not base64!")
-    try:
-        await user.agent.prompt(user.session, [block])
-    except RequestError as error:
-        return str(error)
-    return ""
+        for block in (
+            schema.ImageContentBlock(type="image", mime_type="image/png", data="not base64!"),
+            schema.ResourceContentBlock(type="resource_link", name="x", uri="http://[::1"),
+            *(
+                schema.EmbeddedResourceContentBlock(
+                    type="resource", resource=schema.TextResourceContents(uri=uri, text="")
+                )
+                for uri in ("file:///a%00b", f"file:///{'a' * 300}", "file:///folder/..")
+            ),
+        ):
+            with pytest.raises(RequestError, match="cannot be used"):
+                await user.agent.prompt(user.session, [block])
 
 
 async def test_failures_are_answered_with_a_sentence(project: Path, tmp_path: Path) -> None:
@@ -287,6 +339,13 @@ async def test_failures_are_answered_with_a_sentence(project: Path, tmp_path: Pa
         (tmp_path / "other").mkdir()
         with pytest.raises(RequestError, match="start another one"):
             await user.agent.new_session(str(tmp_path / "other"), mcp_servers=[])
+    async with editor() as user:
+        folders = [os.getcwd(), str(tmp_path / "other")]
+        answers = await asyncio.gather(
+            *(user.agent.new_session(folder, mcp_servers=[]) for folder in folders),
+            return_exceptions=True,
+        )
+        assert "start another one" in str(answers[1])
 
 
 async def test_untrusted_settings_of_a_project_do_not_count(project: Path) -> None:
@@ -294,6 +353,9 @@ async def test_untrusted_settings_of_a_project_do_not_count(project: Path) -> No
     Path(".mahtab", "config.toml").write_text('approval = "auto"\n')
     async with editor() as user:
         await user.begin()
+        # An editor ignores what is said in a session that it does not know yet.
+        assert user.updates == []
+        assert "trust" in await user.until(lambda: user.said)
         response = await user.agent.fork_session(user.session, os.getcwd(), mcp_servers=[])
         assert response.config_options[0].current_value == "ask"
 
@@ -321,12 +383,33 @@ def test_garbage_is_answered_and_a_closed_editor_ends_the_process(project: Path)
     assert b'"code":-32601' in done.stdout.replace(b" ", b"")
 
 
-def test_at_a_terminal_or_with_a_file_a_sentence_says_who_starts_it(project: Path) -> None:
+def test_what_is_not_a_message_ends_the_process_with_a_sentence(project: Path) -> None:
+    done = subprocess.run(
+        [*command(), "acp"], input=b"5\n", capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    assert b"The editor has sent what is not a message." in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["file", "terminal", "nothing"])
+def test_without_an_editor_a_sentence_says_who_starts_it(project: Path, kind: str) -> None:
+    terminal, other_end = os.openpty()
     Path("input").touch()
-    with open("input") as file:
-        done = subprocess.run(
-            [*command(), "acp"], stdin=file, capture_output=True, text=True, timeout=60, check=False
-        )
+    descriptors = {
+        "file": os.open("input", os.O_RDONLY),
+        "terminal": other_end,
+        "nothing": subprocess.DEVNULL,
+    }
+    done = subprocess.run(
+        [*command(), "acp"],
+        stdin=descriptors[kind],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    for descriptor in (terminal, other_end, descriptors["file"]):
+        os.close(descriptor)
     assert done.returncode != 0
     assert "An editor starts this command" in done.stderr
 

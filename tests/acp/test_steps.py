@@ -60,9 +60,18 @@ async def test_changes_are_kept_or_undone_in_review_mode(service: Service, proje
             user.answers = [answer]
             await user.ask("add nine")
             assert user.questions[-1].title == "Keep the changes?"
+            assert user.calls[user.questions[-1].tool_call_id].status == "completed"
             assert "~items" in text_of(user.questions[-1])
             await user.ask("/run items")
             assert expected in text_of(user.cell)
+
+
+async def test_control_characters_of_a_model_are_visible(service: Service, project: Path) -> None:
+    service.replies = [OPENAI.reply("It is \x1b]0;title\x07 done.")]
+    async with editor() as user:
+        await user.begin()
+        await user.ask("is it done?")
+        assert user.said == "It is ␛]0;title␇ done."
 
 
 async def test_code_that_an_editor_cannot_decide_about_stops(
