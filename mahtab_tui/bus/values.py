@@ -109,6 +109,8 @@ class StoredChange(NamedTuple):
     columns: str | None = None
     size: int | None = None
     """In bytes."""
+    was_kind: Word | None = None
+    """The previous kind, if it is different now."""
 
     @classmethod
     def from_change(cls, change: Change) -> StoredChange:
@@ -119,20 +121,24 @@ class StoredChange(NamedTuple):
             return cls(change.name, change.change, columns=columns)
         was_type: str | None = None
         was: str | None = None
+        was_kind: str | None = None
         before = change.old_description
         if before is not None:
             was_type = before.type
             was = before.summary
+            if before.kind != variable.kind:
+                was_kind = before.kind
         return cls(
             change.name,
             change.change,
-            variable.type,
-            variable.summary,
-            variable.kind,
-            was_type,
-            was,
-            columns,
-            variable.size or None,
+            type=variable.type,
+            summary=variable.summary,
+            kind=variable.kind,
+            was_type=was_type,
+            was=was,
+            columns=columns,
+            size=variable.size or None,
+            was_kind=was_kind,
         )
 
     def as_change(self) -> Change:
@@ -144,7 +150,8 @@ class StoredChange(NamedTuple):
         if self.type is not None:
             variable = Variable(self.name, self.type, self.summary or "", kind, self.size or 0)
         if self.was_type is not None:
-            before = Variable(self.name, self.was_type, self.was or "", kind)
+            old_kind = cast(VariableKind, self.was_kind or kind)
+            before = Variable(self.name, self.was_type, self.was or "", old_kind)
         # The fields of a deleted variable describe what it was.
         if self.change == "deleted":
             before = variable

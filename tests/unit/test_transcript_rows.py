@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.output import OutputBuffer
-from mahtab_tui.bus.values import Change, ChangeKind, Variable
+from mahtab_tui.bus.values import Change, ChangeKind, StoredChange, Variable
 from mahtab_tui.tui.rows.code import CodeRows, is_drawn_whole
 from mahtab_tui.tui.rows.long_texts import MAX_CODE_LINES
 from mahtab_tui.tui.rows.row import (
@@ -455,6 +455,30 @@ def test_changed_object_names_only_its_changed_fields() -> None:
     before = Variable("a", "Account", "(owner='Ada', balance=100)", "data")
     change = Change("a", "changed", after, before)
     assert lines(cell_rows(80, changes=[change]))[-1].strip() == "~ a Account(balance=100 → 50)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            Variable("x", "function", "(price)", "function"),
+            Variable("x", "int", "3", "data"),
+            "~ x function (price) → int 3",
+        ),
+        (
+            Variable("x", "Order", "(id=7)", "data"),
+            Variable("x", "function", "(price)", "function"),
+            "~ x Order(id=7) → function (price)",
+        ),
+    ],
+)
+def test_earlier_value_is_described_as_what_it_was(
+    before: Variable, after: Variable, expected: str
+) -> None:
+    change = Change("x", "rebound", after, before)
+    stored_change = StoredChange.from_change(change).as_change()
+    for shown_change in (change, stored_change):
+        assert lines(cell_rows(80, changes=[shown_change]))[-1].strip() == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Describes changes to variables."""
+"""Describes changes to variables and files as lines."""
 
 from __future__ import annotations
 
@@ -16,44 +16,54 @@ MAX_OLD_SUMMARY_CHARS = 24
 MAX_LISTED_CHANGES = 200
 _DIFF_STYLES = {"+": "$good", "-": "$bad"}
 """By the first character of a line of a diff."""
-_SIGN_STYLES = {"+": "$good", "~": "$highlight", "?": "$muted", "−": "$bad"}
-
-
-def _join_summary(type_name: str, summary: str, kind: str) -> str:
-    """``int 3``, or ``Order(id=7)`` for an object with fields."""
-    has_fields = kind == "data" and summary.startswith("(")
-    if has_fields:
-        return f"{type_name}{summary}"
-    return f"{type_name} {summary}".strip()
-
-
-def _describe(variable: Variable) -> tuple[str, str]:
-    """Return a variable's type and summary as they are drawn."""
-    return plain(variable.type), add_separators(plain(variable.summary))
+_CHANGE_STYLES = {"added": "$good", "perhaps": "$muted", "deleted": "$bad"}
+"""By kind of change; other kinds are highlighted."""
 
 
 def describe_change(change: Change) -> str:
     """Return `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`, `Order(total=3 → 4)`."""
-    variable = change.described
-    type_name, summary = _describe(variable)
     columns = f"  {plain(change.columns)}" if change.columns else ""
-    new_value = _join_summary(type_name, summary, variable.kind) + columns
-    if change.old_description is None:
-        return new_value
+    variable = change.described
+    old_variable = change.old_description
+    if old_variable is None:
+        return _describe_variable(variable) + columns
 
-    old_type_name, old_summary = _describe(change.old_description)
-    has_same_type = type_name == old_type_name
-    if has_same_type:
-        fields = changed_fields(old_summary, summary)
-        if fields:
-            return f"{type_name}({fields})"
-    if len(old_summary) > MAX_OLD_SUMMARY_CHARS:
-        old_summary = old_summary[: MAX_OLD_SUMMARY_CHARS - 1] + "…"
-    old_value = _join_summary(old_type_name, old_summary, variable.kind)
-    # The type is not repeated.
-    if has_same_type:
-        new_value = summary + columns
-    return f"{old_value} → {new_value}"
+    if old_variable.type != variable.type:
+        return f"{_describe_old(old_variable)} → {_describe_variable(variable)}{columns}"
+
+    # The same type is not repeated.
+    summary = _summary(variable)
+    fields = changed_fields(_summary(old_variable), summary)
+    if fields:
+        return f"{plain(variable.type)}({fields})"
+    return f"{_describe_old(old_variable)} → {summary}{columns}"
+
+
+def _describe_variable(variable: Variable) -> str:
+    return _join_summary(variable, _summary(variable))
+
+
+def _describe_old(variable: Variable) -> str:
+    """Describe the earlier value, whose summary is cut."""
+    summary = _summary(variable)
+    if len(summary) > MAX_OLD_SUMMARY_CHARS:
+        summary = summary[: MAX_OLD_SUMMARY_CHARS - 1] + "…"
+    return _join_summary(variable, summary)
+
+
+def _summary(variable: Variable) -> str:
+    """Return the summary as it is drawn."""
+    return add_separators(plain(variable.summary))
+
+
+def _join_summary(variable: Variable, summary: str) -> str:
+    """Join a variable's type with a summary: ``int 3``, or ``Order(id=7)`` for an object with
+    fields. The summary of a function begins with a bracket, too: ``function (x)``."""
+    type_name = plain(variable.type)
+    has_fields = variable.kind == "data" and summary.startswith("(")
+    if has_fields:
+        return f"{type_name}{summary}"
+    return f"{type_name} {summary}".strip()
 
 
 def change_lines(
@@ -62,24 +72,52 @@ def change_lines(
     files: Sequence[FileRestoration] = (),
 ) -> list[Content]:
     """Return a line per change, per file that an undo restores, and per thing that it does not."""
-    lines = [_change_line(change) for change in changes[:MAX_LISTED_CHANGES]]
-    if not lines and not files:
-        lines.append(Content("No variable changes."))
-    lines += _count_of_others(len(changes))
-    if files:
-        if lines:
+    sections = [
+        list(_variable_section(changes)),
+        list(_file_section(files)),
+        list(_unrestored_section(not_restored)),
+    ]
+    if not changes and not files:
+        sections[0] = [Content("No variable changes.")]
+
+    lines: list[Content] = []
+    for section in sections:
+        if lines and section:
             lines.append(Content(""))
-        lines.append(Content("An undo of the files would:"))
-        for file in files[:MAX_LISTED_CHANGES]:
-            lines += _file_lines(file)
-        lines += _count_of_others(len(files))
-    if not_restored:
-        lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
-        for name, reason in not_restored[:MAX_LISTED_CHANGES]:
-            sentence = f"{name}: {reason}" if name else reason
-            lines.append(Content(f"  {one_line(sentence)}"))
-        lines += _count_of_others(len(not_restored))
+        lines.extend(section)
     return lines
+
+
+def _variable_section(changes: Sequence[Change]) -> Iterator[Content]:
+    for change in changes[:MAX_LISTED_CHANGES]:
+        yield _change_line(change)
+    yield from _omission_lines(len(changes))
+
+
+def _file_section(files: Sequence[FileRestoration]) -> Iterator[Content]:
+    if not files:
+        return
+    yield Content("An undo of the files would:")
+    for file in files[:MAX_LISTED_CHANGES]:
+        yield from _file_lines(file)
+    yield from _omission_lines(len(files))
+
+
+def _unrestored_section(not_restored: Sequence[NotRestored]) -> Iterator[Content]:
+    if not not_restored:
+        return
+    yield Content.styled("Cannot be undone:", "$bad")
+    for name, reason in not_restored[:MAX_LISTED_CHANGES]:
+        sentence = f"{name}: {reason}" if name else reason
+        yield Content(f"  {one_line(sentence)}")
+    yield from _omission_lines(len(not_restored))
+
+
+def _change_line(change: Change) -> Content:
+    sign = CHANGE_SIGNS.get(change.change, "~")
+    style = _CHANGE_STYLES.get(change.change, "$highlight")
+    name = (f"{sign} {one_line(change.name)}", style)
+    return Content.assemble(name, f"  {one_line(describe_change(change))}")
 
 
 def _file_lines(file: FileRestoration) -> Iterator[Content]:
@@ -90,13 +128,7 @@ def _file_lines(file: FileRestoration) -> Iterator[Content]:
             yield Content.styled(f"    {one_line(line)}", _DIFF_STYLES.get(line[:1], "$muted"))
 
 
-def _change_line(change: Change) -> Content:
-    sign = CHANGE_SIGNS.get(change.change, "~")
-    name = (f"{sign} {one_line(change.name)}", _SIGN_STYLES[sign])
-    return Content.assemble(name, f"  {one_line(describe_change(change))}")
-
-
-def _count_of_others(count: int) -> list[Content]:
-    if count <= MAX_LISTED_CHANGES:
-        return []
-    return [Content.styled(f"and {count - MAX_LISTED_CHANGES:,} more", "$muted")]
+def _omission_lines(count: int) -> Iterator[Content]:
+    """Yield a line that counts what a list of `count` items leaves out, if it does."""
+    if count > MAX_LISTED_CHANGES:
+        yield Content.styled(f"and {count - MAX_LISTED_CHANGES:,} more", "$muted")
