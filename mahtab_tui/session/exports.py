@@ -102,5 +102,5 @@ def export_session(
     write(selected, path, overwrite=overwrite)
     sentence = selected.sentence(str(path))
     if page.unreadable:
-        sentence += f" {page.unreadable:,} records cannot be read and are left out."
+        sentence += f" Records left out because they cannot be read: {page.unreadable:,}."
     return sentence

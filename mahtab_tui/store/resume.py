@@ -121,7 +121,7 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> OpenedSession:
         past.append(notice(text))
     past += last_records
     if page.unreadable:
-        text = f"{page.unreadable:,} of the session's records cannot be read and are left out."
+        text = f"Records left out because they cannot be read: {page.unreadable:,}."
         past.append(notice(text, "warning"))
     if variables and is_saved(row.id):
         text = "Conversation restored; variables follow."

@@ -24,7 +24,7 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
 from mahtab_tui.store.session_file import is_read_only, opened
 from mahtab_tui.store.session_list import SESSION_COLUMNS, SessionRow, session_row
-from mahtab_tui.store.session_preview import hidden_entries, shorten_middle
+from mahtab_tui.store.session_preview import find_private_cells, shorten_middle
 from mahtab_tui.store.spare_database import SpareDatabase
 from mahtab_tui.store.stored_records import StoredRow, readable_record
 
@@ -269,7 +269,7 @@ class _EntrySearch:
     def _is_visible(self, session: str, number: int) -> bool:
         """Return whether a record can be read and shows no private variable."""
         if session not in self._hidden_by_session:
-            self._hidden_by_session[session] = hidden_entries(self._connection, session)
+            self._hidden_by_session[session] = find_private_cells(self._connection, session)
         record = _read_record(self._connection, session, number)
         if record is None:
             return False

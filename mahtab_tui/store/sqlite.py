@@ -160,9 +160,9 @@ class SqliteStore:
 
     def _find_first_text(self, connection: sqlite3.Connection) -> str | bytes:
         """Return what names the session in lists, without cells that use private variables."""
-        from mahtab_tui.store.session_preview import hidden_entries
+        from mahtab_tui.store.session_preview import find_private_cells
 
-        hidden = hidden_entries(connection, self.session)
+        hidden = find_private_cells(connection, self.session)
         parameters = (10 * FIRST_TEXT_CHARS, self.session, *_INPUTS)
         first_text: str | bytes = ""
         for columns in connection.execute(_INPUT_STARTS, parameters):

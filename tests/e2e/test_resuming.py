@@ -40,7 +40,7 @@ def test_session_with_unreadable_records_is_resumed_without_them(start: Start, h
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "records" in listed.stdout
     screen = start("--continue")
-    screen.wait("3 of the session's records cannot be read and are left out")
+    screen.wait("Records left out because they cannot be read: 3")
     screen.wait(r"In 3\b")
     assert "second" not in screen.text
     screen.enter("print('and it goes ' + 'on')", "and it goes on")

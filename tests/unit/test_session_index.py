@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.values import Change, NotRestored, Variable
 from mahtab_tui.store.session_index import RECORDS_PER_STEP, catch_up, find_sessions, words
 from mahtab_tui.store.session_list import SessionRow, list_sessions
-from mahtab_tui.store.session_preview import preview
+from mahtab_tui.store.session_preview import MAX_PREVIEW_TEXT_CHARS, preview_records
 from mahtab_tui.store.session_removal import delete_records
 from mahtab_tui.store.session_titles import rename_session
 from mahtab_tui.store.sqlite import SqliteStore, fork_session
@@ -222,7 +223,7 @@ def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path:
     for typed in ("51234", "987654", "salaries"):
         assert found(path, typed) == []
     assert found(path, "visible") == ["s"]
-    preview_text = "\n".join(record.text for record in preview(path, "s"))
+    preview_text = "\n".join(record.text for record in preview_records(path, "s"))
     assert "visible" in preview_text
     assert not any(text in preview_text for text in ("51234", "987654", "load()"))
     save(path, "s", records.Private(name="salaries", private=False, time=6.0))
@@ -257,12 +258,42 @@ def test_preview_shows_the_start_and_end_of_long_texts(path: Path) -> None:
     text = "beginning " + "x" * 1_000_000 + " end"
     answer = records.AssistantChat(text, turn=1, step=0, party="m", time=2.0)
     save(path, "s", question(text), answer, *cell(1, text, text))
-    preview_records = preview(path, "s")
-    tags = [record.tag for record in preview_records]
+    previewed_records = preview_records(path, "s")
+    tags = [record.tag for record in previewed_records]
     assert tags == ["user-chat", "assistant-chat", "user-repl-in", "user-repl-out"]
-    for record in preview_records:
+    for record in previewed_records:
         assert (record.text[:9], record.text[-3:]) == ("beginning", "end")
-        assert len(record.text) < 30_000
+        assert "\n…\n" in record.text
+        assert len(record.text) <= MAX_PREVIEW_TEXT_CHARS
+
+
+def test_preview_counts_the_records_before_and_after_it(path: Path) -> None:
+    questions = [question(f"number {number}", number) for number in range(1, 303)]
+    save(path, "s", *questions)
+    first, *_, last = preview_records(path, "s")
+    assert (first.text, last.text) == ("Earlier records not shown here: 2.", "number 302")
+    first, *_, last = preview_records(path, "s", around_record=151)
+    assert (first.text, last.text) == (
+        "Earlier records not shown here: 1.",
+        "Later records not shown here: 1.",
+    )
+
+
+def test_preview_of_a_review_does_not_name_private_variables(path: Path) -> None:
+    private = records.Private(name="salaries", private=True, cells=(1,), time=5.0)
+    variables = [Variable(name, "list", "3 items", "data") for name in ("salaries", "other")]
+    review = records.Review(
+        request="r",
+        state="waiting",
+        changes=tuple(Change(variable.name, "added", variable) for variable in variables),
+        not_restored=(NotRestored("salaries", "It is a lock."), NotRestored("other", "A file.")),
+        time=6.0,
+    )
+    save(path, "s", private, review)
+    *_, visible_review = preview_records(path, "s")
+    assert isinstance(visible_review, records.Review)
+    assert [change.name for change in visible_review.changes] == ["other"]
+    assert visible_review.not_restored == (NotRestored("other", "A file."),)
 
 
 def test_damaged_index_is_made_again(path: Path) -> None:
@@ -291,7 +322,7 @@ def test_unreadable_records_are_counted(path: Path) -> None:
     rename_session(path, "s", "mine")
     spoil(path, "update digest set title = x'ff'")
     assert found(path, "pears") == ["s"]
-    assert preview(path, "s")[-1].text == "1 records cannot be read."
+    assert preview_records(path, "s")[-1].text == "Records that cannot be read: 1."
     assert found(path, "apples") == []
     delete_records(path, "s")
 

@@ -30,7 +30,7 @@ from mahtab_tui.store.session_index import (
 )
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import LockHolder, locked_sessions
-from mahtab_tui.store.session_preview import preview
+from mahtab_tui.store.session_preview import preview_records
 from mahtab_tui.store.session_removal import remove_session
 from mahtab_tui.store.session_titles import MAX_TITLE_CHARS, rename_session
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
@@ -218,7 +218,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         session = row.session
         if self._previewed != (session.id, row.record):
             self._previewed = (session.id, row.record)
-            read = partial(preview, self._database, session.id, row.record)
+            read = partial(preview_records, self._database, session.id, row.record)
             self.fetcher.ask(
                 "preview", read, self._preview.show, self.show_status, pause=SEARCH_DELAY_S
             )
