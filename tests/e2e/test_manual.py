@@ -136,7 +136,7 @@ def test_what_a_page_lets_a_reader_try_does_what_it_says(
                 timeout=100,
             ).stdout
         elif language == "python":
-            screen = screen or start("--model", "demo", env={"PATH": path}).idle()
+            screen = (screen or start("--model", "demo", env={"PATH": path})).idle()
             screen.paste(text.rstrip("\n"))
             screen.press("enter")
         else:
