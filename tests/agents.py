@@ -22,7 +22,7 @@ from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Decision, Record
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.llm.answer_readers import AnswerListener, OnWords
+from mahtab_tui.llm.answer_readers import AnswerListener, OnText
 from mahtab_tui.llm.calls import ModelCall
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent import SessionAgent
@@ -175,7 +175,7 @@ def read(
     llm: BaseChatModel,
     messages: Sequence[AnyMessage] = (HumanMessage("hi"),),
     cancelled: threading.Event | None = None,
-    on_token: OnWords = lambda words: None,
+    on_token: OnText = lambda words: None,
     on_pause: Callable[[str], object] = lambda sentence: None,
     on_reading: Callable[[float], object] = lambda share: None,
     options: Mapping[str, Any] | None = None,

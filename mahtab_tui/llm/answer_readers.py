@@ -24,25 +24,26 @@ if TYPE_CHECKING:
 
     from mahtab_tui.bus.records import Usage
 
-OnWords = Callable[[str | None], object]
-"""Called with each piece of an answer's words, and with None when the answer starts again."""
+OnText = Callable[[str | None], object]
+"""Called with each piece of an answer's text, and with None when the answer starts again."""
 
 _PORTION_INTERVAL_S = 0.03
-"""Minimum seconds between two portions of words."""
+"""Minimum seconds between two portions of text."""
 
 
-def ignore(value: object) -> None:
-    """Do nothing; the default of a callback."""
+def do_nothing(value: object) -> None:
+    """Take a value; the default of a callback that nobody needs."""
 
 
 @dataclass(frozen=True)
 class AnswerListener:
     """What is called while an answer comes, on the thread that reads it."""
 
-    on_words: OnWords = ignore
-    on_thought: Callable[[str], object] = ignore
+    on_text: OnText = do_nothing
+    """Called with each piece of the answer's text, and with None when the answer starts again."""
+    on_thought: Callable[[str], object] = do_nothing
     """Called with each piece of the model's thinking."""
-    on_reading: Callable[[float], object] = ignore
+    on_reading: Callable[[float], object] = do_nothing
     """Called with the share of the prompt that the model has read, from 0 to 1."""
 
 
@@ -50,8 +51,8 @@ class AnswerReader:
     """Joins the pieces of an answer, which may start again."""
 
     def __init__(self, listener: AnswerListener | None = None) -> None:
-        self.words: list[str] = []
-        """Pieces of what the model says."""
+        self.text_pieces: list[str] = []
+        """What the model says."""
         self.thoughts: list[str] = []
         """Pieces of the model's thinking."""
         self.metadata: dict[str, Any] = {}
@@ -60,12 +61,12 @@ class AnswerReader:
 
     @property
     def text(self) -> str:
-        """The words received so far."""
-        return "".join(self.words)
+        """The text received so far."""
+        return "".join(self.text_pieces)
 
     @property
     def whole_text(self) -> str:
-        """The words of an answer that has ended, as the service gives them at the end."""
+        """The text of an answer that has ended, as the service gives it at the end."""
         return make_encodable(str(self.metadata.get("final_text") or self.text))
 
     @property
@@ -73,11 +74,11 @@ class AnswerReader:
         """The error if the service's safeguards have stopped the answer; else None."""
         return ModelError(REFUSED) if is_refused(self.metadata) else None
 
-    def add_words(self, words: str) -> None:
+    def add_text(self, piece: str) -> None:
         """Add a piece of what the model says; it may be empty."""
-        if words:
-            self.words.append(words)
-            self.listener.on_words(words)
+        if piece:
+            self.text_pieces.append(piece)
+            self.listener.on_text(piece)
 
     def add_thought(self, thought: str) -> None:
         """Add a piece of the model's thinking; it may be empty."""
@@ -86,11 +87,11 @@ class AnswerReader:
             self.listener.on_thought(thought)
 
     def restart(self) -> None:
-        """Drop all words and thoughts, because the answer starts again."""
+        """Drop all text and thoughts, because the answer starts again."""
         self.thoughts.clear()
-        if self.words:
-            self.words.clear()
-            self.listener.on_words(None)
+        if self.text_pieces:
+            self.text_pieces.clear()
+            self.listener.on_text(None)
 
 
 class MessageReader(AnswerReader):
@@ -131,56 +132,64 @@ class MessageReader(AnswerReader):
             chunk: The chunk.
             is_stopped: Whether the answer was stopped, so that only its usage matters.
         """
+        if has_restarted(chunk.response_metadata):
+            self.restart()
         if self._keeps_chunks:
             self.chunks.append(chunk)
         if chunk.content or getattr(chunk, "tool_call_chunks", None):
             self.is_accepted = True
-        if has_restarted(chunk.response_metadata):
-            self.restart()
-
         if not is_stopped:
-            share = read_share(chunk.response_metadata)
-            if share is not None:
-                self.listener.on_reading(share)
-            self.add_thought(message_reasoning(chunk))
-            self.add_words(str(chunk.text))
+            self._tell_listener(chunk)
+        self._add_usage(chunk)
+        self.metadata |= chunk.response_metadata
 
-        # Usage may come in several chunks, also after the last word.
+    def restart(self) -> None:
+        super().restart()
+        self.chunks.clear()
+
+    def _tell_listener(self, chunk: BaseMessage) -> None:
+        share = read_share(chunk.response_metadata)
+        if share is not None:
+            self.listener.on_reading(share)
+        self.add_thought(message_reasoning(chunk))
+        self.add_text(str(chunk.text))
+
+    def _add_usage(self, chunk: BaseMessage) -> None:
+        """Count tokens, which may come in several chunks, also after the last text."""
         token_counts = getattr(chunk, "usage_metadata", None)
         if token_counts is not None:
-            # The import is free: the package is loaded, because the chunk is one of its objects.
+            # Already imported: the chunk comes from this package.
             from langchain_core.messages.ai import add_usage
 
             self._token_counts = add_usage(self._token_counts, token_counts)
-        self.metadata |= chunk.response_metadata
 
 
-class WordPortions:
-    """Passes words on in portions, so that a fast answer does not flood an event loop."""
+class TextPortions:
+    """Passes text on in portions, so that a fast answer does not flood an event loop."""
 
-    def __init__(self, on_words: OnWords) -> None:
-        self._on_words = on_words
-        self._waiting_words: list[str] = []
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text = on_text
+        self._waiting_pieces: list[str] = []
         self._flush_time = 0.0
         """Monotonic time in seconds of the last portion."""
 
-    def add(self, words: str | None) -> None:
-        """Add words, and pass them on if the last portion is long ago; None if the answer starts
-        again."""
-        if words is None:
-            self._waiting_words.clear()
-            self._on_words(None)
+    def add(self, piece: str | None) -> None:
+        """Add a piece of text; what waits is passed on at most every `_PORTION_INTERVAL_S`. None
+        means that the answer starts again, and drops what waits."""
+        if piece is None:
+            self._waiting_pieces.clear()
+            self._on_text(None)
             return
 
-        self._waiting_words.append(words)
-        current_time = time.monotonic()
-        if current_time - self._flush_time >= _PORTION_INTERVAL_S:
-            self._flush_time = current_time
+        self._waiting_pieces.append(piece)
+        if time.monotonic() - self._flush_time >= _PORTION_INTERVAL_S:
             self.flush()
 
     def flush(self) -> None:
-        """Pass on the words that wait."""
-        if self._waiting_words:
-            words = make_encodable("".join(self._waiting_words))
-            self._waiting_words.clear()
-            self._on_words(words)
+        """Pass on the text that waits."""
+        if not self._waiting_pieces:
+            return
+        portion = make_encodable("".join(self._waiting_pieces))
+        self._waiting_pieces.clear()
+        self._flush_time = time.monotonic()
+        self._on_text(portion)

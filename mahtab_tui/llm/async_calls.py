@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahtab_tui.llm.answer_readers import AnswerListener, MessageReader, OnWords, WordPortions
+from mahtab_tui.llm.answer_readers import AnswerListener, MessageReader, OnText, TextPortions
 from mahtab_tui.llm.base import ModelError, Stoppable
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ThreadedCall:
         self,
         llm: BaseChatModel,
         messages: Sequence[BaseMessage],
-        on_words: OnWords,
+        on_text: OnText,
         options: Mapping[str, Any],
     ) -> None:
         """Start the call.
@@ -82,7 +82,7 @@ class ThreadedCall:
         Args:
             llm: The model.
             messages: The conversation, masked.
-            on_words: Called in the loop.
+            on_text: Called in the loop.
             options: Arguments for the model.
         """
         loop = asyncio.get_running_loop()
@@ -90,7 +90,7 @@ class ThreadedCall:
         self._llm = llm
         self._messages = list(messages)
         self._options = options
-        self._portions = WordPortions(lambda words: loop.call_soon_threadsafe(on_words, words))
+        self._portions = TextPortions(lambda text: loop.call_soon_threadsafe(on_text, text))
         self.reader = MessageReader(llm, AnswerListener(self._portions.add))
         self._stopped = threading.Event()
         self.ended = run_on_thread(self._read)
@@ -119,7 +119,7 @@ class ThreadedCall:
 async def read_async(
     llm: BaseChatModel,
     messages: Sequence[BaseMessage],
-    on_words: OnWords,
+    on_text: OnText,
     options: Mapping[str, Any],
 ) -> MessageReader:
     """Read the answer of a model that is asynchronous itself; cancelling stops it.
@@ -127,7 +127,7 @@ async def read_async(
     Args:
         llm: The model.
         messages: The conversation, masked.
-        on_words: Called in the loop.
+        on_text: Called in the loop.
         options: Arguments for the model.
 
     Returns:
@@ -137,7 +137,7 @@ async def read_async(
         ModelError: The service refused to answer, or the provider's code ends programs.
         Exception: What the provider's code raises.
     """
-    portions = WordPortions(on_words)
+    portions = TextPortions(on_text)
     reader = MessageReader(llm, AnswerListener(portions.add))
     with exits_as_model_errors():
         async for chunk in llm.astream(list(messages), **options):

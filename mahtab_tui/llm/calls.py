@@ -14,7 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahtab_tui.llm.answer_readers import AnswerListener, MessageReader, ignore
+from mahtab_tui.llm.answer_readers import AnswerListener, MessageReader, do_nothing
 from mahtab_tui.llm.base import ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.failures import LONGEST_PAUSE_S, explain_error
 from mahtab_tui.llm.ledger import OverBudget
@@ -89,7 +89,7 @@ class ModelCall:
         stopped: threading.Event,
         listener: AnswerListener | None = None,
         options: Mapping[str, Any] | None = None,
-        on_pause: Callable[[str], object] = ignore,
+        on_pause: Callable[[str], object] = do_nothing,
     ) -> None:
         """Mask the messages; nothing is sent yet.
 
@@ -153,7 +153,11 @@ class ModelCall:
         failure = self._read_once()
         for min_pause_s in _BUSY_PAUSES_S:
             # Without a pause, the transport has already tried again.
-            if not isinstance(failure, ModelBusy) or failure.pause is None or self.reader.words:
+            if (
+                not isinstance(failure, ModelBusy)
+                or failure.pause is None
+                or self.reader.text_pieces
+            ):
                 break
             pause_s = max(min_pause_s, failure.pause)
             if pause_s > LONGEST_PAUSE_S or self.is_stopped:
@@ -185,7 +189,7 @@ class ModelCall:
 
     def _read_once(self) -> ModelError | None:
         """Ask once. Return why the model failed; None if it did not."""
-        self.reader.chunks.clear()
+        self.reader.restart()
         if self.is_stopped:
             return None
         try:

@@ -104,7 +104,7 @@ class Calls:
         if not (reply.cut and was_limited and can_afford_whole):
             return reply
 
-        # The listeners drop the words of the cut answer.
+        # The listeners drop the text of the cut answer.
         conversation.max_tokens = None
         self._events.stream(node, turn, None)
         try:
@@ -153,21 +153,21 @@ class Calls:
         """Ask the model, and count the usage of the call even if it fails. assumed_usage: counted
         if the call ends before the model reports its usage."""
         model = conversation.model
-        has_words = False
+        has_text = False
 
-        def on_words(words: str | None) -> None:
-            nonlocal has_words
-            has_words = True
-            self._events.stream(node, turn, words)
+        def on_text(text: str | None) -> None:
+            nonlocal has_text
+            has_text = True
+            self._events.stream(node, turn, text)
 
         try:
-            reply = await conversation.ask(on_words)
+            reply = await conversation.ask(on_text)
         except asyncio.CancelledError:
             self._count(node, turn, model, assumed_usage)
             raise
         except Exception as error:
-            # A call that failed after its first words has cost something, too.
-            if conversation.used is not None or has_words:
+            # A call that failed after its first text has cost something, too.
+            if conversation.used is not None or has_text:
                 self._count(node, turn, model, conversation.used or assumed_usage)
             elif not is_busy(error):
                 self.ledger.count_failure()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.answer_readers import OnWords
+from mahtab_tui.llm.answer_readers import OnText
 from mahtab_tui.llm.prices import (
     EXPENSIVE_USD_PER_TOKEN,
     Tariff,
@@ -110,7 +110,7 @@ class Model:
         self,
         conversation: NodeConversation,
         messages: Sequence[PromptMessage],
-        on_words: OnWords,
+        on_text: OnText,
     ) -> ModelReply:
         """Return the answer. Cancelling stops the model at once.
 
@@ -167,16 +167,16 @@ class NodeConversation:
     def worst_cost(self) -> float | None:
         return self.model.worst_cost(self.messages, self.max_tokens)
 
-    async def ask(self, on_words: OnWords) -> ModelReply:
+    async def ask(self, on_text: OnText) -> ModelReply:
         """Return the answer, which is not added to the messages; see `Model.answer`."""
         self._answer_pieces = []
         self.used = None
 
-        def collect(words: str | None) -> None:
-            if words is None:
+        def collect(text: str | None) -> None:
+            if text is None:
                 self._answer_pieces.clear()
             else:
-                self._answer_pieces.append(words)
-            on_words(words)
+                self._answer_pieces.append(text)
+            on_text(text)
 
         return await self.model.answer(self, self.messages, collect)

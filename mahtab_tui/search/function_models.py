@@ -16,7 +16,7 @@ from typing import Any
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.answer_metadata import is_cut
-from mahtab_tui.llm.answer_readers import OnWords
+from mahtab_tui.llm.answer_readers import OnText
 from mahtab_tui.llm.async_calls import exits_as_model_errors, run_on_thread
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.prices import Tariff
@@ -68,12 +68,12 @@ class FunctionModel(Model):
         self,
         conversation: NodeConversation,
         messages: Sequence[PromptMessage],
-        on_words: OnWords,
+        on_text: OnText,
     ) -> ModelReply:
         loop = asyncio.get_running_loop()
 
         def pass_on(piece: str) -> None:
-            loop.call_soon_threadsafe(on_words, make_encodable(piece))
+            loop.call_soon_threadsafe(on_text, make_encodable(piece))
 
         caller_loop = CALLER_LOOP.get() or _background_loop()
         call = _Call(self._function, self.masked(messages), pass_on, caller_loop)
@@ -88,8 +88,8 @@ class FunctionModel(Model):
             add_cost = partial(with_cost, reply.usage, self._tariff.priced_as)
             reply = reply._replace(usage=await run_on_thread(add_cost))
         # The whole answer may differ from its pieces.
-        on_words(None)
-        on_words(reply.text)
+        on_text(None)
+        on_text(reply.text)
         return reply
 
     def _is_async(self) -> bool:

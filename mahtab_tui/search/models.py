@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.answer_metadata import is_cut
-from mahtab_tui.llm.answer_readers import MessageReader, OnWords
+from mahtab_tui.llm.answer_readers import MessageReader, OnText
 from mahtab_tui.llm.async_calls import ThreadedCall, read_async
 from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
@@ -87,7 +87,7 @@ class ChatModel(Model):
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
     async def answer(
-        self, conversation: NodeConversation, messages: Sequence[PromptMessage], on_words: OnWords
+        self, conversation: NodeConversation, messages: Sequence[PromptMessage], on_text: OnText
     ) -> ModelReply:
         instance = self.lease(conversation)
         masked_messages = [
@@ -96,11 +96,11 @@ class ChatModel(Model):
         ]
         options = {} if conversation.max_tokens is None else {"max_tokens": conversation.max_tokens}
         if self.is_async:
-            return _make_reply(await read_async(instance.llm, masked_messages, on_words, options))
+            return _make_reply(await read_async(instance.llm, masked_messages, on_text, options))
 
         conversation.instance = instance
         instance.known_by = conversation
-        call = ThreadedCall(instance.llm, masked_messages, on_words, options)
+        call = ThreadedCall(instance.llm, masked_messages, on_text, options)
         call.ended.add_done_callback(lambda _: self.release(instance))
         try:
             await asyncio.shield(call.ended)

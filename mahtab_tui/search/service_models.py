@@ -11,7 +11,7 @@ from pathlib import Path
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.answer_metadata import is_cut
-from mahtab_tui.llm.answer_readers import AnswerListener, AnswerReader, OnWords, WordPortions
+from mahtab_tui.llm.answer_readers import AnswerListener, AnswerReader, OnText, TextPortions
 from mahtab_tui.llm.async_calls import run_on_thread
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_answers import ChatChunk
@@ -61,9 +61,9 @@ class ServiceModel(Model):
         self,
         conversation: NodeConversation,
         messages: Sequence[PromptMessage],
-        on_words: OnWords,
+        on_text: OnText,
     ) -> ModelReply:
-        reader = _ChunkReader(self._tariff, on_words)
+        reader = _ChunkReader(self._tariff, on_text)
         options = dict(self._options)
         if conversation.max_tokens is not None:
             options["max_tokens"] = conversation.max_tokens
@@ -84,18 +84,18 @@ class ServiceModel(Model):
 class _ChunkReader:
     """Joins the pieces of an answer on the client's thread, and reports to the loop."""
 
-    def __init__(self, tariff: Tariff, on_words: OnWords) -> None:
+    def __init__(self, tariff: Tariff, on_text: OnText) -> None:
         self._tariff = tariff
         self._loop = asyncio.get_running_loop()
         self.reply: asyncio.Future[ModelReply] = self._loop.create_future()
-        self._portions = WordPortions(lambda words: self._report(lambda: on_words(words)))
+        self._portions = TextPortions(lambda text: self._report(lambda: on_text(text)))
         self._reader = AnswerReader(AnswerListener(self._portions.add))
         self.used: Usage | None = None
 
     def take(self, chunk: ChatChunk | ModelError | None) -> None:
         """Take a chunk, None at the end, or an error in its place."""
         if isinstance(chunk, ChatChunk):
-            self._reader.add_words(chunk.text)
+            self._reader.add_text(chunk.text)
             if chunk.end is not None:
                 self._reader.metadata = {"finish_reason": chunk.end.reason}
                 self.used = answer_usage(self._tariff, chunk.end)
@@ -139,21 +139,21 @@ class ReplayModel(Model):
         self,
         conversation: NodeConversation,
         messages: Sequence[PromptMessage],
-        on_words: OnWords,
+        on_text: OnText,
     ) -> ModelReply:
         replay: Replay = conversation.instance
         last_message = self._secrets.redact_for_model(messages[-1].content)
         # The pattern of a line may take its time.
         line = await run_on_thread(partial(replay.next, last_message))
 
-        portions = WordPortions(on_words)
+        portions = TextPortions(on_text)
         reader = AnswerReader(AnswerListener(portions.add))
         if line.tokens_per_second is None:
-            reader.add_words(line.text)
+            reader.add_text(line.text)
         else:
             for token in split_tokens(line.text):
                 await asyncio.sleep(1 / line.tokens_per_second)
-                reader.add_words(token)
+                reader.add_text(token)
         portions.flush()
 
         usage = Usage(

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.llm.answer_metadata import RESTARTED
-from mahtab_tui.llm.answer_readers import OnWords
+from mahtab_tui.llm.answer_readers import OnText
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.failures import is_busy, retry_after
@@ -52,8 +52,8 @@ FAILURES = [
 def ignore(words: str | None) -> None: ...
 
 
-def ask(llm: BaseChatModel, on_words: OnWords = ignore) -> asyncio.Future[ModelReply]:
-    return asyncio.ensure_future(ChatModel.create(llm).conversation(*ASKED).ask(on_words))
+def ask(llm: BaseChatModel, on_text: OnText = ignore) -> asyncio.Future[ModelReply]:
+    return asyncio.ensure_future(ChatModel.create(llm).conversation(*ASKED).ask(on_text))
 
 
 def chunk(words: str, **fields: Any) -> ChatGenerationChunk:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent
@@ -20,6 +20,7 @@ from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_calls import MAX_CALLS
 from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
+from mahtab_tui.llm.answer_metadata import RESTARTED
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
 from tests import tags
@@ -282,6 +283,15 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
     expected_end = (True, "") if ends == "stopped" else (False, "The line is dead.")
     assert (answer.is_stopped, answer.failure) == expected_end
     assert (answer.message, list(answer.calls)) == (None, [])
+
+
+def test_calls_before_an_answer_starts_again_are_dropped() -> None:
+    dropped_pieces = calls(("read_file", {"path": "old.py"}), ("read_file", {"path": "older.py"}))
+    restart = AIMessageChunk(content="", response_metadata=RESTARTED)
+    new_pieces = calls(("read_file", {"path": "new.py"}))
+    model = FakeModel(script=[*dropped_pieces, restart, *new_pieces])
+    answer = read(model, options={"tools": ["read_file"]})
+    assert [call.args for call in answer.calls] == [{"path": "new.py"}]
 
 
 # Tool calls that a model writes as text are made or refused, and never run as Python; copied tags
