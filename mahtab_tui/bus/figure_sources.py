@@ -17,20 +17,34 @@ MAX_SOURCE_END_CHARS = 500_000
 _MAX_ALL_SOURCES_CHARS = 8_000_000
 """Characters of all sources; further ones are left out."""
 MAX_PARTS = 20
-"""Numbers up to which each number of a source may be a part of a whole."""
+"""In a source of more numbers, none is taken for a part of a whole."""
 _MAX_ROWS = 60
-"""Rows of a source from whose numbers others may follow."""
+"""Only this many rows of a source are searched for numbers from which others follow."""
 _MAX_LISTING_CHARS = 20_000
-"""Characters up to which the lines of a source are counted and added up."""
+"""The lines of a longer source are not counted and added up."""
 _SOURCE_NUMBER = re.compile(
-    r"((?<![\w.)\]])[-−])?(\d{1,3}([,'’_])\d{3}(?:\3\d{3}){0,8}+(?!\d)(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)"
-    r"([eE][-+]?\d{1,3})?(?:\s?(%|(?i:thousand|million|billion|trillion)|(?:[kKMB]|bn)(?!\w)))?"
+    r"""
+    ( (?<! [\w.)\]] ) [-−] )?                              # a sign, not the minus of `a-1`
+    (
+        \d{1,3} ([,'’_]) \d{3} (?: \3 \d{3} ){0,8}+ (?!\d)  # groups of thousands
+        (?: \. \d++ )?
+        | \d++ (?: \. \d++ )?
+        | \. \d++
+    )
+    ( [eE] [-+]? \d{1,3} )?
+    (?:
+        \s?
+        ( % | (?i: thousand | million | billion | trillion ) | (?: [kKMB] | bn ) (?!\w) )
+    )?
+    """,
+    re.VERBOSE,
 )
+"""A number; its groups are the parameters of `_source_values`."""
 _DTYPE = re.compile(r"^Name: .*, dtype: \w+|dtype: \w+", re.MULTILINE)
 """What pandas writes below a column."""
-_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _WORD = re.compile(r"(?<![\w-])[a-z]++(?![\w-])")
 """A word without hyphens: "two-sided" names no number."""
+_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _DIGITS_BY_WORD = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
 
 
@@ -129,9 +143,19 @@ class SourceFigures:
 
 
 def _source_values(sign: str, digits: str, separator: str, power: str, unit: str) -> list[float]:
-    """Return the values that a number in a source may have: as it is written, then scaled by its
-    unit, and the same for each of its groups of digits, which may be numbers in a list. The parameters
-    are the groups of `_SOURCE_NUMBER`."""
+    """Return the values that a number in a source may have.
+
+    Args:
+        sign: A minus sign, or empty.
+        digits: The number without its sign, such as ``1,200.5``.
+        separator: What stands between groups of thousands; empty if nothing does.
+        power: A power of ten, such as ``e-3``, or empty.
+        unit: Such as ``%`` or ``million``, or empty.
+
+    Returns:
+        The value as it is written, then scaled by its unit; then the same for each group of digits,
+        because ``1,200`` may also be two numbers of a list.
+    """
     numerals = [digits]
     if separator:
         numerals = [digits.replace(separator, ""), *digits.split(separator)]
@@ -146,42 +170,60 @@ def _source_values(sign: str, digits: str, separator: str, power: str, unit: str
 
 
 def _source_operand(match: re.Match[str]) -> Operand:
-    scaled_value = _source_values(*match.groups(""))[1]
+    _, scaled_value, *_ = _source_values(*match.groups(""))
     return Operand(abs(scaled_value), match[0].strip())
 
 
 def contains(numbers: Sequence[float], middle: float, half: float, signed: bool) -> bool:
-    """Return whether one of the sorted numbers is in a range (see `NumberRange`)."""
-    half += abs(middle) * 1e-12 + half * 1e-9  # for the inexactness of floats
+    """Return whether one of the sorted numbers is in a range.
+
+    Args:
+        numbers: The numbers, the smallest first.
+        middle: The middle of the range.
+        half: Half of its width.
+        signed: Whether the sign counts; if not, the range below zero will do as well.
+    """
+    if not isfinite(middle):
+        return False
+
+    # Floats are not exact: a number at the edge of the range is in it.
+    half += abs(middle) * 1e-12 + half * 1e-9
+    middles = [middle]
+    if not signed:
+        middles.append(-middle)
     return any(
         bisect_left(numbers, candidate - half) < bisect_right(numbers, candidate + half)
-        for candidate in ((middle,) if signed else (middle, -middle))
-        if isfinite(candidate)
+        for candidate in middles
     )
 
 
 def read_sources(sources: Sequence[FigureSource], question: str) -> list[SourceFigures]:
-    """Return the figures of sources: of the newest cell first, then of other sources, and of the
-    question last. Sources that are too much altogether are left out.
+    """Return the figures of sources, which are read when they are asked for.
 
     Args:
         sources: The sources in order, the newest last.
         question: The user's words.
+
+    Returns:
+        Those of the newest cell first, then of earlier cells, of other sources, and of the question.
+        A source that would exceed the limit of characters is left out.
     """
+    # Sorting keeps the order of what is equal: cells come first, and the newest of them first.
     newest_first = list(reversed(sources))
     newest_first.sort(key=lambda source: source.cell is None)
     remaining_chars = _MAX_ALL_SOURCES_CHARS
-    chosen: list[SourceFigures] = []
-    for figure_source in newest_first:
-        source = SourceFigures(figure_source)
-        if len(source.text) <= remaining_chars:
-            remaining_chars -= len(source.text)
-            chosen.append(source)
+    source_figures: list[SourceFigures] = []
+    for source in newest_first:
+        figures = SourceFigures(source)
+        if len(figures.text) <= remaining_chars:
+            remaining_chars -= len(figures.text)
+            source_figures.append(figures)
 
-    # Numbers that are written as words count, too.
+    # "the two largest" asks for a 2, which an answer may repeat in digits.
     words = _WORD.findall(normalize(question[:MAX_SOURCE_END_CHARS]))
     digits = " ".join(_DIGITS_BY_WORD.get(word, "") for word in words)
-    return [*chosen, SourceFigures(FigureSource(None, f"{question} {digits}", printed=False))]
+    question_source = FigureSource(None, f"{question} {digits}", printed=False)
+    return [*source_figures, SourceFigures(question_source)]
 
 
 def normalize(text: str) -> str:

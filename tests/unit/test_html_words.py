@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.worker.values.html_tables import html_words
+from mahtab_tui.worker.values.html_words import html_words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..stdlib import late_import
 from ..values import displays
-from ..values.html_tables import html_words
+from ..values.html_words import html_words
 from ..values.rich_forms import MIMES
 
 

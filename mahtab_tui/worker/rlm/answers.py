@@ -17,14 +17,22 @@ if TYPE_CHECKING:
     from .contexts import NamedContext
 
 _EXACT_QUERY = re.compile(
-    r"\b(?:how (?:many|much|often)|count|number of|sum|total|average|mean|median|maximum|minimum|largest|smallest|highest|lowest|longest|shortest"
-    r"|heaviest|lightest|biggest|earliest|latest|the most that|altogether|all in all|add up|percentage|share of|sort(?:ed)?|duplicates?)\b",
-    re.IGNORECASE,
+    r"""
+    \b (?:
+        how[ ](?:many|much|often) | count | number[ ]of
+        | sum | total | altogether | all[ ]in[ ]all | add[ ]up
+        | average | mean | median | percentage | share[ ]of
+        | maximum | largest | highest | longest | heaviest | biggest | latest | the[ ]most[ ]that
+        | minimum | smallest | lowest | shortest | lightest | earliest
+        | sort(?:ed)? | duplicates?
+    ) \b
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 """Words of queries that code answers exactly, and a reading model does not."""
 
 _MAX_CORRECTIONS = 2
-"""Searches after the first one."""
+"""How often the model is asked for the answer in another form."""
 _MAX_ANSWER_CHARS = 20_000
 """Characters of an earlier answer that are shown to the model."""
 FORM = "\n\nAnswer with data of this form, in JSON: "
@@ -32,7 +40,7 @@ FORM = "\n\nAnswer with data of this form, in JSON: "
 _QUERY_WITH_FORM = f"{{query}}{FORM}{{form}}. FINAL takes the value itself."
 _CORRECTION_QUERY = """{query}
 
-An earlier answer was not of that form: {wrong}
+An earlier answer was not of that form: {mistake}
 If only its form is wrong, give it anew at once. It was:
 {answer}"""
 
@@ -41,10 +49,13 @@ class SearchUsage(NamedTuple):
     """What a search has cost."""
 
     calls: int
-    """Calls of models."""
+    """How often a model was called."""
     tokens: int
+    """Read and written by all calls together."""
     usd: float
+    """The price in US dollars."""
     seconds: float
+    """How long the search took."""
 
 
 class Result(NamedTuple):
@@ -59,7 +70,7 @@ class Result(NamedTuple):
     spans: tuple[tuple[int, int], ...]
     """The parts of the whole text that support it, in characters."""
     packed: Packed = b""
-    """The log."""
+    """The events of the search, compressed."""
 
 
 class Answer(Logged, str):
@@ -77,6 +88,7 @@ class Answer(Logged, str):
     spans: tuple[Span, ...]
     """The parts of the text that support the answer; `context` names the text of each."""
 
+    # What IPython and Jupyter call to display a value.
     def _repr_markdown_(self) -> str:
         return str(self)
 
@@ -117,35 +129,45 @@ def search_for_form(
 
     query = _QUERY_WITH_FORM.format(query=query, form=describe_form(returns))
     result = search(query)
-    wrong = ""
+    mistake = ""
     for correction_count in range(_MAX_CORRECTIONS + 1):
         try:
             value = read_as(returns, result.text, raw=raw)
             return _make_answer(result, value, "", contexts)
         except WrongForm as error:
-            wrong = str(error)
+            mistake = str(error)
+        # A search that a limit has ended would reach it again at once.
         if result.partial or correction_count == _MAX_CORRECTIONS:
             break
-        wrong_answer = result.text[:_MAX_ANSWER_CHARS]
+        correction = _CORRECTION_QUERY.format(
+            query=query, mistake=mistake, answer=result.text[:_MAX_ANSWER_CHARS]
+        )
         try:
-            result = search(_CORRECTION_QUERY.format(query=query, wrong=wrong, answer=wrong_answer))
+            result = search(correction)
         except failures as error:
-            wrong = f"{wrong} ({error})"
+            mistake = f"{mistake} ({error})"
             break
 
-    reason = f"The answer does not have the requested form: {wrong}"
-    warnings.warn(reason, stacklevel=3)
-    return _make_answer(result, None, reason, contexts)
+    problem = f"The answer does not have the requested form: {mistake}"
+    warnings.warn(problem, stacklevel=3)
+    return _make_answer(result, None, problem, contexts)
 
 
 def _make_answer(
-    result: Result, value: object, wrong: str, contexts: Sequence[NamedContext]
+    result: Result, value: object, form_problem: str, contexts: Sequence[NamedContext]
 ) -> Answer:
-    """wrong: why the answer does not have the requested form, as a sentence; empty if it has."""
+    """Return the answer that a cell gets.
+
+    Args:
+        result: What the last search has found.
+        value: The answer in the requested form; None if it does not have that form.
+        form_problem: A sentence saying why it does not; empty if it does.
+        contexts: The texts that were searched, if they have names.
+    """
     answer = Answer(result.text)
     answer.value = value
-    answer.why = wrong or result.why
-    answer.state = "partial" if wrong or result.partial else "answered"
+    answer.why = form_problem or result.why
+    answer.state = "partial" if form_problem or result.partial else "answered"
     answer.usage = result.usage
     answer.spans = to_context_spans(result.spans, contexts)
     answer._packed = result.packed

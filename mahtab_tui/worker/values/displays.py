@@ -13,7 +13,7 @@ from ..link.host import Host
 from ..stdlib import own_module
 from ..tools.text_tools import text_form
 from .displayed_tables import remember_table
-from .html_tables import html_words
+from .html_words import html_words
 from .matplotlib_backend import open_figures
 from .objects import MISSING, find_in_class, is_instance_if_loaded
 from .pretty import pretty_repr
