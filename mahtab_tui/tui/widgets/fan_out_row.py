@@ -13,32 +13,43 @@ from textual.widgets import Static
 from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
 from mahtab_tui.tui.widgets.prompt_row import Chip, PromptRow
 
-MIN_MILLIONS = 100_000
+MIN_TOKENS_IN_MILLIONS = 100_000
 """From this number on, tokens are given in millions."""
 
 
 def estimate(request: SearchFanOut) -> str:
     """Say what a search asks for: ``340 calls at once, about 1.2 M tokens, about $1.10``, or ``40
-    calls more after 50``."""
+    calls more after 50, at an unknown price``."""
+    clauses = [_describe_calls(request)]
+    if request.tokens is not None:
+        clauses.append(f"about {_format_tokens(request.tokens)} tokens")
+    if request.usd is None:
+        clauses.append("at an unknown price")
+    else:
+        clauses.append(f"about ${request.usd:,.2f}")
+    return ", ".join(clauses)
+
+
+def _describe_calls(request: SearchFanOut) -> str:
+    """Return how many calls a search asks for, and how many it has made."""
+    # The code of a search may make calls in a loop, of which nobody knows the end.
     if request.calls is None:
         calls = "many calls"
+    elif request.calls == 1:
+        calls = "1 call"
     else:
-        calls = f"{request.calls:,} call{'' if request.calls == 1 else 's'}"
-    if request.made:
-        calls += f" more after {request.made:,}"
-    else:
-        calls += " at once"
+        calls = f"{request.calls:,} calls"
 
-    parts = [calls]
-    tokens = request.tokens
-    if tokens is not None:
-        count = f"{tokens / 1e6:.1f} M" if tokens >= MIN_MILLIONS else f"{tokens:,}"
-        parts.append(f"about {count} tokens")
-    if request.usd is None:
-        parts.append("at an unknown price")
-    else:
-        parts.append(f"about ${request.usd:,.2f}")
-    return ", ".join(parts)
+    if request.made:
+        return f"{calls} more after {request.made:,}"
+    return f"{calls} at once"
+
+
+def _format_tokens(token_count: int) -> str:
+    """Return a number of tokens: ``90,000``, ``1.2 M``."""
+    if token_count < MIN_TOKENS_IN_MILLIONS:
+        return f"{token_count:,}"
+    return f"{token_count / 1e6:.1f} M"
 
 
 class FanOutRow(PromptRow[SearchFanOut]):
@@ -46,8 +57,12 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
     @dataclass
     class Answered(Message):
+        """The user has decided."""
+
         request: str
+        """The id of the request."""
         run: bool
+        """Whether the search may make the calls."""
 
     record_type = SearchFanOut
     answer_chips = (
@@ -63,18 +78,21 @@ class FanOutRow(PromptRow[SearchFanOut]):
         for record in records:
             super().fold([record])
             if isinstance(record, SearchFinal):
-                # Drop the prompts of a call that has ended.
-                for request_id, request in list(self._requests.items()):
-                    if (request.tree, request.node) == (record.tree, record.node):
-                        self.forget(request_id)
+                self._forget_requests_of(record.tree, record.node)
+
+    def _forget_requests_of(self, tree: str, node: str) -> None:
+        """Drop what a call has asked that has ended, because nobody waits for the answer."""
+        for request_id, request in list(self._requests.items()):
+            if (request.tree, request.node) == (tree, node):
+                self.forget(request_id)
 
     def refresh_question(self) -> None:
-        calls = estimate(self._requests[self._current])
-        parts = [("A search wants to make ", "$foreground"), (calls, "bold $highlight")]
+        wanted_calls = estimate(self._requests[self._current])
+        spans = [("A search wants to make ", "$foreground"), (wanted_calls, "bold $highlight")]
         hint = self._focus_hint()
         if hint:
-            parts.append((f" · {hint}", "$muted"))
-        self.query_one("#fan-out-about", Static).update(Content.assemble(*parts))
+            spans.append((f" · {hint}", "$muted"))
+        self.query_one("#fan-out-about", Static).update(Content.assemble(*spans))
 
     def handle_answer(self, request: str, answer: str) -> None:
         self.post_message(self.Answered(request, answer == "run"))

@@ -1,4 +1,4 @@
-"""Calls of the host by code in cells, which wait for their results."""
+"""Calls that code in cells makes to the host, and waits for."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from typing import Any, Callable
 from .frames import Frame
 
 
+def _serve_nothing(frame: Frame, refusal: str | None) -> None:
+    """Drop a nested cell, where there are none."""
+
+
 class HostCalls:
-    """Calls of the host. Nested cells run on the main thread while it waits. Any thread may call."""
+    """Calls of the host, each with an inbox for what answers it. While the main thread waits, it
+    runs the cells that its call needs. Any thread may call."""
 
     def __init__(
         self,
         send: Callable[[Frame], None],
-        serve: Callable[[Frame, str | None], None] = lambda frame, refusal: None,
+        serve: Callable[[Frame, str | None], None] = _serve_nothing,
         error: type[Exception] = RuntimeError,
     ) -> None:
         """Create it on the main thread.
@@ -40,63 +45,92 @@ class HostCalls:
         self.fork_handler: Callable[[str, dict[str, Any]], object] | None = None
         """Serves the calls in a locked fork, which has no host."""
 
-    def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the result. Raises the error with the host's message."""
-        if self.fork_handler is not None:
-            return self.fork_handler(name, args)
-        if name == "terminal":
-            sys.audit("mahtab_tui.terminal", args["argv"])
-        number = next(self._numbers)
-        inbox = queue.SimpleQueue[Frame]()
-        with self._lock:
-            self._inboxes[number] = inbox
-            if threading.get_ident() == self._main_thread_id:
-                self._main_thread_inboxes.append(inbox)
-        try:
-            self._send({"op": "call", "id": number, "name": name, "args": args})
-            while True:
-                frame = inbox.get()
-                if frame["op"] == "execute":
-                    self._serve(frame, None)
-                elif frame["op"] == "interrupt":
-                    raise KeyboardInterrupt
-                elif "error" in frame:
-                    raise self._error(frame["error"])
-                else:
-                    return frame["value"]
-        except KeyboardInterrupt:
-            self._send({"op": "cancelled", "id": number})
-            raise
-        finally:
-            self._close_call(number, inbox)
-
     @property
     def waiting(self) -> int:
         """The number of calls for which the main thread waits."""
         return len(self._main_thread_inboxes)
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Call the host, and wait for the result.
+
+        Args:
+            name: The function of the host.
+            args: Its arguments by name, as JSON values.
+
+        Returns:
+            A JSON value.
+
+        Raises:
+            Exception: Of the class that was given to the constructor, with the host's message.
+            KeyboardInterrupt: The call was interrupted; the host is told.
+        """
+        if self.fork_handler is not None:
+            return self.fork_handler(name, args)
+        if name == "terminal":
+            # What guards this process must know of a program that the host starts for it.
+            sys.audit("mahtab_tui.terminal", args["argv"])
+
+        number = next(self._numbers)
+        inbox = self._open_inbox(number)
+        try:
+            self._send({"op": "call", "id": number, "name": name, "args": args})
+            return self._wait_for_answer(inbox)
+        except KeyboardInterrupt:
+            self._send({"op": "cancelled", "id": number})
+            raise
+        finally:
+            self._close_inbox(number, inbox)
 
     def interrupt(self) -> None:
         """End the call for which the main thread waits, with `KeyboardInterrupt`."""
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
-        """Hand an answer, or a nested cell, to the call that waits for it; return whether one
-        does."""
+        """Hand a frame to the call that waits for it: an answer to its call, anything else to the
+        innermost call of the main thread.
+
+        Returns:
+            Whether there is such a call.
+        """
         with self._lock:
             inbox = None
             if frame["op"] == "answer":
                 inbox = self._inboxes.get(frame["id"])
             elif self._main_thread_inboxes:
                 inbox = self._main_thread_inboxes[-1]
-            if inbox is not None:
-                inbox.put(frame)
-            return inbox is not None
+            if inbox is None:
+                return False
+            inbox.put(frame)
+            return True
 
-    def _close_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+    def _open_inbox(self, number: int) -> queue.SimpleQueue[Frame]:
+        """Return the inbox of a new call of this thread."""
+        inbox = queue.SimpleQueue[Frame]()
+        with self._lock:
+            self._inboxes[number] = inbox
+            if threading.get_ident() == self._main_thread_id:
+                self._main_thread_inboxes.append(inbox)
+        return inbox
+
+    def _wait_for_answer(self, inbox: queue.SimpleQueue[Frame]) -> Any:
+        """Run nested cells until the answer comes. Raises what `call` raises."""
+        while True:
+            frame = inbox.get()
+            if frame["op"] == "execute":
+                self._serve(frame, None)
+            elif frame["op"] == "interrupt":
+                raise KeyboardInterrupt
+            elif "error" in frame:
+                raise self._error(frame["error"])
+            else:
+                return frame["value"]
+
+    def _close_inbox(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
         with self._lock:
             del self._inboxes[number]
             if inbox in self._main_thread_inboxes:
                 self._main_thread_inboxes.remove(inbox)
+        # The host waits for the result of a cell that came too late to run.
         while not inbox.empty():
             frame = inbox.get()
             if frame["op"] == "execute":

@@ -10,63 +10,82 @@ from typing import Any, Callable
 from .functions import ALL_FUNCTIONS, SandboxFunctions
 from .pieces import Piece
 
-_READERS = ("peek", "grep", "partition")
-"""Functions that read a text."""
-SIGNATURES = {
-    name: inspect.Signature(
-        [
-            parameter.replace(annotation=inspect.Parameter.empty)
-            for parameter in inspect.signature(getattr(SandboxFunctions, name)).parameters.values()
-            if parameter.name != "self"
-        ]
+_TEXT_READERS = ("peek", "grep", "partition")
+"""Functions that read `context`, or the text that `text` names."""
+
+
+def _read_signature(name: str) -> inspect.Signature:
+    """Return the signature of a function as code calls it: without annotations, which would make
+    errors long, and without `self`."""
+    _, *parameters = inspect.signature(getattr(SandboxFunctions, name)).parameters.values()
+    return inspect.Signature(
+        [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     )
-    for name in ALL_FUNCTIONS
-}
-"""By the name of each function, without annotations."""
+
+
+SIGNATURES = {name: _read_signature(name) for name in ALL_FUNCTIONS}
+"""The signature of each function by its name."""
 
 
 def as_function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method as a function that explains wrong arguments, and looks like a builtin one."""
-    signature = SIGNATURES[method.__name__]
+    """Return a method as a function that explains wrong arguments, and looks like a builtin one.
+
+    Args:
+        method: A method of `SandboxFunctions`, bound to its object.
+    """
+    name = method.__name__
+    signature = SIGNATURES[name]
+    usage = f"{name}({', '.join(signature.parameters)})"
 
     @wraps(method)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if method.__name__ in _READERS:
-            args = _name_text(method.__name__, args, kwargs)
+        if name in _TEXT_READERS and "text" not in kwargs:
+            args = _pass_text_by_name(name, args, kwargs)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(
-                f"{method.__name__}: {error}. Call it as {method.__name__}({', '.join(signature.parameters)})"
-            ) from None
+            raise TypeError(f"{name}: {error}. Call it as {usage}") from None
         return method(*args, **kwargs)
 
-    function.__qualname__ = method.__name__
+    # Tracebacks then name it as code does.
+    function.__qualname__ = name
     function.__module__ = "builtins"
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
 
-def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Move a text among the first arguments to `text` in kwargs, and return the other arguments:
-    models write grep(pattern, context) and grep(context, pattern)."""
-    text_indexes = [
-        index for index, argument in enumerate(args[:2]) if isinstance(argument, (str, list))
-    ]
-    if name == "grep":
-        # One of the two is the pattern.
-        if len(text_indexes) < 2:
-            return args
-        text_indexes = [0 if _is_text_first(args[0], args[1]) else 1]
-    if not text_indexes or "text" in kwargs:
+def _pass_text_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Move a text among the first two arguments to `text` in kwargs: models write both
+    ``grep(pattern, context)`` and ``grep(context, pattern)``.
+
+    Returns:
+        The other positional arguments.
+    """
+    text_index = _find_text(name, args[:2])
+    if text_index is None:
         return args
-    index = text_indexes[0]
-    kwargs["text"] = args[index]
-    return args[:index] + args[index + 1 :]
+    kwargs["text"] = args[text_index]
+    return args[:text_index] + args[text_index + 1 :]
+
+
+def _find_text(name: str, first_args: tuple[Any, ...]) -> int | None:
+    """Return the index of the text that a function shall read; None if there is none."""
+    text_indexes = [
+        index for index, argument in enumerate(first_args) if isinstance(argument, (str, list))
+    ]
+    if name != "grep":
+        return text_indexes[0] if text_indexes else None
+
+    # One text alone is the pattern, which grep cannot do without.
+    if len(text_indexes) < 2:
+        return None
+    first, second = first_args
+    return 0 if _is_text_first(first, second) else 1
 
 
 def _is_text_first(first: Any, second: Any) -> bool:
     """Return whether the first argument of grep is its text, and the second one its pattern."""
+    # Only texts are parts of `context`; if both are, or none is, the pattern is the shorter one.
     if isinstance(first, Piece) != isinstance(second, Piece):
         return isinstance(first, Piece)
     return len(first) > len(second)
