@@ -291,7 +291,7 @@ def test_calls_before_an_answer_starts_again_are_dropped() -> None:
     new_pieces = calls(("read_file", {"path": "new.py"}))
     model = FakeModel(script=[*dropped_pieces, restart, *new_pieces])
     answer = read(model, options={"tools": ["read_file"]})
-    assert [call.args for call in answer.calls] == [{"path": "new.py"}]
+    assert [call["arguments"] for call in answer.calls] == [{"path": "new.py"}]
 
 
 # Tool calls that a model writes as text are made or refused, and never run as Python; copied tags
