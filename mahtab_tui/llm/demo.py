@@ -17,7 +17,7 @@ from mahtab_tui.llm.answer_metadata import message_text
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.scripted import ScriptedChatModel, usage_chunk
 from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY, SEARCH, TEXT
-from mahtab_tui.llm.variable_texts import OTHERS
+from mahtab_tui.llm.variable_texts import OTHERS_TITLE
 
 WHO = "Demo model (rules, no AI): "
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
@@ -191,7 +191,9 @@ def _variables(texts: Sequence[str]) -> dict[str, _DemoVariable]:
     listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
     # Those that share a line get one each.
-    listing = re.sub(rf"^{OTHERS}: .*", lambda line: _split_line(line[0]), listing, flags=re.M)
+    listing = re.sub(
+        rf"^{OTHERS_TITLE}: .*", lambda line: _split_line(line[0]), listing, flags=re.M
+    )
 
     # What is before the first variable, and then a name, a type and a description for each.
     _, *parts = _VARIABLE.split(listing)

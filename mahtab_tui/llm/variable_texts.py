@@ -10,17 +10,26 @@ from types import MappingProxyType
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.llm.prompt_sections import escape_section, one_line
 
-USERS = "the user's"
-CHANGED = "changed"
-MAYBE_CHANGED = "perhaps changed"
-"""Marks of a variable."""
-MODULES = "Imported modules"
-OTHERS = "Not made by the user"
-"""Titles of the lines that several variables share."""
-VALUES_KEY = "(values)"
-"""The key, among descriptions of variables, of the values that a question names."""
+USER_MARK = "the user's"
+"""Marks a variable that the user made."""
+CHANGED_MARK = "changed"
+"""Marks a variable that a cell changed."""
+MAYBE_CHANGED_MARK = "perhaps changed"
+"""Marks a variable that would take too long to compare."""
+MODULES_TITLE = "Imported modules"
+"""Begins the line of the modules."""
+OTHERS_TITLE = "Not made by the user"
+"""Begins the line of the variables that the user did not make."""
 NAMED_VALUES = "\nValues in the data: {statements}."
 """After an empty line, which sets it off from the variables."""
+VALUES_KEY = "(values)"
+"""The key, among texts about variables, of the values that a question names."""
+_MORE_KEY = "(more)"
+"""The key of the line that counts the variables without a line of their own."""
+_PRIVATE_KEY = "(private)"
+"""The key of the rule for private variables."""
+_MODULES_KEY = "(modules)"
+_OTHERS_KEY = "(others)"
 MAX_VARIABLES = 50
 """Variables that get a line of their own."""
 
@@ -56,9 +65,9 @@ def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
 
     lines = {variable.name: _variable_line(variable) for variable in visible[:MAX_VARIABLES]}
     if len(visible) > MAX_VARIABLES:
-        lines["(more)"] = f"… and {len(visible) - MAX_VARIABLES} more"
+        lines[_MORE_KEY] = _omission(len(visible) - MAX_VARIABLES)
     if any(variable.type == "private" for variable in visible):
-        lines["(private)"] = _PRIVATE
+        lines[_PRIVATE_KEY] = _PRIVATE
     return lines
 
 
@@ -69,52 +78,54 @@ def _variable_line(variable: Variable) -> str:
     return one_line(line)
 
 
+def _omission(count: int) -> str:
+    return f"… and {count:,} more"
+
+
 def describe_variables(
     variables: Sequence[Variable],
-    described: Mapping[str, str],
+    descriptions: Mapping[str, str],
     user_names: Set[str] | None = None,
     marks: Mapping[str, str] = MappingProxyType({}),
     *,
-    are_grouped: bool = True,
+    group_others: bool = True,
 ) -> dict[str, str]:
-    """Return a text for each variable that may be described: those in `described` first, then the
-    others in a line each.
+    """Return a text for each variable that may be described: those with a description first, then
+    the others in a line each.
 
     Args:
         variables: All variables of the session.
-        described: Descriptions of variables by name.
+        descriptions: Descriptions of variables by name.
         user_names: The names of what the user made, which are marked; None if unknown.
         marks: Further marks by name.
-        are_grouped: Whether modules share a line, and so do variables that the user did not make.
+        group_others: Whether modules share a line, and so do variables that the user did not make.
 
     Returns:
         The texts by the name of the variable; those about several variables have keys in
         parentheses.
     """
-    describable = {
+    describable_names = {
         variable.name
         for variable in variables
         if not variable.underscored and variable.type != "private"
     }
-    texts: dict[str, str] = {}
-    for name, text in described.items():
-        if name in describable:
-            texts[name] = escape_section(add_mark(text, marks.get(name, "")))
-
-    undescribed = [variable for variable in variables if variable.name not in texts]
+    single_texts = {name: text for name, text in descriptions.items() if name in describable_names}
+    undescribed = [variable for variable in variables if variable.name not in single_texts]
     groups = _VariableGroups(single=undescribed)
-    if are_grouped and user_names is not None:
+    if group_others and user_names is not None:
         groups = _group_variables(undescribed, user_names)
+    single_texts |= _variable_lines(groups.single)
 
-    for name, line in _variable_lines(groups.single).items():
-        owner = USERS if user_names is not None and name in user_names else ""
-        mark = ", ".join(filter(None, [owner, marks.get(name, "")]))
-        texts[name] = escape_section(add_mark(line, mark))
+    texts: dict[str, str] = {}
+    for name, text in single_texts.items():
+        is_users = user_names is not None and name in user_names
+        owner_mark = USER_MARK if is_users else ""
+        texts[name] = _add_marks(text, [owner_mark, marks.get(name, "")])
     if groups.modules:
-        texts["(modules)"] = escape_section(_group_line(MODULES, groups.modules, marks))
+        texts[_MODULES_KEY] = _group_line(MODULES_TITLE, groups.modules, marks)
     if groups.others:
-        texts["(others)"] = escape_section(_group_line(OTHERS, groups.others, marks))
-    return texts
+        texts[_OTHERS_KEY] = _group_line(OTHERS_TITLE, groups.others, marks)
+    return {key: escape_section(text) for key, text in texts.items()}
 
 
 def _group_variables(variables: Sequence[Variable], user_names: Set[str]) -> _VariableGroups:
@@ -141,40 +152,43 @@ def _group_line(title: str, variables: Sequence[Variable], marks: Mapping[str, s
     texts: list[str] = []
     remaining_chars = _MAX_GROUP_CHARS
     for variable in variables:
+        text = _variable_line(variable)
         # The type and summary of a module say nothing.
-        text = one_line(variable.name) if variable.kind == "module" else _variable_line(variable)
-        text = add_mark(text, marks.get(variable.name, ""))
+        if variable.kind == "module":
+            text = one_line(variable.name)
+        text = _add_marks(text, [marks.get(variable.name, "")])
         remaining_chars -= len(text) + len("; ")
         if remaining_chars < 0:
-            texts.append(f"… and {len(variables) - len(texts):,} more")
+            texts.append(_omission(len(variables) - len(texts)))
             break
         texts.append(text)
     return f"{title}: {'; '.join(texts)}"
 
 
-def add_mark(text: str, mark: str) -> str:
-    """Add a mark to the first line of a description, next to the mark that it may have."""
-    if not mark:
+def _add_marks(text: str, marks: Sequence[str]) -> str:
+    """Add marks to the first line of a description. Empty ones do not count."""
+    joined_marks = ", ".join(mark for mark in marks if mark)
+    if not joined_marks:
         return text
     first_line, newline, other_lines = text.partition("\n")
-    if first_line.endswith(f"[{USERS}]"):
-        return f"{first_line[:-1]}, {mark}]{newline}{other_lines}"
-    return f"{first_line}  [{mark}]{newline}{other_lines}"
+    return f"{first_line}  [{joined_marks}]{newline}{other_lines}"
 
 
-def list_changes(text: str, omitted: Sequence[str], deleted: Sequence[str]) -> str:
-    """Add to the descriptions of changed variables those that are only named.
+def append_omitted_names(
+    text: str, omitted_names: Sequence[str], deleted_names: Sequence[str]
+) -> str:
+    """Name the changed variables that a text does not describe, in lines after it.
 
     Args:
-        text: The descriptions; empty if there are none.
-        omitted: The names of changed variables that are not described.
-        deleted: The names of deleted variables.
+        text: The descriptions of changed variables; empty if there are none.
+        omitted_names: The names of changed variables that are not described.
+        deleted_names: The names of deleted variables.
     """
     lines = [text] if text else []
-    if omitted:
-        lines.append(f"… and {len(omitted):,} more: {_join_names(omitted)}")
-    if deleted:
-        lines.append(f"Deleted: {_join_names(deleted)}")
+    if omitted_names:
+        lines.append(f"{_omission(len(omitted_names))}: {_join_names(omitted_names)}")
+    if deleted_names:
+        lines.append(f"Deleted: {_join_names(deleted_names)}")
     return "\n".join(lines)
 
 

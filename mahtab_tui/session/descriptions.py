@@ -12,15 +12,14 @@ from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.llm.prompt_sections import escape_section
 from mahtab_tui.llm.variable_texts import (
-    CHANGED,
-    MAYBE_CHANGED,
+    CHANGED_MARK,
+    MAYBE_CHANGED_MARK,
     NAMED_VALUES,
-    USERS,
+    USER_MARK,
     VALUES_KEY,
-    add_mark,
+    append_omitted_names,
     describe_variables,
     join_variables,
-    list_changes,
 )
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.worker.guard.private_use import mentioned_names
@@ -39,7 +38,9 @@ _MAX_LINES_CHARS = 1_500
 _MIN_CUT_CHARS = 200
 """Below this many remaining characters, no description is cut to fit: too little of it would be
 left."""
-_MARKS = {"rebound": CHANGED, "changed": CHANGED, "perhaps": MAYBE_CHANGED}
+_MARK_CHARS = len(f"  [{USER_MARK}]")
+"""Characters that the mark of the user adds to a description."""
+_MARKS = {"rebound": CHANGED_MARK, "changed": CHANGED_MARK, "perhaps": MAYBE_CHANGED_MARK}
 _WORD = re.compile(r"\w+")
 _ONE_LINE_TYPES = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
 """Types that a single line describes completely."""
@@ -51,8 +52,10 @@ _PREFIXES = frozenset({"df"})
 class _SentDescription(NamedTuple):
     text: str
     """The whole description of a variable."""
+    is_users: bool
+    """Whether it was marked as the user's."""
     message: str
-    """As it was sent: escaped, and perhaps cut."""
+    """As it was sent: escaped, marked, and perhaps cut."""
 
 
 class VariableDescriptions(RecordHandler):
@@ -103,19 +106,19 @@ class VariableDescriptions(RecordHandler):
         variables = self._private.variables()
         users = frozenset(v.name for v in variables if self._is_users(v.name))
         names = choose_described(variables, question, recent_codes, users)[:_MAX_DESCRIBED]
-        described = self._describe(variables, names, MAX_DESCRIPTION_CHARS // 2, users)
+        described = self._describe(variables, names, MAX_DESCRIPTION_CHARS // 2)
         new = {
             name: text
             for name, text in described.items()
-            if not self._is_in_conversation(name, text, conversation)
+            if not self._is_in_conversation(name, text, name in users, conversation)
         }
         fitted = _fit(new)
-        lines = self._table_lines(variables, users - fitted.keys(), users)
+        lines = self._table_lines(variables, users - fitted.keys())
         data = {variable.name for variable in variables if variable.kind == "data"}
         marks = {name: mark for name, mark in self._stale_marks().items() if name in data}
         texts = describe_variables(variables, fitted | lines, users, marks)
         for name in fitted:
-            self._sent[name] = _SentDescription(new[name], texts[name])
+            self._sent[name] = _SentDescription(new[name], name in users, texts[name])
         return texts | self._named_values(variables, names, question)
 
     def _named_values(
@@ -136,11 +139,13 @@ class VariableDescriptions(RecordHandler):
         text = NAMED_VALUES.format(statements="; ".join(statements.values()))
         return {VALUES_KEY: escape_section(text)}
 
-    def _is_in_conversation(self, name: str, text: str, conversation: str) -> bool:
+    def _is_in_conversation(self, name: str, text: str, is_users: bool, conversation: str) -> bool:
         """Return whether the model still gets an earlier message with this description, and none
         with a newer one."""
         sent = self._sent.get(name)
-        return sent is not None and sent.text == text and sent.message in conversation
+        if sent is None or (sent.text, sent.is_users) != (text, is_users):
+            return False
+        return sent.message in conversation
 
     def for_changes(self, changes: Sequence[Change], *, printed: bool) -> str:
         """Return what a cell changed, with details unless it printed something.
@@ -166,44 +171,42 @@ class VariableDescriptions(RecordHandler):
         described: dict[str, str] = {}
         if not printed:
             names = [v.name for v in visible if v.kind == "data" and not _fits_line(v)]
-            described = self._describe(visible, names, MAX_DESCRIPTION_CHARS // 3, users)
-        texts = describe_variables(visible, described, users, marks, are_grouped=False)
+            described = self._describe(visible, names, MAX_DESCRIPTION_CHARS // 3)
+        texts = describe_variables(visible, described, users, marks, group_others=False)
         for name, text in described.items():
             if name in texts:
-                self._sent[name] = _SentDescription(text, texts[name])
-        return list_changes(join_variables(texts), omitted, deleted)
+                self._sent[name] = _SentDescription(text, name in users, texts[name])
+        return append_omitted_names(join_variables(texts), omitted, deleted)
 
     def _describe(
-        self, variables: Sequence[Variable], names: Sequence[str], limit: int, users: Set[str]
+        self, variables: Sequence[Variable], names: Sequence[str], max_chars: int
     ) -> dict[str, str]:
-        """Return the kernel's descriptions of variables, without those of private ones.
+        """Return the kernel's descriptions of some variables, without those of private ones.
 
         Args:
-            limit: Characters of each description.
+            variables: All variables of the session.
+            names: The names of those to describe.
+            max_chars: Maximum characters of each description.
         """
         data = [variable.name for variable in variables if variable.kind == "data"]
         names = self._private.unrelated(names, data)
+        if not names:
+            return {}
         try:
-            described = self._kernel.describe(names, limit) if names else {}
+            descriptions = self._kernel.describe(names, max_chars)
         except KernelError:
             return {}
-        return {
-            name: add_mark(described[name], USERS if name in users else "")
-            for name in names
-            if name in described
-        }
+        return {name: descriptions[name] for name in names if name in descriptions}
 
-    def _table_lines(
-        self, variables: Sequence[Variable], names: Set[str], users: Set[str]
-    ) -> dict[str, str]:
+    def _table_lines(self, variables: Sequence[Variable], names: Set[str]) -> dict[str, str]:
         """Describe those of the variables that are tables, the newest first, each in a line with its
         columns."""
         newest = reversed(variables)
         tables = [v.name for v in newest if v.name in names and v.type in _TABLE_TYPES]
         lines: dict[str, str] = {}
         remaining_chars = _MAX_LINES_CHARS
-        for name, line in self._describe(variables, tables, _MAX_LINE_CHARS, users).items():
-            remaining_chars -= len(line)
+        for name, line in self._describe(variables, tables, _MAX_LINE_CHARS).items():
+            remaining_chars -= len(line) + _MARK_CHARS
             if remaining_chars < 0:
                 break
             lines[name] = line
@@ -284,18 +287,19 @@ def _singular_forms(word: str) -> set[str]:
     return forms
 
 
-def _fit(described: dict[str, str]) -> dict[str, str]:
-    """Return the descriptions that fit into the maximum, the last of which may be cut."""
+def _fit(descriptions: dict[str, str]) -> dict[str, str]:
+    """Return the descriptions that fit into the maximum with their marks; the last may be cut."""
     remaining_chars = MAX_DESCRIPTION_CHARS
     fitted: dict[str, str] = {}
-    for name, text in described.items():
-        if len(text) > remaining_chars:
-            if remaining_chars < _MIN_CUT_CHARS:
+    for name, text in descriptions.items():
+        available_chars = remaining_chars - _MARK_CHARS
+        if len(text) > available_chars:
+            if available_chars < _MIN_CUT_CHARS:
                 break
-            text = _cut_lines(text, remaining_chars)
+            text = _cut_lines(text, available_chars)
         if text:
             fitted[name] = text
-            remaining_chars -= len(text) + len("\n\n")
+            remaining_chars -= len(text) + _MARK_CHARS + len("\n\n")
     return fitted
 
 

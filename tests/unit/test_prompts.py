@@ -176,6 +176,18 @@ def test_values_cannot_open_or_close_a_section(forged: str) -> None:
     assert forged not in context + described["x"]
 
 
+def test_marks_stand_apart_from_a_text_that_ends_like_one() -> None:
+    texts = describe_variables(
+        [variable("x", "[the user's]"), variable("y")],
+        {"y": "y: list [the user's]\nthree items"},
+        marks={"x": "changed", "y": "stale"},
+    )
+    assert texts == {
+        "y": "y: list [the user's]  [stale]\nthree items",
+        "x": "x: int = [the user's]  [changed]",
+    }
+
+
 def test_invalid_name_stays_on_its_line() -> None:
     listed = render_variables([variable("a\nb: int = 1", "'\x1b[2J'")])
     assert listed == "a b: int = 1: int = '␛[2J'"
