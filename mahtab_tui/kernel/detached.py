@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.foreign_process import ForeignProcess
 from mahtab_tui.kernel.holder_connection import (
     MAX_DESCRIPTORS,
     SOCKET_SUFFIX,
@@ -25,7 +26,7 @@ from mahtab_tui.kernel.holder_connection import (
 )
 from mahtab_tui.kernel.local_process import LocalProcess, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
-from mahtab_tui.kernel.spooled_output import ForeignProcess, SpooledOutput, SpoolHandle
+from mahtab_tui.kernel.spooled_output import SpooledOutput, SpoolHandle
 from mahtab_tui.worker.link.descriptors import is_readable
 from mahtab_tui.worker.link.frames import TOKEN_BYTES, FrameError
 from mahtab_tui.worker.link.holder_protocol import (

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.kernel.holder_connection import remove_files
 from mahtab_tui.kernel.process_parts import RELEASE_SIZE
 from mahtab_tui.kernel.requests import KernelReady
-from mahtab_tui.worker.link.descriptors import is_readable
 from mahtab_tui.worker.link.spool import PIECE_BYTES, Spool, format_omission
 
 
 class SpooledOutput:
-    """The `SeekableOutput` of a kernel on this machine: bytes are moved from the pipe to the
-    spool."""
+    """The `SeekableOutput` of a kernel on this machine. What the kernel writes to its pipe is moved
+    to the spool, a file, from which a later screen can read it again."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -29,25 +27,31 @@ class SpooledOutput:
         self.position = max(self.position, offset)
 
     def read(self, max_bytes: int = PIECE_BYTES) -> bytes | None:
-        """Return the next output; empty at its end, None if there is nothing yet."""
-        # Move what is in the pipe only if everything in the spool was read.
+        """Return the next output.
+
+        Args:
+            max_bytes: How much to return at most.
+
+        Returns:
+            Empty at the end of the output; None if there is nothing yet. In place of output that the
+            spool has dropped, a note of how much it was.
+        """
+        # What is in the pipe is moved only when everything in the spool was read: a kernel that
+        # prints faster than its screen reads then waits, and does not fill the disk.
         try:
             if self.position >= self._spool.size and self._spool.move() == 0:
                 return b""
         except BlockingIOError:
             return None
+
         data = self._spool.read(self.position, max_bytes)
         if data:
             self.position += len(data)
             return data
-
-        # Output from here on was dropped.
-        start = self.position
-        self.position = max(start, self._spool.next_byte(start))
-        return format_omission(self.position - start)
+        return self._skip_dropped_output()
 
     def available(self) -> Iterator[bytes]:
-        """Yield what was printed up to now."""
+        """Yield what the kernel has printed up to now."""
         return self.until(self._spool.printed_size())
 
     def until(self, end: int) -> Iterator[bytes]:
@@ -59,9 +63,15 @@ class SpooledOutput:
             yield data
 
     def release(self, offset: int) -> None:
-        """Drop output before an offset, once that is worth a system call."""
+        """Let the spool drop the output before an offset, once that is worth a system call."""
         if offset - self._spool.start >= RELEASE_SIZE:
             self._spool.release(offset)
+
+    def _skip_dropped_output(self) -> bytes:
+        """Go to the next byte that the spool still has, and return a note of what is missing."""
+        start = self.position
+        self.position = max(start, self._spool.next_byte(start))
+        return format_omission(self.position - start)
 
 
 class SpoolHandle:
@@ -99,22 +109,3 @@ class SpoolHandle:
         """Remove the holder's files, because the kernel has ended."""
         self.leave()
         remove_files(self._path)
-
-
-class ForeignProcess:
-    """A process that another program started, which alone learns its exit code."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._descriptor = os.pidfd_open(pid)
-        """Readable once the process has ended."""
-
-    def poll(self) -> int | None:
-        """Return 0 if it has ended, whatever its exit code was; None otherwise."""
-        return 0 if is_readable(self._descriptor) else None
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended. Raises `subprocess.TimeoutExpired`."""
-        if not is_readable(self._descriptor, timeout):
-            raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
-        return 0

@@ -21,7 +21,7 @@ from mahtab_tui.llm.services import OnNotice
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation, PromptMessage
 
 CLI_CONCURRENCY = 3
-"""For the `claude` CLI, whose processes take 215 MB each."""
+"""Calls of the `claude` CLI at a time; each of its processes takes 215 MB."""
 
 _MESSAGE_CLASSES: dict[str, type[BaseMessage]] = {
     "system": SystemMessage,
@@ -30,18 +30,22 @@ _MESSAGE_CLASSES: dict[str, type[BaseMessage]] = {
 }
 
 
-def _make_reply(reader: MessageReader) -> ModelReply:
-    return ModelReply(reader.whole_text, is_cut(reader.metadata), reader.usage)
-
-
 class ChatModel(Model):
     """A model of LangChain, and its instances, in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
+        """
+        Args:
+            llm: The model; it is copied if an instance can serve only one call at a time.
+            name: For people.
+            secrets: Masked in its messages.
+        """
         super().__init__(name, secrets, llm)
+        self.llm = llm
         self.remembers = isinstance(llm, ChatClaudeCLI)
         if self.remembers:
             self.concurrency = CLI_CONCURRENCY
+        # For a model that thinks, the limit covers its thoughts as well as its answer.
         has_max_tokens = "max_tokens" in type(llm).model_fields and not self.remembers
         self.takes_max_tokens = has_max_tokens and not getattr(llm, "thinking", None)
         # Others are called on a thread: providers' packages keep one asynchronous client for the
@@ -50,8 +54,8 @@ class ChatModel(Model):
             type(llm)._stream is BaseChatModel._stream
             and type(llm)._astream is not BaseChatModel._astream
         )
-        self._shared = not isinstance(llm, Stoppable)
-        self.llm = llm
+        # `stop` ends whatever an instance generates, so each call needs one for itself.
+        self._is_shared = not isinstance(llm, Stoppable)
         self._instances: list[ModelInstance] = []
         self._free_instances: list[ModelInstance] = []
         """Least recently used first."""
@@ -89,17 +93,19 @@ class ChatModel(Model):
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[PromptMessage], on_text: OnText
     ) -> ModelReply:
-        instance = self.lease(conversation)
         masked_messages = [
             _MESSAGE_CLASSES[message["role"]](message["content"])
             for message in self.masked(messages)
         ]
-        options = {} if conversation.max_tokens is None else {"max_tokens": conversation.max_tokens}
+        options: dict[str, int] = {}
+        if conversation.max_tokens is not None:
+            options["max_tokens"] = conversation.max_tokens
+        instance = self.lease(conversation)
         if self.is_async:
             return _make_reply(await read_async(instance.llm, masked_messages, on_text, options))
 
         conversation.instance = instance
-        instance.known_by = conversation
+        instance.conversation = conversation
         call = ThreadedCall(instance.llm, masked_messages, on_text, options)
         call.ended.add_done_callback(lambda _: self.release(instance))
         try:
@@ -114,27 +120,29 @@ class ChatModel(Model):
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
         """Take an instance for one call: the one that knows the conversation, one whose
-        conversation has ended, a new one, or the longest unused."""
-        if self._shared:
+        conversation has ended, a new one, or the longest unused. `release` gives it back."""
+        if self._is_shared:
             return ModelInstance(self.llm)
 
         # An instance that knows a conversation need not be sent its beginning again.
-        def rank(instance: ModelInstance) -> int:
-            if instance.known_by is conversation:
-                return 0
-            return 1 if instance.known_by is None or instance.known_by.ended else 2
+        for instance in self._free_instances:
+            if instance.conversation is conversation:
+                return self._take(instance)
+        for instance in self._free_instances:
+            if instance.is_unneeded:
+                return self._take(instance)
 
-        instance = min(self._free_instances, key=rank, default=None)
-        is_known_elsewhere = instance is not None and rank(instance) == 2
-        if instance is None or (is_known_elsewhere and len(self._instances) <= self.concurrency):
+        # Rather start another one than take one from a conversation that goes on.
+        may_start = len(self._instances) <= self.concurrency
+        if may_start or not self._free_instances:
             instance = ModelInstance(_copy_model(self.llm))
             self._instances.append(instance)
             return instance
-        self._free_instances.remove(instance)
-        return instance
+        return self._take(self._free_instances[0])
 
     def release(self, instance: ModelInstance) -> None:
-        if not self._shared:
+        """Let other calls take an instance, when its call has ended."""
+        if not self._is_shared:
             self._free_instances.append(instance)
 
     def close(self) -> None:
@@ -142,17 +150,32 @@ class ChatModel(Model):
             if isinstance(instance.llm, Stoppable):
                 instance.llm.close()
 
+    def _take(self, instance: ModelInstance) -> ModelInstance:
+        self._free_instances.remove(instance)
+        return instance
+
 
 class ModelInstance:
     """A LangChain model, and the conversation that it keeps."""
 
     def __init__(self, llm: BaseChatModel) -> None:
         self.llm = llm
-        self.known_by: NodeConversation | None = None
+        self.conversation: NodeConversation | None = None
+        """The last one that it has answered; None before its first answer."""
+
+    @property
+    def is_unneeded(self) -> bool:
+        """Whether no conversation that goes on would miss it."""
+        return self.conversation is None or self.conversation.ended
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:
+    """Return a new model with the same settings, which shares no process with the old one."""
     settings = {name: getattr(llm, name) for name in type(llm).model_fields}
     if isinstance(llm, ChatClaudeCLI):
         settings["processes"] = 1
     return type(llm)(**settings)
+
+
+def _make_reply(reader: MessageReader) -> ModelReply:
+    return ModelReply(reader.whole_text, cut=is_cut(reader.metadata), usage=reader.usage)

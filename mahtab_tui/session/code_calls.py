@@ -10,7 +10,7 @@ from mahtab_tui.worker.magic.syntax import parse_python
 
 MAX_NAME_PARTS = 100
 """Only the last parts of a longer dotted name are read, so that long chains take linear time."""
-_BUILTINS = frozenset(("builtins", "__builtins__"))
+_BUILTIN_MODULES = frozenset(("builtins", "__builtins__"))
 _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 """Names of the function whose rules are about files and modes."""
 
@@ -20,30 +20,35 @@ def find_calls(code: str) -> list[Call]:
     names without aliases. Code may call what it mentions by another name, so such a name becomes a
     call with any arguments."""
     trees = [part.tree for part in read_code(code) if part.tree is not None]
-    names: dict[str, str] = {}
+    full_names: dict[str, str] = {}
     for tree in trees:
-        names |= _imported_names(tree)
+        full_names |= _imported_names(tree)
+
     nodes = [node for tree in trees for node in ast.walk(tree)]
     call_nodes = [node for node in nodes if isinstance(node, ast.Call)]
+    calls = [_read_call(node, full_names) for node in call_nodes]
+
+    # The name of a function that is called has its call already.
     function_ids = {id(node.func) for node in call_nodes}
-    mentioned_names = (
-        _dotted_name(node, names)
-        for node in nodes
-        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in function_ids
-    )
-    return [
-        *(_read_call(node, names) for node in call_nodes),
-        *(Call(name, starred=True) for name in mentioned_names if name and name != "?"),
-    ]
+    for node in nodes:
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in function_ids:
+            name = _dotted_name(node, full_names)
+            calls.append(Call(name, starred=True))
+    return calls
 
 
 def parse_single_call(code: str) -> Call | None:
-    """Return the call that the code consists of, if all its arguments are plain constants and its
-    function has a name; else None."""
-    tree = parse_python(code) if len(code) <= MAX_CODE_CHARS else None
-    match tree:
+    """Return the call that the code consists of.
+
+    Returns:
+        None if the code is more than one call, if an argument is not a plain constant, or if the
+        function has no name of its own.
+    """
+    if len(code) > MAX_CODE_CHARS:
+        return None
+    match parse_python(code):
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
-            if _first_name(node.func) in _BUILTINS:
+            if _first_name(node.func) in _BUILTIN_MODULES:
                 return None  # code may give this name to another module
             call = _read_call(node, {})
             if call.starred or call.name.startswith("?"):
@@ -53,13 +58,6 @@ def parse_single_call(code: str) -> Call | None:
                 return None
             return call
     return None
-
-
-def _first_name(node: ast.expr) -> str:
-    """Return the first part of a dotted name; empty if it has none."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def exact_rule(call: Call) -> str:
@@ -73,26 +71,58 @@ def exact_rule(call: Call) -> str:
     return f"allow: {call.name}({', '.join(arguments)})"
 
 
-def _literal(value: object) -> str:
-    """Write a value as in a rule. A string becomes a quoted glob that matches only this string."""
-    if not isinstance(value, str):
-        return repr(value)
-    return '"' + "".join(map(_quote_character, value)) + '"'
+def _imported_names(tree: ast.AST) -> dict[str, str]:
+    """Return the full name of each alias that code imports."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                names.update({alias.asname: alias.name for alias in aliases if alias.asname})
+            case ast.ImportFrom(module=str(module), names=aliases):
+                for alias in aliases:
+                    names[alias.asname or alias.name] = f"{module}.{alias.name}"
+    return names
 
 
-def _quote_character(character: str) -> str:
-    if character in "*?[":
-        return f"[{character}]"
-    if character in '\\"':
-        return f"\\{character}"
-    if not character.isprintable():
-        return character.encode("unicode_escape").decode("ascii")
-    return character
+def _first_name(node: ast.expr) -> str:
+    """Return the first part of a dotted name; empty if it has none."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
-def _read_call(node: ast.Call, names: dict[str, str]) -> Call:
-    """Return a call in code. names: full names by alias."""
-    name = _dotted_name(node.func, names) or "?"
+def _dotted_name(node: ast.AST, full_names: dict[str, str]) -> str:
+    """Return the full name of a name or an attribute.
+
+    Args:
+        node: Any expression.
+        full_names: Full names by alias.
+
+    Returns:
+        For an attribute of something without a name, or of a very long name, ``?.read``; empty for
+        an expression that is neither a name nor an attribute.
+    """
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute) and len(parts) < MAX_NAME_PARTS:
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(full_names.get(node.id, node.id))
+    elif parts:
+        parts.append("?")
+    dotted_name = ".".join(reversed(parts))
+    # A builtin has the same name with and without its module.
+    return dotted_name.removeprefix("builtins.").removeprefix("__builtins__.")
+
+
+def _read_call(node: ast.Call, full_names: dict[str, str]) -> Call:
+    """Return a call in code.
+
+    Args:
+        node: The call.
+        full_names: Full names by alias.
+    """
+    name = _dotted_name(node.func, full_names) or "?"
     is_starred = any(isinstance(argument, ast.Starred) for argument in node.args)
     is_starred |= any(keyword.arg is None for keyword in node.keywords)
     arguments = tuple(map(_read_value, node.args))
@@ -122,37 +152,20 @@ def _read_value(node: ast.expr) -> object:
     return UNKNOWN
 
 
-def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """Return the full name of each alias that code imports."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=aliases):
-                names.update({alias.asname: alias.name for alias in aliases if alias.asname})
-            case ast.ImportFrom(module=str(module), names=aliases):
-                for alias in aliases:
-                    names[alias.asname or alias.name] = f"{module}.{alias.name}"
-    return names
+def _literal(value: object) -> str:
+    """Write a value as in a rule. A string becomes a quoted glob that matches only this string."""
+    if not isinstance(value, str):
+        return repr(value)
+    quoted_text = "".join(map(_quote_character, value))
+    return f'"{quoted_text}"'
 
 
-def _dotted_name(node: ast.AST, names: dict[str, str]) -> str:
-    """Return the full name of a name or an attribute.
-
-    Args:
-        node: Any expression.
-        names: Full names by alias.
-
-    Returns:
-        For an attribute of something without a name, or of a very long name, ``?.read``; empty for
-        an expression that is neither a name nor an attribute.
-    """
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute) and len(attributes) < MAX_NAME_PARTS:
-        attributes.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        attributes.append(names.get(node.id, node.id))
-    elif attributes:
-        attributes.append("?")
-    dotted_name = ".".join(reversed(attributes))
-    return dotted_name.removeprefix("builtins.").removeprefix("__builtins__.")
+def _quote_character(character: str) -> str:
+    """Return a character as a glob within quotes has it, where it stands for itself."""
+    if character in "*?[":
+        return f"[{character}]"
+    if character in '\\"':
+        return f"\\{character}"
+    if not character.isprintable():
+        return character.encode("unicode_escape").decode("ascii")
+    return character
