@@ -103,7 +103,15 @@ class EditorSession:
         """Return a copy of the session, with its variables. Raises `SessionUnavailable`."""
         if not self._store.has_written:
             return self.begin(settings, Path.cwd())
+        if not self.session.settings.keep_namespace:
+            raise SessionUnavailable(
+                "Variables are not saved (keep_namespace), so a copy would not have them."
+            )
         self.session.namespace_store.save(QUIT_SAVE_S)
+        if self.session.namespace_store.has_unwritten_changes:
+            raise SessionUnavailable(
+                "The variables could not be saved in time, so a copy would not have them."
+            )
         self.session.save()
         try:
             return self.reopen(settings, fork(self.id))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import Annotated, Literal
 
 import typer
 
-from mahtab_tui.cli.client_files import install, program_command, render_entry, uninstall
+from mahtab_tui.cli.client_files import install_interactively, program_command, uninstall
 from mahtab_tui.cli.editors import EDITORS, EditorName
 from mahtab_tui.cli.options import echo, ensure_folder, fail_on
 from mahtab_tui.settings.model import SettingsError
@@ -46,17 +45,8 @@ def acp_install(
     if editor == "toad":
         typer.echo(f"toad acp {shlex.quote(shlex.join(program_command('acp')))}")
         return
-    entry = render_entry(EDITORS[editor])
-    if only_print:
-        typer.echo(entry, nl=False)
-        return
     with fail_on(SettingsError):
-        project = project_folder()
-        if sys.stdin.isatty():
-            echo(f"{EDITORS[editor].path(project)} gets this entry:\n\n{entry}")
-            typer.confirm("Write it?", abort=True)
-        file = install(EDITORS[editor], project)
-    echo(f"Written to {file}. To remove it: mahtab-tui acp uninstall {editor}")
+        install_interactively(EDITORS[editor], editor, only_print=only_print)
 
 
 @acp_app.command("uninstall")

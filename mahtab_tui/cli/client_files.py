@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from mahtab_tui.cli.options import echo
 from mahtab_tui.settings import values
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.sources import read_text
+from mahtab_tui.settings.sources import project_folder, read_text
 from mahtab_tui.system import find_program
 
 SERVER_NAME = "mahtab"
@@ -62,6 +65,26 @@ def uninstall(client: Client, project: Path) -> Path:
     return _change_file(client, project, _remove_section if client.is_toml else _remove_server)
 
 
+def install_interactively(client: Client, name: str, *, only_print: bool) -> None:
+    """Show a client's entry, ask at a terminal, and write it. Raises `SettingsError`.
+
+    Args:
+        client: The client.
+        name: Its name on the command line.
+        only_print: Whether nothing is written.
+    """
+    entry = render_entry(client)
+    if only_print:
+        typer.echo(entry, nl=False)
+        return
+    project = project_folder()
+    echo(f"{client.path(project)} gets this entry:\n\n{entry}")
+    if sys.stdin.isatty():
+        typer.confirm("Write it?", abort=True)
+    file = install(client, project)
+    echo(f"Written to {file}. To remove it: mahtab-tui {client.command} uninstall {name}")
+
+
 def _change_file(
     client: Client, project: Path, change_text: Callable[[Client, Path, str], str]
 ) -> Path:
@@ -106,7 +129,9 @@ def _read_servers(client: Client, path: Path, text: str) -> tuple[dict[str, Any]
     try:
         configuration = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{path} is not JSON without comments ({error}).") from None
+        raise SettingsError(
+            f"{path} is not JSON without comments ({error}). Edit it yourself: install --print shows the entry."
+        ) from None
     servers = None
     if isinstance(configuration, dict):
         servers = configuration.setdefault(client.servers_key, {})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from mahtab_tui.cli.client_files import install, render_entry, uninstall
+from mahtab_tui.cli.client_files import install_interactively, uninstall
 from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName, render_plugin_servers
 from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on, parse_path
 from mahtab_tui.settings import values
@@ -106,18 +105,8 @@ def mcp_install(
     """Register the server with a client: show the entry, ask at a terminal, and write it. Claude
     Code and Cursor read it in this folder, the others in yours."""
     name = _client_name(client, client_option)
-    entry = render_entry(CLIENTS[name])
-    if only_print:
-        typer.echo(entry, nl=False)
-        return
     with fail_on(SettingsError):
-        project = project_folder()
-        if sys.stdin.isatty():
-            echo(f"{CLIENTS[name].path(project)} gets this entry:\n\n{entry}")
-            typer.confirm("Write it?", abort=True)
-        echo(
-            f"Written to {install(CLIENTS[name], project)}. To remove it: mahtab-tui mcp uninstall {name}"
-        )
+        install_interactively(CLIENTS[name], name, only_print=only_print)
 
 
 @mcp_app.command("uninstall")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from acp import RequestError, connect_to_agent, schema
 
-from tests.warm import command
+from tests.warm import Piped, command
 
 MAX_LINE_BYTES = 50_000_000
 T = TypeVar("T")
@@ -134,6 +135,21 @@ def text_of(call: Any) -> str:
     """Return the texts of a tool call."""
     blocks = [item.content for item in call.content or ()]
     return "\n".join(block.text for block in blocks if isinstance(block, schema.TextContentBlock))
+
+
+def send(program: Piped, method: str, **params: object) -> None:
+    """Send a request, whose id is the method."""
+    message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+    program.stdin.write(f"{json.dumps(message)}\n")
+    program.stdin.flush()
+
+
+def call(program: Piped, method: str, **params: object) -> dict[str, Any]:
+    """Send a request, and return the result."""
+    send(program, method, **params)
+    while (answer := json.loads(program.stdout.readline())).get("id") != method:
+        pass
+    return dict(answer["result"])
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 from acp import schema
 
-from tests.acp.editor import Editor, editor, text_of
+from tests.acp.editor import Editor, call, editor, send, text_of
 from tests.services import OPENAI, Service, serving
 from tests.warm import piped
 
@@ -74,6 +73,15 @@ async def test_control_characters_of_a_model_are_visible(service: Service, proje
         assert user.said == "It is ␛]0;title␇ done."
 
 
+async def test_answer_ends_after_all_its_words(service: Service, project: Path) -> None:
+    words = [f"{number:2000} " for number in range(900)]
+    service.replies = [OPENAI.reply(*words)]
+    async with editor() as user:
+        await user.begin()
+        await user.ask("count")
+        assert user.said == "".join(words)
+
+
 async def test_code_that_an_editor_cannot_decide_about_stops(
     service: Service, project: Path
 ) -> None:
@@ -102,21 +110,11 @@ def test_process_ends_when_its_editor_is_gone_while_code_waits(
 ) -> None:
     service.replies = [OPENAI.reply(CODE)]
     with piped("acp") as program:
-
-        def send(method: str, **params: object) -> None:
-            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
-            program.stdin.write(f"{json.dumps(message)}\n")
-            program.stdin.flush()
-
-        send("initialize", protocolVersion=1)
-        send("session/new", cwd=os.getcwd(), mcpServers=[])
-        for line in program.stdout:
-            message = json.loads(line)
-            if message.get("id") == "session/new":
-                session = message["result"]["sessionId"]
-                prompt = [{"type": "text", "text": "add nine"}]
-                send("session/prompt", sessionId=session, prompt=prompt)
-            if message.get("method") == "session/request_permission":
-                break
+        call(program, "initialize", protocolVersion=1)
+        session = call(program, "session/new", cwd=os.getcwd(), mcpServers=[])["sessionId"]
+        prompt = [{"type": "text", "text": "add nine"}]
+        send(program, "session/prompt", sessionId=session, prompt=prompt)
+        while '"session/request_permission"' not in program.stdout.readline():
+            pass
         program.stdin.close()
         assert program.wait() == 0

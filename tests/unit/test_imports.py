@@ -31,7 +31,7 @@ from tests.e2e.terminal import Terminal
 from tests.integration.kernels import running
 from tests.waiting import run_python
 
-HEAVY = ("langgraph", "langchain_core", "mcp", "pandas", "numpy", "anthropic", "openai")
+HEAVY = ("langgraph", "langchain_core", "mcp", "acp", "pandas", "numpy", "anthropic", "openai")
 
 
 MODULES = {info.name for info in pkgutil.walk_packages(mahtab_tui.__path__, "mahtab_tui.")}
@@ -59,7 +59,7 @@ SCREENS = (
     "mahtab_tui.tui.search.call_screen",
 )
 
-LIGHT = "cli.main tui.open session session.api agent agent.host llm.providers llm.chat_client"
+LIGHT = "cli.main cli.acp cli.client_files acp.server tui.open session session.api agent agent.host llm.providers llm.chat_client"
 
 TOGETHER = 0.5
 """Seconds after which the other thread waits for its turn, and not for a module."""
