@@ -31,16 +31,30 @@ MAX_CELL_OUTPUTS = 200
 MAX_DECLARATION_BYTES = 10_000
 """Bytes in which a script may declare its encoding."""
 
-_PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
-HEADER = re.compile(
-    r"\A(?:#!.*\n)?(?:(?=.*\n)#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?"
-)
-"""Interpreter, encoding and metadata of a script or Markdown file.
-
-The lookahead makes a last line without a newline fail at once, instead of at each "coding:" in it.
-"""
-_INDENT = re.compile(r"\{\r?\n([ \t]*)")
 CELL_TYPES = ("code", "markdown", "raw")
+HEADER = re.compile(
+    r"""
+    \A
+    (?:[#]!.*\n)?                  # the interpreter
+    (?:
+        (?=.*\n)                   # lets a last line without a newline fail at once, instead of
+                                   # at each "coding:" in it
+        [#].*coding[:=].*\n        # the encoding
+    )?
+    (?:
+        ((?:[#][ ])?---)\n         # the metadata, between two lines of hyphens
+        (?:.*\n)*?
+        \1\n+
+    )?
+    """,
+    re.VERBOSE,
+)
+"""What may stand before the cells of a script or Markdown file."""
+
+_PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
+_INDENT = re.compile(r"\{\r?\n([ \t]*)")
+_PYTHON_LANGUAGES = ("python", "ipython", "python3")
+_DEFAULT_ENCODING = "utf-8-sig"
 
 Node = dict[str, Any]
 """An object of a notebook's JSON, which may have any keys."""
@@ -53,7 +67,7 @@ class NotebookError(Exception):
     """A file cannot be opened as a notebook; the message is a sentence."""
 
 
-class Style(NamedTuple):
+class FileStyle(NamedTuple):
     """A file's formatting, so that saving changes as few lines as possible."""
 
     indent: str | None = " "
@@ -66,7 +80,7 @@ class Style(NamedTuple):
     """Declared by a script."""
 
 
-JUPYTER_STYLE = Style()
+JUPYTER_STYLE = FileStyle()
 """How Jupyter writes notebooks."""
 
 
@@ -80,8 +94,9 @@ class LoadedNotebook:
     content: Node
     """Never modified."""
     format: FileFormat = "ipynb"
-    style: Style = JUPYTER_STYLE
+    style: FileStyle = JUPYTER_STYLE
     rewritable: bool = False
+    """Whether the user lets the session write the file."""
     header: str = ""
     """What precedes the cells of a script or Markdown file."""
     text: str = ""
@@ -91,21 +106,31 @@ class LoadedNotebook:
     def language(self) -> str:
         """In lower case; empty for Python, or if none is declared."""
         metadata = self.content.get("metadata")
-        if not isinstance(metadata, dict):
+        language = _metadata_text(metadata, "kernelspec", "language")
+        if not language:
+            language = _metadata_text(metadata, "language_info", "name")
+        language = language.lower()
+        if language in _PYTHON_LANGUAGES:
             return ""
-        for section, key in (("kernelspec", "language"), ("language_info", "name")):
-            fields = metadata.get(section)
-            value = fields.get(key) if isinstance(fields, dict) else None
-            language = value.strip().lower() if isinstance(value, str) else ""
-            if language:
-                is_python = language in ("python", "ipython", "python3")
-                return "" if is_python else one_line(language)
-        return ""
+        return one_line(language)
 
     @property
     def cells(self) -> list[Node]:
         cells: list[Node] = self.content["cells"]
         return cells
+
+
+def _metadata_text(metadata: object, section: str, key: str) -> str:
+    """Return a text in a section of a notebook's metadata; empty if it is missing or blank."""
+    if not isinstance(metadata, dict):
+        return ""
+    fields = metadata.get(section)
+    if not isinstance(fields, dict):
+        return ""
+    value = fields.get(key)
+    if not isinstance(value, str):
+        return ""
+    return value.strip()
 
 
 def content_digest(content: bytes) -> str:
@@ -117,13 +142,13 @@ def read_notebook(path: Path) -> LoadedNotebook:
     """Read a file whose suffix is one of `ENDINGS`. Raises `NotebookError`."""
     name = one_line(str(path))
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
+        file_stat = path.stat()
+        if not stat.S_ISREG(file_stat.st_mode):
             raise NotebookError(f"{name} is not a regular file.")
-        if status.st_size > MAX_FILE_BYTES:
-            size = f"{status.st_size / 1e6:,.0f} MB"
+        if file_stat.st_size > MAX_FILE_BYTES:
+            size = f"{file_stat.st_size / 1e6:,.0f} MB"
             max_size = f"{MAX_FILE_BYTES / 1e6:,.0f} MB"
-            raise NotebookError(f"{name} has {size}; a notebook may have at most {max_size}.")
+            raise NotebookError(f"{name} is {size}; a notebook may be at most {max_size}.")
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotebookError(f"There is no file {name}.") from None
@@ -132,7 +157,12 @@ def read_notebook(path: Path) -> LoadedNotebook:
         raise NotebookError(f"{name} cannot be read: {reason}.") from None
 
     if path.suffix.lower() == ".ipynb":
-        return _make_file(path, data, _parse_notebook(data, name))
+        return LoadedNotebook(
+            path=path.absolute(),
+            digest=content_digest(data),
+            content=_parse_notebook(data, name),
+            style=_read_style(data),
+        )
     return _read_text_file(path, data, name)
 
 
@@ -184,33 +214,60 @@ def _parse_notebook(data: bytes, name: str) -> Node:
     return notebook
 
 
-def _make_file(
-    path: Path,
-    data: bytes,
-    content: Node,
-    file_format: FileFormat = "ipynb",
-    header: str = "",
-    text: str = "",
-    encoding: str = "utf-8-sig",
-) -> LoadedNotebook:
-    """Return a file as read, with its formatting."""
-    start = data[:1000].decode("utf-8-sig", "replace")
-    indent = _INDENT.match(start)
-    style = Style(
+def _read_style(data: bytes, encoding: str = _DEFAULT_ENCODING) -> FileStyle:
+    """Return the formatting of a file. encoding: in which it was decoded."""
+    first_line_end = data.find(b"\n")
+    has_crlf = first_line_end > 0 and data[first_line_end - 1 : first_line_end] == b"\r"
+    indent = _INDENT.match(data[:1000].decode("utf-8-sig", "replace"))
+    return FileStyle(
         indent=indent[1] if indent else None,
-        has_crlf="\r\n" in start,
+        has_crlf=has_crlf,
         ends_with_newline=data.endswith(b"\n"),
         encoding=encoding.removesuffix("-sig"),
-    )
-    return LoadedNotebook(
-        path.absolute(), content_digest(data), content, file_format, style, header=header, text=text
     )
 
 
 def _read_text_file(path: Path, data: bytes, name: str) -> LoadedNotebook:
     """Read a script or Markdown file. Raises `NotebookError`."""
     is_python = path.suffix.lower() == ".py"
-    encoding = _declared_encoding(data) if is_python else "utf-8-sig"
+    encoding = _declared_encoding(data) if is_python else _DEFAULT_ENCODING
+    text = _decode(data, encoding, name)
+    percent_count = len(_PERCENT.findall(text))
+    is_single_cell = is_python and percent_count == 0
+
+    cell_count = 1
+    if not is_single_cell:
+        # An upper bound, without parsing.
+        cell_count = max(percent_count, text.count("```") // 2)
+    if len(text) > MAX_TEXT_CHARS or cell_count > MAX_TEXT_CELLS:
+        advice = f"--load={name} loads it as a variable."
+        raise NotebookError(f"{name} is too large to be shown as cells. {advice}")
+
+    file_format: FileFormat
+    header = ""
+    body = ""
+    if is_single_cell:
+        file_format = "script"
+        content = _single_cell(text)
+    else:
+        file_format = "py:percent" if is_python else "md"
+        match = HEADER.match(text)
+        header = match[0] if match else ""
+        body = text.removeprefix(header)
+        content = _parse_cells(body, file_format, name)
+    return LoadedNotebook(
+        path=path.absolute(),
+        digest=content_digest(data),
+        content=content,
+        format=file_format,
+        style=_read_style(data, encoding),
+        header=header,
+        text=body,
+    )
+
+
+def _decode(data: bytes, encoding: str, name: str) -> str:
+    r"""Return the text of a file with lines that end with ``\n``. Raises `NotebookError`."""
     try:
         text = data.decode(encoding).replace("\r\n", "\n")
     except ValueError:
@@ -218,22 +275,7 @@ def _read_text_file(path: Path, data: bytes, name: str) -> LoadedNotebook:
         raise NotebookError(f"{name} is not {encoding_name} text.") from None
     if "\0" in text:
         raise NotebookError(f"{name} is not a text file.")
-    cell_count = len(_PERCENT.findall(text))
-    is_single_cell = is_python and cell_count == 0
-    if not is_single_cell:
-        cell_count = max(cell_count, text.count("```") // 2)
-    if len(text) > MAX_TEXT_CHARS or cell_count > MAX_TEXT_CELLS:
-        advice = f"--load={name} loads it as a variable."
-        raise NotebookError(f"{name} is too large to be shown as cells. {advice}")
-    if is_single_cell:
-        return _make_file(path, data, _single_cell(text), "script", encoding=encoding)
-
-    match = HEADER.match(text)
-    header = match[0] if match else ""
-    body = text.removeprefix(header)
-    file_format: FileFormat = "py:percent" if is_python else "md"
-    content = _parse_cells(body, file_format, name)
-    return _make_file(path, data, content, file_format, header, body, encoding)
+    return text
 
 
 def _single_cell(text: str) -> Node:
@@ -275,7 +317,7 @@ def _declared_encoding(data: bytes) -> str:
         encoding, _ = tokenize.detect_encoding(start.readline)
         if encoding != "utf-8" and ascii_text.encode(encoding).decode("ascii") == ascii_text:
             return encoding
-    return "utf-8-sig"
+    return _DEFAULT_ENCODING
 
 
 def _join_lines(value: object) -> str | None:
@@ -314,14 +356,20 @@ def _read_traceback(node: Node) -> OutputPart:
     return OutputPart("traceback", shorten("\n".join(lines) + "\n"))
 
 
-def _read_data(data: Node, kind: str) -> OutputPart:
-    """Return the richest form of a value that the session shows. kind: of a value that is only
-    text."""
+def _read_data(data: Node, text_kind: str) -> OutputPart:
+    """Return a value as the session shows it: as a picture, else as HTML or Markdown, else as text.
+
+    Args:
+        data: The forms of the value, by MIME type.
+        text_kind: The kind of the output if the value is only text.
+    """
     plain_text = _join_lines(data.get("text/plain"))
     if plain_text is not None:
         text = shorten(plain_text.rstrip("\n")) + "\n"
     else:
-        text = f"[{', '.join(map(one_line, list(data)[:5]))}]\n"
+        # It has no text, so name the forms that it has.
+        mime_types = map(one_line, list(data)[:5])
+        text = f"[{', '.join(mime_types)}]\n"
 
     for mime in sorted(PICTURES):
         picture = _join_lines(data.get(mime)) or ""
@@ -331,4 +379,4 @@ def _read_data(data: Node, kind: str) -> OutputPart:
         rich_text = _join_lines(data.get(mime))
         if rich_text and len(rich_text) <= MAX_OUTPUT_CHARS:
             return OutputPart("display", text, mime, rich_text)
-    return OutputPart(kind, text)
+    return OutputPart(text_kind, text)

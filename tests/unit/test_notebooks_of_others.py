@@ -100,6 +100,18 @@ def test_script_with_too_many_cells_gives_one_sentence(tmp_path: Path) -> None:
             read_notebook(tmp_path / name)
 
 
+def test_a_script_with_a_long_first_line_keeps_its_line_ends(
+    tmp_path: Path, open_bench: OpenBench
+) -> None:
+    path = tmp_path / "it.py"
+    comment = f"# {'x' * 3_000}"
+    path.write_text(f"{comment}\r\nprint(1)", newline="")
+    it = open_bench(path)
+    it.happen(*again(1, 1, f"{comment}\nprint(2)"))
+    it.notebook.save()
+    assert path.read_bytes() == f"{comment}\r\nprint(2)".encode()
+
+
 def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> None:
     path = tmp_path / "it.py"
     path.write_text("import os\r\n\r\n\r\n# a comment\r\nprint(1)", newline="")
@@ -153,7 +165,7 @@ def test_unreadable_file_gives_one_sentence(
         with pytest.raises(NotebookError, match=sentence):
             read_notebook(tmp_path / name)
     monkeypatch.setattr("mahtab_tui.export.reading.MAX_FILE_BYTES", 2)
-    with pytest.raises(NotebookError, match="a notebook may have"):
+    with pytest.raises(NotebookError, match="a notebook may be at most"):
         read_notebook(tmp_path / "a.py")
 
 
