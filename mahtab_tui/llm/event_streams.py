@@ -13,10 +13,9 @@ from mahtab_tui.llm.base import ModelError, ServiceError
 from mahtab_tui.llm.failures import NOT_AN_ANSWER
 
 MAX_LINE_BYTES = 16_000_000
-"""Of a line, or of an event."""
+"""The longest line, and the longest event, that is read."""
 _OTHER_FIELDS = (b"", b"id", b"retry")
-"""Fields of server-sent events that say nothing about an answer; the field of a comment has no
-name."""
+"""Names of fields that say nothing about an answer. A comment is a field without a name."""
 
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -48,6 +47,7 @@ class ServerSentEvent(NamedTuple):
     """One event of a stream."""
 
     data: bytes
+    """JSON, unless the service is at fault."""
     is_error: bool = False
     """Whether the stream marks it as an error; its data may say so, too."""
 
@@ -62,21 +62,24 @@ def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
         ModelError: An event is too long.
     """
     data: list[bytes] = []
-    other_lines: list[bytes] = []
     is_error = False
     event_bytes = 0
+    other_lines: list[bytes] = []
     other_bytes = 0
+    # A stream may break off after an event without the blank line that ends it.
     for line in chain(lines, [b""]):
-        # The mark of UTF-8, which may stand before the first line.
-        name, _, value = line.removeprefix(codecs.BOM_UTF8).partition(b":")
         event_bytes += len(line)
         if event_bytes > MAX_LINE_BYTES:
             raise ModelError(NOT_AN_ANSWER)
+
+        # A byte order mark may stand before the first line.
+        name, _, value = line.removeprefix(codecs.BOM_UTF8).partition(b":")
         if not line:
             if any(map(bytes.strip, data)):
                 yield ServerSentEvent(b"\n".join(data), is_error)
             data = []
             is_error = False
+            # Lines that belong to no event are kept to the end, so they count on.
             event_bytes = other_bytes
         elif name == b"data":
             data.append(value)
@@ -101,6 +104,9 @@ def parse_event(data: bytes, *, is_error: bool = False) -> Mapping[str, Any]:
     Args:
         data: JSON.
         is_error: Whether the stream marks it as an error.
+
+    Returns:
+        The JSON object that the event is.
 
     Raises:
         ServiceError: The event is an error.

@@ -23,15 +23,20 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 CONCURRENCY = 16
-"""Calls of a model at a time, by default."""
+"""How many calls of a model run at a time, by default."""
 
 
 class PromptMessage(NamedTuple):
+    """A message of a conversation."""
+
     role: Literal["system", "user", "assistant"]
     content: str
+    """The text, in which secrets are not masked yet."""
 
 
 class ModelReply(NamedTuple):
+    """A model's answer."""
+
     text: str
     cut: bool
     """Whether it reached the model's token limit."""
@@ -40,7 +45,7 @@ class ModelReply(NamedTuple):
 
 
 class Model:
-    """One model. Lives in one loop."""
+    """A model that the nodes of searches ask, and what its calls cost. One event loop uses it."""
 
     remembers = False
     """Whether it keeps conversations itself, if its answers come back word for word."""
@@ -56,9 +61,9 @@ class Model:
         """Begin to load the table of prices, if the model needs it.
 
         Args:
-            name: for people.
-            secrets: masked in its messages.
-            price_source: what determines the price of its calls; None if it is unknown.
+            name: For people.
+            secrets: Masked in its messages.
+            price_source: What determines the price of its calls; None if it is unknown.
         """
         self.name = name
         self._secrets = secrets
@@ -74,10 +79,11 @@ class Model:
 
     @property
     def usd_per_token(self) -> tuple[float, float]:
-        """US dollars for a token read and a token written, if known before a call; those of an
-        expensive model while the table loads."""
+        """US dollars for a token read and a token written; zero if they are not known before a
+        call."""
         if self._price_source is None:
             return 0.0, 0.0
+        # Nobody waits for the table here. Until it is loaded, an estimate is rather too high.
         if self._price_loader.is_alive():
             return EXPENSIVE_USD_PER_TOKEN
         return usd_per_token(self._price_source)
@@ -88,8 +94,8 @@ class Model:
         """Return the most US dollars that an answer may cost; None if unknown.
 
         Args:
-            messages: what the model reads.
-            max_tokens: the most that it may write; None: the model's own limit.
+            messages: What the model reads.
+            max_tokens: The most that it may write; None for the model's own limit.
         """
         if self._price_source is None:
             return None
@@ -97,6 +103,7 @@ class Model:
         return worst_cost(self._price_source, texts, max_tokens=max_tokens)
 
     def conversation(self, *messages: PromptMessage) -> NodeConversation:
+        """Return a new conversation that begins with these messages."""
         return NodeConversation(self, messages)
 
     def masked(self, messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
@@ -113,6 +120,11 @@ class Model:
         on_text: OnText,
     ) -> ModelReply:
         """Return the answer. Cancelling stops the model at once.
+
+        Args:
+            conversation: Whose limit of tokens holds; a model that remembers keeps it.
+            messages: What the model reads, without secrets masked.
+            on_text: Called with each piece of the answer; with None if the answer starts again.
 
         Raises:
             ModelError: The model failed.
@@ -136,11 +148,11 @@ class NodeConversation:
         self.model = model
         self.messages = list(messages)
         self.instance: Any = None
-        """The model's instance that knows the conversation, if there is one."""
+        """The model's instance that knows the conversation; None if there is none."""
         self.ended = False
         """Whether no more calls will be made."""
         self.max_tokens: int | None = None
-        """Limit of the next answer."""
+        """The most that the next answer may have; None for the model's own limit."""
         self._answer_pieces: list[str] = []
         self.used: Usage | None = None
         """What the last call used if it failed, as the model reported it."""
@@ -152,12 +164,19 @@ class NodeConversation:
 
     @property
     def chars(self) -> int:
+        """The number of characters of all messages."""
         return sum(len(message.content) for message in self.messages)
 
     def add(self, message: PromptMessage) -> None:
+        """Add a message at the end."""
         self.messages.append(message)
 
     def replace(self, old: PromptMessage, new: PromptMessage) -> None:
+        """Put a message in the place of another one.
+
+        Raises:
+            ValueError: The old one is not in the conversation.
+        """
         for index, message in enumerate(self.messages):
             if message is old:
                 self.messages[index] = new
@@ -165,6 +184,7 @@ class NodeConversation:
         raise ValueError("The message is not in the conversation.")
 
     def worst_cost(self) -> float | None:
+        """Return the most US dollars that the next answer may cost; None if unknown."""
         return self.model.worst_cost(self.messages, self.max_tokens)
 
     async def ask(self, on_text: OnText) -> ModelReply:

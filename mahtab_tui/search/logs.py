@@ -17,12 +17,13 @@ _FORMAT = f"mahtab-rlm-{FORMAT}"
 """The format that a log's first line names."""
 
 MAX_LOG_CHARS = 20_000_000
-"""Characters of events that are kept in memory."""
+"""Characters of events that are kept in memory, before they are compressed."""
 _EVENTS_PER_BLOCK = 1_000
-"""Events that are compressed together."""
+"""How many events are compressed together."""
 _EVENT_CHARS = 200
-"""Estimated size of an event without its text and its spans."""
+"""Estimated characters of an event without its text and its spans."""
 _SPAN_CHARS = 10
+"""Estimated characters of a span."""
 
 
 class SearchLog:
@@ -47,8 +48,8 @@ class SearchLog:
             self.chars += len(event.text) + _EVENT_CHARS + _SPAN_CHARS * len(spans)
             self._events.append(event)
             if self.chars > MAX_LOG_CHARS:
-                end = "The log ends here: the search had too many events."
-                self._events.append(Notice(end, level="warning", time=event.time))
+                reason = "The log ends here: the search had too many events."
+                self._events.append(Notice(reason, level="warning", time=event.time))
             if len(self._events) > _EVENTS_PER_BLOCK:
                 self._pack()
 
@@ -60,6 +61,7 @@ class SearchLog:
             return b"".join(self._packed_blocks)
 
     def _pack(self) -> None:
+        """Compress the events that are not compressed yet. Call it with the lock."""
         if self._events:
             block = pack_events([as_json(event) for event in self._events])
             self._packed_blocks.append(block)
@@ -70,12 +72,14 @@ class LogFile:
     """Writes one event a line, without streamed pieces, until it fails. Any thread may call it."""
 
     def __init__(self, path: Path) -> None:
-        """Create a file that only its owner can read.
+        """Begin a log. A new file can only be read by its owner; an earlier log at the path is
+        overwritten, and keeps its permissions.
 
         Raises:
             FileExistsError: The file exists and is not a log.
             OSError: The file cannot be written.
         """
+        # A path that was mistyped must not cost the user a file.
         first_line = ""
         if path.is_file():
             with path.open(encoding="latin-1") as file:
@@ -116,7 +120,8 @@ class LogFile:
             self._close()
 
     def _close(self) -> None:
-        with contextlib.suppress(OSError):  # closing tries once more to write what is buffered
+        # Closing tries once more to write what is buffered, and a full disk refuses it again.
+        with contextlib.suppress(OSError):
             self._file.close()
 
     def _write_line(self, value: dict[str, object]) -> None:

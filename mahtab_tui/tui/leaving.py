@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
 SECOND_STOP_S = 2.0
-"""Within this time, a second stop offers to kill the kernel."""
+"""Within this time, a second stop offers to kill the kernel. `_offer_kill` names it to the user."""
 KILL_OFFER_DELAY_S = 0.4
 """After a stop, the user is told how to kill a cell that still runs."""
 STOP_KEY = "ctrl+s"
@@ -31,19 +31,20 @@ class Interrupter:
         self._app = app
         self._navigation = navigation
         self._session = session
-        self._last_stop = 0.0
+        self._last_stop_time = -math.inf
 
     def stop(self) -> None:
         """Stop what runs; called again soon, offer to kill the kernel."""
-        since_last_stop_s = time.monotonic() - self._last_stop
+        since_last_stop_s = time.monotonic() - self._last_stop_time
         if self._session.cells.running and since_last_stop_s < SECOND_STOP_S:
             self.ask_to_kill()
             return
-        stopped = self._session.stop()
-        if stopped is not None:
-            self._last_stop = time.monotonic()
-            if stopped == "cell":
-                self._app.set_timer(KILL_OFFER_DELAY_S, self._offer_kill)
+        stopped_part = self._session.stop()
+        if stopped_part is None:
+            return
+        self._last_stop_time = time.monotonic()
+        if stopped_part == "cell":
+            self._app.set_timer(KILL_OFFER_DELAY_S, self._offer_kill)
 
     def ask_to_kill(self) -> None:
         """Ask whether to kill the kernel, and do so."""
@@ -53,12 +54,15 @@ class Interrupter:
 
     def _offer_kill(self) -> None:
         """Say how to kill the kernel, if the stopped cell still runs."""
-        if self._session.cells.running:
-            self._last_stop = time.monotonic()
-            self._app.notify(
-                "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
-                "warning",
-            )
+        if not self._session.cells.running:
+            return
+        # The two seconds begin when the user reads of them.
+        self._last_stop_time = time.monotonic()
+        self._app.notify(
+            "The cell is still running. Stop it again within two seconds to kill the kernel;"
+            " you are asked first.",
+            "warning",
+        )
 
 
 class QuitFlow:
@@ -76,12 +80,12 @@ class QuitFlow:
     ) -> None:
         """
         Args:
-            app: the application to leave.
-            session: what runs there, and may be lost.
-            panes: what the user would lose in them.
-            navigation: asks before another session is opened.
-            keeps_namespace: whether the variables are saved with the session.
-            forget_draft: called when the user leaves.
+            app: The application to leave.
+            session: What runs in it may be lost.
+            panes: They hold the text and the inputs that may be lost.
+            navigation: Asks before another session is opened.
+            keeps_namespace: Whether the variables are saved with the session.
+            forget_draft: Called when the user leaves.
         """
         self._app = app
         self._forget_draft = forget_draft
@@ -89,20 +93,26 @@ class QuitFlow:
         self._panes = panes
         self._navigation = navigation
         self._keeps_namespace = keeps_namespace
-        self._last_press = -math.inf
-        self._answers_question = False
-        """Whether this key answers the question."""
+        self._last_press_time = -math.inf
+        self._key_answers = False
+        """Whether the key that is being handled was pressed while the question was open."""
         self.row: LeaveRow | None = None
+        """The question; None if it is not open."""
 
     def leave(self) -> None:
         """Leave, or first ask whether to lose something; the second call leaves."""
         now = time.monotonic()
-        is_repeat = now - self._last_press < KEY_REPEAT_S
-        self._last_press = now
-        is_confirmed = (self._answers_question or self.row is not None) and not is_repeat
-        unsaved_items = [] if is_confirmed else self._unsaved_items()
+        is_repeat = now - self._last_press_time < KEY_REPEAT_S
+        self._last_press_time = now
+        # A key that is held down must not answer the question that it has raised.
+        is_confirmed = (self._key_answers or self.row is not None) and not is_repeat
+        if is_confirmed:
+            self._exit()
+            return
+
+        unsaved_items = self._unsaved_items()
         can_detach = self._cell_can_detach()
-        if is_confirmed or not (unsaved_items or can_detach):
+        if not unsaved_items and not can_detach:
             self._exit()
         elif self.row is None:
             from mahtab_tui.tui.widgets.leave_row import LeaveRow
@@ -110,15 +120,12 @@ class QuitFlow:
             self.row = LeaveRow(unsaved_items, can_detach, self._quit_key())
             self._app.screen.mount(self.row)
 
-    def _quit_key(self) -> str:
-        """Return the key that leaves, as the user reads it."""
-        for active in self._app.active_bindings.values():
-            if active.binding.id == "quit":
-                return self._app.get_key_display(active.binding)
-        return "The same key"
-
     def switch_to(self, session: str) -> None:
-        """Ask whether to leave this session for another one."""
+        """Ask whether to leave this session for another one.
+
+        Args:
+            session: The id of the other session.
+        """
 
         def switch() -> None:
             self._app.next_session = session
@@ -142,20 +149,36 @@ class QuitFlow:
             self._app.exit(0)
 
     def answer_key(self, key: str = "") -> bool:
-        """Close the question; return whether the key must do nothing else."""
-        self._answers_question = self.row is not None
-        if self.row is not None:
-            self.row.remove()
-            self.row = None
-        if self._answers_question and key == STOP_KEY and self._cell_can_detach():
+        """Close the question, if it is open: any key does.
+
+        Args:
+            key: The key that was pressed, as Textual calls it.
+
+        Returns:
+            Whether the key must do nothing else.
+        """
+        self._key_answers = self.row is not None
+        if self.row is None:
+            return False
+        self.row.remove()
+        self.row = None
+        # Leaving without `leaves_kernel` stops the cell.
+        if key == STOP_KEY and self._cell_can_detach():
             self._app.exit(0)
             return True
-        return self._answers_question and key == "escape"
+        return key == "escape"
 
     def _exit(self) -> None:
         self._forget_draft()
         self._app.leaves_kernel = self._cell_can_detach()
         self._app.exit(0)
+
+    def _quit_key(self) -> str:
+        """Return the key that leaves, as the user reads it."""
+        for active in self._app.active_bindings.values():
+            if active.binding.id == "quit":
+                return self._app.get_key_display(active.binding)
+        return "The same key"
 
     def _cell_can_detach(self) -> bool:
         """Return whether a cell runs that can go on without a screen."""

@@ -144,7 +144,7 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
         await wait_for_screen(pilot, Confirm)
         await pilot.press("n")
         app.clear_notifications()
-        monkeypatch.setattr(app.command_context.interrupter, "_last_stop", 0.0)
+        monkeypatch.setattr(app.command_context.interrupter, "_last_stop_time", 0.0)
         runs = False
         app.command_context.interrupter.stop()
         await pilot.pause(0.1)
