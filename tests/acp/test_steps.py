@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from acp import schema
 
+from mahtab_tui.acp.agent import EditorAgent
 from tests.acp.editor import Editor, call, editor, send, text_of
 from tests.services import OPENAI, Service, serving
 from tests.warm import piped
@@ -73,13 +76,29 @@ async def test_control_characters_of_a_model_are_visible(service: Service, proje
         assert user.said == "It is ␛]0;title␇ done."
 
 
-async def test_answer_ends_after_all_its_words(service: Service, project: Path) -> None:
-    words = [f"{number:2000} " for number in range(900)]
+class SlowEditor(Editor):
+    """An editor that takes its time for each update."""
+
+    async def session_update(self, session_id: str, update: Any, **meta: Any) -> None:
+        await asyncio.sleep(0.1)
+        await super().session_update(session_id, update, **meta)
+
+
+async def test_answer_ends_after_a_slow_editor_has_all_its_words(
+    service: Service, project: Path
+) -> None:
+    words = [f"{number} " for number in range(20)]
     service.replies = [OPENAI.reply(*words)]
-    async with editor() as user:
+    user = SlowEditor()
+    agent = EditorAgent()
+    agent.on_connect(cast(Any, user))
+    user.agent = agent
+    try:
         await user.begin()
         await user.ask("count")
         assert user.said == "".join(words)
+    finally:
+        await agent.close()
 
 
 async def test_code_that_an_editor_cannot_decide_about_stops(
