@@ -1,4 +1,4 @@
-"""Files that a session loads: what is known of their formats, and the names of their variables."""
+"""Recognises the formats of files that a session loads, and names their variables."""
 
 from __future__ import annotations
 
@@ -34,25 +34,27 @@ from mahtab_tui.worker.tools import toolbox
 
 MAX_LOADED_BYTES = 500_000_000
 """A larger file is not loaded: its variable is its path."""
-# The suffixes of formats.
-TAB_SEPARATED = frozenset({".tsv", ".tab"})
-SEPARATED = TAB_SEPARATED | {".csv"}
+LONG_TEXT_BYTES = 20_000
+"""A larger text is too long for a person to read."""
+MAX_NAME_CHARS = 60
+"""The longest name of a variable, but for what keeps it apart from another."""
+
+TAB_SEPARATED_SUFFIXES = frozenset({".tsv", ".tab"})
+SEPARATED_SUFFIXES = TAB_SEPARATED_SUFFIXES | {".csv"}
 PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "read_excel"),
 }
-"""The functions of pandas that read them."""
-JSON = frozenset({".json", ".ipynb", ".geojson"})
-JSON_LINES = frozenset({".jsonl", ".ndjson"})
-TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
-LONG_TEXT_BYTES = 20_000
-"""A larger text is too long for a person to read."""
-_READABLE = SEPARATED | TEXTS | JSON | JSON_LINES
+"""The functions of pandas that read a format, by its suffix."""
+JSON_SUFFIXES = frozenset({".json", ".ipynb", ".geojson"})
+JSON_LINES_SUFFIXES = frozenset({".jsonl", ".ndjson"})
+TEXT_SUFFIXES = frozenset({".txt", ".log", ".md", ".xml", ".html"})
+_READABLE_SUFFIXES = SEPARATED_SUFFIXES | TEXT_SUFFIXES | JSON_SUFFIXES | JSON_LINES_SUFFIXES
 """Suffixes that are left out of the name of a compressed file's variable."""
-MAX_NAME_CHARS = 60
-_RESERVED = frozenset("csv json gzip bz2 lzma zipfile io pd Path In Out".split())
-"""Names that a file's variable would hide: loading cells import them, or the session defines them."""
+_RESERVED_NAMES = frozenset("csv json gzip bz2 lzma zipfile io pd Path In Out".split())
+"""Names that a variable must not take: cells that load files import them, or the session defines
+them."""
 
 
 class CannotLoad(Exception):
@@ -89,12 +91,16 @@ class DataFile:
     @property
     def is_table(self) -> bool:
         """Whether its suffix is that of a format of tables."""
-        return self.suffix in SEPARATED or self.suffix in PANDAS_READERS
+        return self.suffix in SEPARATED_SUFFIXES or self.suffix in PANDAS_READERS
 
     @property
     def is_long_text(self) -> bool:
         """Whether its variable will be a text that is too long to read."""
-        return bool(self.encoding.name) and self.suffix in TEXTS and self.size > LONG_TEXT_BYTES
+        return (
+            bool(self.encoding.name)
+            and self.suffix in TEXT_SUFFIXES
+            and self.size > LONG_TEXT_BYTES
+        )
 
 
 def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
@@ -113,8 +119,11 @@ def _unused_name(name: str, used_names: Collection[str]) -> str:
     """Return a name, with a number after it if it is used."""
     if name not in used_names:
         return name
-    numbered_names = (f"{name}_{number}" for number in itertools.count(2))
-    return next(candidate for candidate in numbered_names if candidate not in used_names)
+    for number in itertools.count(2):
+        numbered_name = f"{name}_{number}"
+        if numbered_name not in used_names:
+            break
+    return numbered_name
 
 
 def _inspect(path: Path, name: str) -> DataFile:
@@ -132,7 +141,9 @@ def _inspect(path: Path, name: str) -> DataFile:
     except FileNotFoundError:
         raise CannotLoad(f"There is no file {displayed_path}.") from None
     except (OSError, EOFError, ValueError, LZMAError, RuntimeError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or error
+        reason = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
         raise CannotLoad(f"{displayed_path} cannot be read: {reason}.") from None
 
 
@@ -140,7 +151,15 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
     """Recognise the format of a regular file. May raise what its libraries raise."""
     packing = inspect_packing(path)
     suffix = _content_suffix(path, packing)
-    file = DataFile(path.absolute(), name, size, suffix, packing, TextEncoding(""))
+    file = DataFile(
+        path=path.absolute(),
+        name=name,
+        size=size,
+        suffix=suffix,
+        packing=packing,
+        encoding=TextEncoding(""),
+    )
+    # An archive of several files is opened as such, whatever is in them.
     if len(packing.members) > 1:
         return file
 
@@ -153,54 +172,77 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
         return replace(file, sheets=sheet_names(path), damage=damage(path))
     if not encoding.name:
         return file
-    if not beginning and (suffix in SEPARATED or suffix in JSON):
+    if not beginning and (suffix in SEPARATED_SUFFIXES or suffix in JSON_SUFFIXES):
         return replace(file, damage="is empty")
 
     text = decode(beginning, encoding.name)
-    is_cut = len(beginning) == HEAD_BYTES
-    preferred = "\t" if suffix in TAB_SEPARATED else ","
+    file = replace(file, encoding=encoding, is_json_lines=is_json_lines(text))
+    return _inspect_table(file, text, is_cut=len(beginning) == HEAD_BYTES)
+
+
+def _inspect_table(file: DataFile, text: str, *, is_cut: bool) -> DataFile:
+    """Recognise how the lines of a text are separated into fields.
+
+    Args:
+        file: What is known of the file so far.
+        text: Its beginning.
+        is_cut: Whether the file goes on after that.
+    """
+    has_table_suffix = file.suffix in SEPARATED_SUFFIXES
     separator = guess_separator(
-        text, is_cut=is_cut, preferred=preferred, tries_rare=suffix in SEPARATED
+        text,
+        is_cut=is_cut,
+        preferred="\t" if file.suffix in TAB_SEPARATED_SUFFIXES else ",",
+        tries_rare=has_table_suffix,
     )
-    may_be_table = suffix in ("", ".txt")
-    return replace(
-        file,
-        encoding=encoding,
-        separator=separator,
-        decimal_comma=read_decimal_comma(text, separator) if suffix in SEPARATED else "",
-        is_json_lines=is_json_lines(text),
-        looks_like_table=may_be_table and looks_like_table(text, separator, is_cut=is_cut),
-    )
+    file = replace(file, separator=separator)
+    if has_table_suffix:
+        return replace(file, decimal_comma=read_decimal_comma(text, separator))
+    # Programs also write tables into files of these suffixes.
+    if file.suffix in ("", ".txt"):
+        is_table = looks_like_table(text, separator, is_cut=is_cut)
+        return replace(file, looks_like_table=is_table)
+    return file
 
 
 def _content_suffix(path: Path, packing: Packing) -> str:
     """Return the suffix of what is in a file: that of its name, or that of the packed file."""
     if not packing.module:
         return path.suffix.lower()
-    packed_name = packing.members[0] if len(packing.members) == 1 else path.stem
+    packed_name = path.stem
+    if len(packing.members) == 1:
+        packed_name = packing.members[0]
     suffix = Path(packed_name).suffix.lower()
     # pandas reads a compressed CSV file, but not a compressed workbook.
-    return "" if suffix in PANDAS_READERS else suffix
+    if suffix in PANDAS_READERS:
+        return ""
+    return suffix
 
 
 def variable_name(path: Path) -> str:
     """Return a name for a file's variable that hides no other name: ``my-data 2.csv`` becomes
     my_data_2, ``list.txt`` becomes list_."""
     stem = path.stem
-    if path.suffix.lower() in COMPRESSIONS and Path(stem).suffix.lower() in _READABLE:
+    if path.suffix.lower() in COMPRESSIONS and Path(stem).suffix.lower() in _READABLE_SUFFIXES:
         stem = Path(stem).stem
 
     # Python normalises names in this way, too.
     stem = unicodedata.normalize("NFKC", stem)
-    words = "".join(
-        character if f"a{character}".isidentifier() else " " for character in stem
-    ).split()
+    words = "".join(map(_identifier_character, stem)).split()
     name = "_".join(words).strip("_")[:MAX_NAME_CHARS] or "data"
     # It begins with a digit. Names such as `_1` are those of cells' results, and names with an
     # underscore in front are hidden where variables are listed.
     if not name.isidentifier():
         return f"data_{name}"
 
-    is_pythons = keyword.iskeyword(name) or hasattr(builtins, name)
-    is_used = is_pythons or name in toolbox.NAMES or name in _RESERVED
-    return f"{name}_" if is_used else name
+    is_taken_by_python = keyword.iskeyword(name) or hasattr(builtins, name)
+    if is_taken_by_python or name in toolbox.NAMES or name in _RESERVED_NAMES:
+        return f"{name}_"
+    return name
+
+
+def _identifier_character(character: str) -> str:
+    """Return a character if a name can contain it, else a blank."""
+    if f"a{character}".isidentifier():
+        return character
+    return " "

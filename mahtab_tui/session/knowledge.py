@@ -1,10 +1,11 @@
-"""The skills, instructions, tools and MCP servers of a session. Each part is made when it is needed
-first."""
+"""What a session knows beside its conversation: skills, instructions, tools and MCP servers. Each is
+made when it is needed first, because most take long to import or to read."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Usage, emit, warn
@@ -28,7 +29,12 @@ class Knowledge:
     """The skills, instructions, source search, tools and MCP servers of a session."""
 
     def __init__(self, runtime: Runtime, spending: Ledger) -> None:
-        """Read nothing yet. spending: limits and counts what embeddings cost."""
+        """Read nothing yet.
+
+        Args:
+            runtime: What the session works with.
+            spending: Limits and counts what embeddings cost.
+        """
         self._runtime = runtime
         self._spending = spending
         self._instructions_lock = threading.Lock()
@@ -39,7 +45,8 @@ class Knowledge:
         self._servers = Lazy(self._make_servers)
 
     def start(self) -> None:
-        """Read the skills and the instructions, on a thread."""
+        """Begin to read the skills and the instructions, on a thread, so that the first question
+        need not wait for them."""
 
         def load() -> None:
             self.skills.index()
@@ -48,12 +55,16 @@ class Knowledge:
         start_thread("skills", load)
 
     def read_instructions(self) -> FoundInstructions:
-        """Read the instructions; tell the user once what is untrusted or unreadable."""
+        """Read the instructions of the user and of the project, which may have changed since.
+
+        Tells the user once of each file that cannot be read, or is not trusted yet. Any thread may
+        call it.
+        """
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
         no_instructions = FoundInstructions((), ())
         with self._instructions_lock:
-            earlier = self._instructions or no_instructions
+            last_instructions = self._instructions or no_instructions
             instructions = no_instructions
             # A `SettingsError` means that the folder was deleted.
             with suppress(SettingsError):
@@ -61,10 +72,10 @@ class Knowledge:
             self._instructions = instructions
 
         for problem in instructions.problems:
-            if problem not in earlier.problems:
+            if problem not in last_instructions.problems:
                 self._warn(problem)
         for file in instructions.untrusted:
-            if file not in earlier.untrusted:
+            if file not in last_instructions.untrusted:
                 self._warn(
                     f"{file.name} in this project does not go to the model until you trust it:"
                     " /instructions shows it."
@@ -84,7 +95,9 @@ class Knowledge:
         folders = skill_folders(
             project_folder(), self._runtime.settings.skills_dir, of_project=is_from_project
         )
-        return SkillLibrary(SkillsLoader(*folders), self._warn, self.semantic_index)
+        return SkillLibrary(
+            SkillsLoader(*folders), on_problem=self._warn, meaning=self.semantic_index
+        )
 
     @property
     def loaded(self) -> LoadedSkills:
@@ -103,20 +116,22 @@ class Knowledge:
         loaded_skills = LoadedSkills(
             lambda: self.skills, self._runtime.settings.skills_budget, self._runtime.log
         )
+        # What was loaded when the session was left stays loaded.
         for record in self._runtime.past:
             loaded_skills.fold(record)
         return Toolset(
             self._runtime.settings.code_dir,
             self.skills,
             loaded_skills,
-            self._warn,
-            lambda: self.read_instructions().texts(),
-            self._listed_servers,
+            on_problem=self._warn,
+            instructions=lambda: self.read_instructions().texts(),
+            servers=self._listed_servers,
         )
 
     @property
     def semantic_index(self) -> SemanticIndex | None:
-        """None if no embedding model is set. The first search loads the model."""
+        """Finds skills and source by meaning; None if no embedding model is set. Its first search
+        loads the model."""
         if not self._runtime.settings.embedding_model:
             return None
         return self._semantic_index.get()
@@ -133,6 +148,7 @@ class Knowledge:
             api_keys=settings.model_access()["api_keys"],
             timeout=settings.model_timeout,
         )
+        # Whatever is embedded goes to the model's service.
         return SemanticIndex(model, self._runtime.secrets.redact_for_model, self._warn)
 
     def _count_usage(self, usage: Usage) -> None:
@@ -141,7 +157,7 @@ class Knowledge:
 
     @property
     def servers(self) -> Servers | None:
-        """None if there are none. This starts no server."""
+        """The MCP servers, which start when they are first used; None if none is set."""
         if not self._runtime.settings.mcp:
             return None
         return self._servers.get()
@@ -156,7 +172,9 @@ class Knowledge:
         # A server's name becomes a variable, which must not hide what is there.
         tool_names = [name for tool in self.toolset.tools.values() for name in tool.names]
         reserved_names = frozenset({*dir(builtins), *NAMES, *tool_names, "tools", "ToolFailed"})
-        logins_file = None if self._runtime.no_trace else home_folder() / "mcp_logins.json"
+        logins_file: Path | None = home_folder() / "mcp_logins.json"
+        if self._runtime.no_trace:
+            logins_file = None
         return Servers(
             self._runtime.settings.mcp,
             project_folder(),
@@ -171,7 +189,7 @@ class Knowledge:
         if self.servers is None:
             return []
         return [
-            ListedServer(state.python, state.sentence, state.used_tools())
+            ListedServer(name=state.python, about=state.sentence, used=state.used_tools())
             for state in self.servers.states.values()
         ]
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.session.data_files import (
-    JSON,
-    JSON_LINES,
+    JSON_LINES_SUFFIXES,
+    JSON_SUFFIXES,
     MAX_LOADED_BYTES,
     PANDAS_READERS,
-    SEPARATED,
+    SEPARATED_SUFFIXES,
     DataFile,
 )
 
@@ -51,7 +51,7 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
 
     if reader := PANDAS_READERS.get(file.suffix):
         code = f"import pandas as pd\n{file.name} = pd.{reader}({path})"
-    elif file.suffix in SEPARATED and pandas:
+    elif file.suffix in SEPARATED_SUFFIXES and pandas:
         code = f"import pandas as pd\n{file.name} = {_read_csv(file, path)}"
     else:
         code = _code_without_pandas(file, path)
@@ -95,8 +95,8 @@ def _read_csv(file: DataFile, path: str) -> str:
 
 def _code_without_pandas(file: DataFile, path: str) -> str:
     """Return a cell that needs only the standard library. path: a literal of Python."""
-    is_table = file.suffix in SEPARATED
-    is_json = file.suffix in JSON or file.suffix in JSON_LINES
+    is_table = file.suffix in SEPARATED_SUFFIXES
+    is_json = file.suffix in JSON_SUFFIXES or file.suffix in JSON_LINES_SUFFIXES
     is_text = not is_table and not is_json
     errors = ", errors='replace'" if is_text or file.encoding.is_damaged else ""
     # The module csv needs the line breaks as they are.
@@ -105,7 +105,7 @@ def _code_without_pandas(file: DataFile, path: str) -> str:
     if is_table:
         delimiter = f", delimiter={file.separator!r}" if file.separator != "," else ""
         value = f"list(csv.DictReader({content}{delimiter}))"
-    elif file.suffix in JSON_LINES or (is_json and file.is_json_lines):
+    elif file.suffix in JSON_LINES_SUFFIXES or (is_json and file.is_json_lines):
         value = f"[json.loads(line) for line in {content} if line.strip()]"
     elif is_json:
         value = f"json.load({content})"
