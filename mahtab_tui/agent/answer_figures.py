@@ -16,12 +16,16 @@ from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.llm import prompts
 
 _CELL_NUMBER = re.compile(r' cell="([0-9]+)"')
-_SOURCE_TAG = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
-"""Start of a record that figures may come from."""
+_SOURCE_TAG = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)[ >]")
+"""The start of a record that figures may come from."""
 _NOT_RESULTS = re.compile(
-    r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
+    r"""
+    ^ \w+ \.head\(\d+\): \n .*? (?= \n\n | \Z )    # example rows of a table
+    | ^ \w+ :[ ]module[ ]=[ ] [^\n]* $               # a module and its version
+    """,
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
-"""Example rows of a table, and versions of modules."""
+"""Parts of descriptions of variables whose numbers are not those of a result."""
 _CHALLENGE_WORDS = prompts.CORRECT_FIGURES.removeprefix("{figures}")
 _CHALLENGE_LINE = re.compile(f"^.*{re.escape(_CHALLENGE_WORDS)}.*$", re.MULTILINE)
 """A request to correct figures, which names the wrong ones."""
@@ -43,7 +47,7 @@ def look_up_figures(
     if _is_plan(messages, state["original_prompt"]):
         return ()
     parsed = parse_response(answer)
-    codes = list(parsed.code_blocks)
+    code_blocks = list(parsed.code_blocks)
     sources: list[FigureSource] = []
     for message in messages:
         text = str(message.text)
@@ -51,12 +55,13 @@ def look_up_figures(
             sources += _message_sources(text)
             continue
         earlier_answer = parse_response(text)
-        codes += earlier_answer.code_blocks
+        code_blocks += earlier_answer.code_blocks
         # An earlier answer of this turn may have the same wrong figure.
         if not (message.id or "").startswith(f"{state['turn']}."):
             sources.append(FigureSource(None, earlier_answer.chat, printed=False))
-    codes += [result["code"] for result in state["execution_results"]]
-    code = "\n".join(codes)
+
+    code_blocks += [result["code"] for result in state["execution_results"]]
+    code = "\n".join(code_blocks)
     sources.append(FigureSource(None, code, printed=False))
     return find_figures(parsed.prose, sources, state["original_prompt"], code=code)
 
@@ -76,11 +81,14 @@ def _message_sources(text: str) -> Iterator[FigureSource]:
     other_texts: list[str] = []
     end = 0
     for record in _source_records(text):
-        cell = _CELL_NUMBER.search(record.tag)
-        yield FigureSource(int(cell[1]) if cell else None, record.content)
+        cell_match = _CELL_NUMBER.search(record.tag)
+        cell = int(cell_match[1]) if cell_match else None
+        yield FigureSource(cell, record.content)
         other_texts.append(text[end : record.start])
         end = record.end
     other_texts.append(text[end:])
+
+    # A wrong figure that the model was asked to correct does not become right by that.
     words = _CHALLENGE_LINE.sub("", "\n".join(other_texts))
     yield FigureSource(None, _NOT_RESULTS.sub("", words), printed=False)
 
@@ -89,6 +97,7 @@ class _SourceRecord(NamedTuple):
     """A record in a message, in which figures may occur."""
 
     tag: str
+    """Its start tag, without the closing bracket."""
     content: str
     start: int
     """Where its start tag begins in the message."""
@@ -104,8 +113,10 @@ def _source_records(text: str) -> Iterator[_SourceRecord]:
         name = opening[1]
         start = opening.start()
         position = opening.end()
-        # Looking again for an end tag that does not exist would take long.
-        end = -1 if name in unclosed_names else text.find(f"</{name}>", position)
+        # Looking again and again for an end tag that does not exist would take long.
+        if name in unclosed_names:
+            continue
+        end = text.find(f"</{name}>", position)
         if end < 0:
             unclosed_names.add(name)
             continue

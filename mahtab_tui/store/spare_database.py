@@ -11,7 +11,7 @@ from typing import TypeVar
 from mahtab_tui.store.database import file_identity, is_corrupt, move_damaged_file, open_file
 
 OPEN_ATTEMPTS = 2
-"""The second one makes a new file after a damaged one."""
+"""How often a file is opened: the second time, a new one after a damaged one."""
 
 ResultT = TypeVar("ResultT")
 
@@ -95,7 +95,8 @@ class SpareDatabase:
                     f"{self._label} cannot be used ({reason}). This session keeps it in memory only."
                 )
                 break
-            self._identity = file_identity(path)  # the file may be new
+            # Opening may have made the file.
+            self._identity = file_identity(path)
             return connection
         return self._connect(None)
 
@@ -111,7 +112,11 @@ class SpareDatabase:
         return connection
 
     def _set_aside(self, path: Path) -> bool:
-        """Set the damaged file aside; return whether a new one can be started."""
+        """Set the damaged file aside, unless another program has done so.
+
+        Returns:
+            Whether a new one can be started.
+        """
         try:
             new_path = move_damaged_file(path, self._identity)
         except OSError:

@@ -6,10 +6,15 @@ import sys
 from typing import Any, NamedTuple
 
 MAX_AXES = 12
+"""Further axes of a figure are counted."""
 MAX_SERIES = 12
+"""Further series of axes are counted; further entries of a legend are left out."""
 MAX_NAME_CHARS = 80
+"""Longer titles, labels and ticks are cut."""
 MAX_TICKS = 12
-MAX_TICKS_COMPARED = 200
+"""Further ticks of an axis are left out."""
+MAX_COMPARED_TICKS = 200
+"""Only so many tick labels are searched for overlaps."""
 
 
 class _Range(NamedTuple):
@@ -37,23 +42,26 @@ def describe_figure(figure: Any) -> str:
 
     all_axes = list(figure.axes)
     for number, axes in enumerate(all_axes[:MAX_AXES], 1):
-        lines += _axes_lines(axes, f"Axes {number}" if len(all_axes) > 1 else "Axes")
+        name = f"Axes {number}" if len(all_axes) > 1 else "Axes"
+        lines += _axes_lines(axes, name)
     if len(all_axes) > MAX_AXES:
         lines.append(f"… and {len(all_axes) - MAX_AXES} more axes")
     return "\n".join(lines)
 
 
 def _axes_lines(axes: Any, name: str) -> list[str]:
+    """Return the lines about axes: a heading, then indented lines about what is drawn in them."""
+    clauses = [_axis_words(axes.xaxis, "x"), _axis_words(axes.yaxis, "y")]
     title = axes.get_title()
-    clauses = [f"title {_quote(title)}"] if title else []
-    clauses += [_axis_words(axes.xaxis, "x"), _axis_words(axes.yaxis, "y")]
+    if title:
+        clauses.insert(0, f"title {_quote(title)}")
     lines = [f"{name}: {'; '.join(clauses)}"]
 
-    series = _series(axes)
-    lines += [f"  {words}" for words in series[:MAX_SERIES]]
-    if len(series) > MAX_SERIES:
-        lines.append(f"  … and {len(series) - MAX_SERIES} more series")
-    if not series:
+    descriptions = _describe_series(axes)
+    lines += [f"  {description}" for description in descriptions[:MAX_SERIES]]
+    if len(descriptions) > MAX_SERIES:
+        lines.append(f"  … and {len(descriptions) - MAX_SERIES} more series")
+    if not descriptions:
         lines.append("  nothing is drawn in it")
 
     legend = axes.get_legend()
@@ -61,6 +69,7 @@ def _axes_lines(axes: Any, name: str) -> list[str]:
         entries = [_quote(text.get_text()) for text in legend.get_texts()[:MAX_SERIES]]
         lines.append(f"  legend: {', '.join(entries)}")
 
+    # Labels around a circle, or in three dimensions, do not stand in a row.
     if axes.name == "rectilinear":
         lines += _overlap_lines(axes.xaxis, "x") + _overlap_lines(axes.yaxis, "y")
     return lines
@@ -97,8 +106,9 @@ def _tick_words(ticks: list[str]) -> str:
     if not ticks:
         return ""
     words = ", ".join(_shorten(tick) for tick in ticks[:MAX_TICKS])
-    ellipsis = ", …" if len(ticks) > MAX_TICKS else ""
-    return f", ticks {words}{ellipsis}"
+    if len(ticks) > MAX_TICKS:
+        words += ", …"
+    return f", ticks {words}"
 
 
 def _is_plain(axis: Any) -> bool:
@@ -111,27 +121,28 @@ def _is_plain(axis: Any) -> bool:
     return converter is None
 
 
-def _series(axes: Any) -> list[str]:
-    """Return each line, group of bars or points, and picture, with its ranges."""
-    series: list[str] = []
+def _describe_series(axes: Any) -> list[str]:
+    """Describe each line, group of bars or points, and picture, with its ranges."""
+    descriptions: list[str] = []
     bar_ids: set[int] = set()
     for container in axes.containers:
         lengths = _bar_lengths(container)
         if lengths:
             bar_ids.update(map(id, container))
             words = _range_words(_range_of(lengths))
-            series.append(f"{len(lengths):,} bars{_label(container)}: {words}")
+            descriptions.append(f"{len(lengths):,} bars{_label(container)}: {words}")
 
-    series += [_line_words(line) for line in axes.lines]
-    series += [_collection_words(collection) for collection in axes.collections]
+    descriptions += [_line_words(line) for line in axes.lines]
+    descriptions += [_collection_words(collection) for collection in axes.collections]
 
+    # Bars are rectangles among the patches, and were described together.
     shapes = [patch for patch in axes.patches if id(patch) not in bar_ids]
     if shapes:
-        series.append(f"{len(shapes):,} shapes ({type(shapes[0]).__name__})")
+        descriptions.append(f"{len(shapes):,} shapes ({type(shapes[0]).__name__})")
     for image in axes.images:
         shape = " x ".join(map(str, getattr(image.get_array(), "shape", ())))
-        series.append(f"picture of {shape}{_label(image)}")
-    return series
+        descriptions.append(f"picture of {shape}{_label(image)}")
+    return descriptions
 
 
 def _bar_lengths(container: Any) -> list[Any]:
@@ -143,6 +154,7 @@ def _bar_lengths(container: Any) -> list[Any]:
 
 
 def _collection_words(collection: Any) -> str:
+    """Describe points; of another collection, such as a filled area, only its kind."""
     offsets = collection.get_offsets()
     kind = type(collection).__name__
     if kind != "PathCollection" or not len(offsets):
@@ -155,6 +167,7 @@ def _collection_words(collection: Any) -> str:
 
 
 def _line_words(line: Any) -> str:
+    """Describe a line, as in `line "mpg": 3 points, x 1 to 3, y 5 to 9, 1 missing`."""
     x_range = _range_of(line.get_xdata(orig=False))
     y_values = line.get_ydata(orig=False)
     y_range = _range_of(y_values)
@@ -183,12 +196,14 @@ def _axis_ranges(artist: Any, x_range: _Range | None, y_range: _Range | None) ->
 
 def _range_of(values: object) -> _Range | None:
     """Return the range of the finite numbers; None if there are none."""
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = sys.modules["numpy"]  # matplotlib has imported it
     numbers = numpy.ma.filled(numpy.ma.asarray(values, dtype=float), numpy.nan)
     finite = numbers[numpy.isfinite(numbers)]
     if not finite.size:
         return None
-    return _Range(float(finite.min()), float(finite.max()), int(finite.size))
+    return _Range(
+        minimum=float(finite.min()), maximum=float(finite.max()), finite_count=int(finite.size)
+    )
 
 
 def _range_words(values: _Range | None) -> str:
@@ -198,9 +213,11 @@ def _range_words(values: _Range | None) -> str:
 
 
 def _label(artist: Any) -> str:
+    """Return the name of a series, in quotes after a blank; empty if the user gave it none."""
     label = artist.get_label()
+    # matplotlib's own labels begin with an underscore.
     is_named = isinstance(label, str) and label and not label.startswith("_")
-    if not is_named:  # matplotlib's own labels begin with an underscore
+    if not is_named:
         return ""
     return f" {_quote(label)}"
 
@@ -208,11 +225,12 @@ def _label(artist: Any) -> str:
 def _overlap_lines(axis: Any, letter: str) -> list[str]:
     """Return a line if tick labels overlap the next one, as they were drawn."""
     labels = [label for label in axis.get_ticklabels() if label.get_text() and label.get_visible()]
-    boxes = [label.get_window_extent() for label in labels[:MAX_TICKS_COMPARED]]
-    overlaps = sum(first.overlaps(second) for first, second in zip(boxes, boxes[1:]))
-    if not overlaps:
+    boxes = [label.get_window_extent() for label in labels[:MAX_COMPARED_TICKS]]
+    overlap_count = sum(first.overlaps(second) for first, second in zip(boxes, boxes[1:]))
+    if not overlap_count:
         return []
-    return [f"  tick labels of the {letter} axis overlap ({overlaps} of {len(boxes) - 1} pairs)"]
+    pair_count = len(boxes) - 1
+    return [f"  tick labels of the {letter} axis overlap ({overlap_count} of {pair_count} pairs)"]
 
 
 def _quote(text: object) -> str:
