@@ -87,7 +87,12 @@ class ChildProcess(asyncio.Protocol):
                 self._transport.write(data)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run the code of a turn until it ends or is killed. seconds: limit of its run time."""
+        """Run the code of a turn until it ends or is killed.
+
+        Args:
+            code: What to run.
+            seconds: How long it may run, without the time in which it waits for its calls.
+        """
         self._turn_count += 1
         usage = read_usage(self._forked.pid)
         turn = RunningTurn(
@@ -101,16 +106,19 @@ class ChildProcess(asyncio.Protocol):
         # Between its turns the process is stopped, so that threads of the code use nothing.
         self._signal(signal.SIGCONT)
         self.send({"op": "run", "turn": turn.number, "code": code})
-        watching = self._loop.create_task(self._watch(turn))
+        watcher = self._loop.create_task(self._watch(turn))
+        report: Frame | None = None
         try:
-            report = None if self._reaped else await turn.done
+            if not self._reaped:
+                report = await turn.done
         finally:
-            watching.cancel()
+            watcher.cancel()
             self._turn = None
             if self._killer is not None:
                 self._killer.cancel()
             self._cancel_calls()
             self._signal(signal.SIGSTOP)
+
         return self._result(turn, report)
 
     def kill(self, reason: str = "") -> None:
@@ -230,8 +238,12 @@ class ChildProcess(asyncio.Protocol):
     async def _watch(self, turn: RunningTurn) -> None:
         """Measure a turn's time, and interrupt it when that is used up."""
         while True:
-            seconds_left = max(0.0, turn.max_seconds - turn.run_seconds)
-            await asyncio.sleep(min(_CHECK_INTERVAL_S, seconds_left) or _CHECK_INTERVAL_S)
+            # After its time, a turn is still watched: interrupted code may start threads.
+            remaining_s = turn.max_seconds - turn.run_seconds
+            if remaining_s <= 0:
+                remaining_s = _CHECK_INTERVAL_S
+            await asyncio.sleep(min(_CHECK_INTERVAL_S, remaining_s))
+
             self._account(turn)
             if turn.run_seconds >= turn.max_seconds and not turn.timed_out:
                 self._interrupt(turn)
@@ -272,25 +284,36 @@ class ChildProcess(asyncio.Protocol):
         if report is None:
             return self._result_without_report(turn, duration)
 
-        status: TurnStatus = "error" if report["status"] == "error" else "ok"
-        if turn.timed_out:
-            status = "timed out"
+        # The report may be forged: only what the host knows itself outweighs it.
+        status: TurnStatus = "ok"
         if turn.final:
             status = "final"
-        output = report["output"][:_MAX_OUTPUT_CHARS]
-        return TurnResult(status, output, max(0, report["chars"]), duration=duration)
+        elif turn.timed_out:
+            status = "timed out"
+        elif report["status"] == "error":
+            status = "error"
+        return TurnResult(
+            status=status,
+            output=report["output"][:_MAX_OUTPUT_CHARS],
+            chars=max(0, report["chars"]),
+            duration=duration,
+        )
 
     def _result_without_report(self, turn: RunningTurn, duration: float) -> TurnResult:
         """Return how a turn ended during which the process ended. duration: in seconds."""
         # It was killed because it had answered.
         if turn.final:
-            return TurnResult("final", "", 0, duration=duration)
+            return TurnResult("final", output="", chars=0, duration=duration)
 
-        status: TurnStatus = "killed" if turn.kill_reason else "died"
-        reason = turn.kill_reason or describe_end(self._forked.exit_code.result())
-        verb = "was killed" if turn.kill_reason else "died"
-        output = f"The sandbox {verb}: {reason}. Its variables are gone."
-        return TurnResult(status, output, len(output), duration=duration)
+        status: TurnStatus
+        if turn.kill_reason:
+            status = "killed"
+            event = f"was killed: {turn.kill_reason}"
+        else:
+            status = "died"
+            event = f"died: {describe_end(self._forked.exit_code.result())}"
+        output = f"The sandbox {event}. Its variables are gone."
+        return TurnResult(status, output, chars=len(output), duration=duration)
 
     # The process
 
@@ -317,7 +340,8 @@ class ChildProcess(asyncio.Protocol):
         """Report that the process cannot be used, unless it is ready."""
         if not self.ready.done():
             self.ready.set_exception(SandboxError(reason))
-            self.ready.exception()  # or asyncio would log it if nobody waits for it
+            # asyncio logs an exception that nobody has asked for.
+            self.ready.exception()
 
 
 def _checked_fields(frame: Frame, **kinds: type) -> list[Any]:

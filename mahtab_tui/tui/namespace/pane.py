@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 
 PREVIEW_WIDTH = 140
 """From this width of the screen, the free part of the pane previews a variable."""
+PREVIEW_DELAY_S = 0.1
+"""The cursor must rest so long on a variable before it is read."""
 _MIN_PREVIEW_LINES = 5
 """With fewer free lines there is no preview."""
-PREVIEW_DELAY_S = 0.1
+_COLUMN_TITLES_Y = 1
+"""The line of the titles of the columns, under the title of the pane."""
 _SESSION_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
+"""Actions that a list without a session does not have."""
 
 
 class VariablePreview(NamedTuple):
@@ -55,26 +59,32 @@ class NamespacePane(RowsView, can_focus=True):
     head = 2
 
     def __init__(self, session: Session | None = None, *, id: str | None = None) -> None:
-        """session: has the variables; None if the list is read-only."""
+        """
+        Args:
+            session: It has the variables; None for a list that is read-only.
+            id: The widget's id.
+        """
         self._session = session
         self.variables = VariableRows(opens=session is not None)
         super().__init__(self.variables, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
-        self._folds_soon = False
-        """Whether changes wait, which are folded a frame later."""
+        """Whether letters go to the filter."""
+        self._will_fold = False
+        """Whether a timer will fold the changes that wait."""
         self._fetcher = Fetcher(self)
         self._preview = NO_PREVIEW
 
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
             self._show_rows()
-        if self.variables.is_behind and not self._folds_soon:
-            self._folds_soon = True
+        # A cell may change 50,000 variables: keys must be handled in between.
+        if self.variables.is_behind and not self._will_fold:
+            self._will_fold = True
             self.set_timer(FRAME_S, self._fold_more)
 
     def _fold_more(self) -> None:
-        self._folds_soon = False
+        self._will_fold = False
         self.fold([])
 
     def _refresh_rows(self) -> None:
@@ -98,6 +108,7 @@ class NamespacePane(RowsView, can_focus=True):
         session = self._session
         if session is None or not self.is_attached:
             return
+        # A blank line and the variable's name stand above the preview.
         height = self.size.height - self.head - len(self.variables) - 2
         if self.app.size.width < PREVIEW_WIDTH or height < _MIN_PREVIEW_LINES:
             self._show_preview(NO_PREVIEW)
@@ -114,7 +125,7 @@ class NamespacePane(RowsView, can_focus=True):
             lines = read_preview(session.open_inspector(), name, height, width)
             return VariablePreview(name, lines)
 
-        def clear(_: str) -> None:
+        def clear(_problem: str) -> None:
             self._show_preview(NO_PREVIEW)
 
         self._fetcher.ask("preview", read, self._show_preview, clear, pause=PREVIEW_DELAY_S)
@@ -124,18 +135,18 @@ class NamespacePane(RowsView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        line = y - self.head - len(self.variables) - 1
+        # Below the variables, under a blank line, is what the one at the cursor holds.
+        preview_y = y - self.head - len(self.variables) - 1
         row = self._row_at_cursor
-        preview = self._preview
-        if line < 0 or self._laid_out is None or row is None or row.name != preview.name:
+        has_preview = row is not None and row.name == self._preview.name
+        if row is None or not has_preview or preview_y < 0 or self._laid_out is None:
             return super().render_line(y)
 
-        # Below the variables, under a blank line, is what the one at the cursor holds.
         _, palette = self._laid_out
         spans = [(row.label, palette.muted + BOLD)]
-        spans += [(text, palette.muted) for text in preview.lines]
-        base = self.visual_style.rich_style
-        return plain_strip(Row(spans[line : line + 1]), self.margin, self.width, base)
+        spans += [(text, palette.muted) for text in self._preview.lines]
+        span = spans[preview_y : preview_y + 1]
+        return plain_strip(Row(span), self.margin, self.width, self.visual_style.rich_style)
 
     def head_row(self, y: int) -> Row:
         if y == 0:
@@ -144,6 +155,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def marked_row(self) -> int:
+        # In place of an empty list stands a sentence, which is nothing to choose.
         if self.variables.visible:
             return super().marked_row
         return -1
@@ -177,9 +189,15 @@ class NamespacePane(RowsView, can_focus=True):
         self.variables.filter = text
         self._refresh_rows()
         if text:
-            # Watched variables stay at the top, even if they do not match.
-            matches = [row.matches(text) for row in self.variables.visible]
-            self.go_to(matches.index(True) if True in matches else 0)
+            self.go_to(self._first_match(text))
+
+    def _first_match(self, text: str) -> int:
+        """Return the row of the first variable that matches a filter: watched variables stay at the
+        top, even if they do not match."""
+        for index, row in enumerate(self.variables.visible):
+            if row.matches(text):
+                return index
+        return 0
 
     @property
     def _is_read_only(self) -> bool:
@@ -192,7 +210,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         row = self.row_at(event.y)
-        if event.y == 1:
+        if event.y == _COLUMN_TITLES_Y:
             self.action_sort()
         elif row is not None and self.variables.visible:
             self.go_to(row)
@@ -200,11 +218,13 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def _row_at_cursor(self) -> VariableRow | None:
-        """The row at the cursor, unless its variable was not restored."""
+        """The row at the cursor; None if there is none, or if its variable was not restored."""
         if not self.variables.visible:
             return None
         row = self.variables.visible[self.cursor]
-        return row if row.name in self.variables else None
+        if row.name not in self.variables:
+            return None
+        return row
 
     def action_open(self) -> None:
         if self._is_read_only or not self.variables.visible:
@@ -217,11 +237,17 @@ class NamespacePane(RowsView, can_focus=True):
             self.post_message(RebuildVariable(row.name, reason))
 
     def action_rename(self) -> None:
-        if (row := self._row_at_cursor) is not None and not self._is_read_only:
+        row = self._row_at_cursor
+        if row is not None and not self._is_read_only:
             self.post_message(AskToRename(row.name, row.label))
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a variable, unless that would replace another one."""
+        """Rename a variable, unless that would replace another one.
+
+        Args:
+            name: Its name.
+            new_name: What the user has typed, which may not be a name.
+        """
         if new_name == name:
             return
         # Python normalizes names in the same way.
@@ -233,14 +259,15 @@ class NamespacePane(RowsView, can_focus=True):
             problem = f"There is already a variable {new_name}; nothing was renamed."
             self.app.notify(problem, severity="warning")
         else:
-            # Before the value has the new name, so that no model sees it.
+            # The new name is private before the value has it, so that no model sees the value.
             if name in self.variables.private:
                 self.post_message(MarkPrivate(normalized_name, True))
             old_expression = _variable_expression(name)
             self.post_message(RunCode(f"{new_name} = {old_expression}; del {old_expression}"))
 
     def action_mark_private(self) -> None:
-        if (row := self._row_at_cursor) is not None and not self._is_read_only:
+        row = self._row_at_cursor
+        if row is not None and not self._is_read_only:
             is_private = row.name in self.variables.private
             self.post_message(MarkPrivate(row.name, not is_private))
 
@@ -248,23 +275,26 @@ class NamespacePane(RowsView, can_focus=True):
         row = self._row_at_cursor
         if row is None or self._is_read_only:
             return
-        question = f"Delete the variable {row.label}?"
-        question += " Its value is lost if nothing else holds it."
+        question = f"Delete the variable {row.label}? Its value is lost if nothing else holds it."
         code = f"del {_variable_expression(row.name)}"
         self.post_message(AskToRun(question, code, yes="Delete", no="Keep"))
 
     def action_copy_name(self) -> None:
         from mahtab_tui.tui.external import copy
 
-        if (row := self._row_at_cursor) is not None:
+        row = self._row_at_cursor
+        if row is not None:
             copy(self.app, row.label)
 
     def action_watch_variable(self) -> None:
-        if (row := self._row_at_cursor) is not None:
-            self.variables.watched ^= {row.name}
-            self._refresh_rows()
-            if row in self.variables.visible:
-                self.go_to(self.variables.visible.index(row))
+        row = self._row_at_cursor
+        if row is None:
+            return
+        self.variables.watched ^= {row.name}
+        self._refresh_rows()
+        # The cursor goes with the variable, which moves to the top or back.
+        if row in self.variables.visible:
+            self.go_to(self.variables.visible.index(row))
 
     def action_sort(self) -> None:
         sorts = list(SORTS)
@@ -282,6 +312,7 @@ def _is_name(text: str) -> bool:
 
 
 def _variable_expression(name: str) -> str:
+    """Return an expression for a variable, whose name may be one that code cannot write."""
     if _is_name(name):
         return name
     return f"globals()[{name!r}]"
