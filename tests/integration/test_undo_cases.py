@@ -324,3 +324,11 @@ def test_thread_of_the_program_is_not_named(cells: Cells) -> None:
     cells.text(start.replace("PACKAGE", f"{package.strip()}[0]"))
     cells.text("v = [1]; threading.Thread(target=m, daemon=True).start()")
     assert cells.kernel.undo(cells.number).exact
+
+
+def test_event_loop_of_the_kernel_is_no_socket_of_a_cell(cells: Cells) -> None:
+    # The cell's closed pipe gives its numbers to the loop.
+    cells.text("import asyncio, os\nends = os.pipe(); _ = [os.close(end) for end in ends]")
+    cells.text("await asyncio.sleep(0)")
+    done = undone(cells, "one = 1", "os.read; ends; asyncio.get_event_loop()._write_to_self()")
+    assert [entry.name for entry in done.not_restored if "descriptor" in entry.name] == []

@@ -13,6 +13,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import late_import
+from ..undo.registries import opening_own_descriptors
 from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
@@ -242,7 +243,8 @@ class EventLoop:
         """Return the loop of all cells, a new one if there is none. Raises what an event loop policy
         of the user's raises."""
         if self._loop is None or self._loop.is_closed():
-            self._loop = asyncio.new_event_loop()
+            with opening_own_descriptors():
+                self._loop = asyncio.new_event_loop()
             self._current_task = asyncio.current_task
         asyncio.set_event_loop(self._loop)
         return self._loop

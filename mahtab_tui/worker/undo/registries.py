@@ -14,7 +14,7 @@ import termios
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count, takewhile
 from typing import Any, NamedTuple
 
@@ -276,8 +276,16 @@ def _identities() -> Iterator[tuple[int, tuple[int, int]]]:
             yield number, (status.st_dev, status.st_ino)
 
 
-_OWN_DESCRIPTORS = frozenset(_identities())
-"""Those of the kernel, which were open before the first cell."""
+_OWN_DESCRIPTORS = set(_identities())
+"""Those of the kernel: what was open before the first cell, and its event loop."""
+
+
+@contextmanager
+def opening_own_descriptors() -> Iterator[None]:
+    """Count the descriptors that the block opens as the kernel's."""
+    earlier_descriptors = set(_identities())
+    yield
+    _OWN_DESCRIPTORS.update(set(_identities()) - earlier_descriptors)
 
 
 class Descriptors:
