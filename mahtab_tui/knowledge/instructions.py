@@ -119,7 +119,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
     is_in_home = os.path.realpath(root) == os.path.realpath(Path.home())
     instructions = Instructions(path, parts, trusted=own or is_in_home)
     if not instructions.trusted:
-        trusted_digest = sources.trusted_digests(sources.read_record(), path).get(TRUST_KEY)
+        trusted_digest = sources.trusted_digests(sources.read_trust_record(), path).get(TRUST_KEY)
         digest = sources.value_digest(instructions.value[TRUST_KEY])
         instructions = instructions._replace(trusted=trusted_digest == digest)
     yield instructions

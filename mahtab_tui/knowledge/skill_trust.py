@@ -35,7 +35,7 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
-    """Whether a file was trusted with this text. record: from `read_record`."""
+    """Whether a file was trusted with this text. record: from `read_trust_record`."""
     return sources.trusted_digests(record, path).get(TRUST_KEY) == sources.value_digest(text)
 
 
@@ -45,4 +45,4 @@ def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
         return True
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
-    return is_trusted(sources.read_record(), path, text)
+    return is_trusted(sources.read_trust_record(), path, text)

@@ -105,7 +105,7 @@ class SkillsLoader:
 
             # The home folder is the user's own even if it is the project.
             is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
-            trust_record = None if is_own else sources.read_record()
+            trust_record = None if is_own else sources.read_trust_record()
             for path in paths:
                 try:
                     skill = read_skill(path, project)

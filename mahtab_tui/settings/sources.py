@@ -24,37 +24,64 @@ from pydantic_settings import (
 )
 
 PREFIX = "MAHTAB_"
-"""Begins the names of environment variables of settings."""
-ENV_FILE = ".env"
-MCP_JSON = ".mcp.json"
+"""The beginning of the names of environment variables that set something."""
 KEY_ENDING = "_api_key"
-"""Ends the names of variables with keys of services."""
+"""The end of the names of variables that hold the key of a service."""
+ENV_FILE = ".env"
+"""The project's file of environment variables."""
+MCP_JSON = ".mcp.json"
+"""The project's file of MCP servers, which other programs use, too."""
 
 Values = dict[str, Any]
 """Values of settings by key, as a source has them: not checked."""
 
 COMMAND_LINE = "command line"
+"""The origin of a value that the user gave when starting the program."""
 DEFAULT = "default"
-"""Where a value comes from, if not from a variable or a file."""
+"""The origin of a value that nothing sets."""
 
-REMOVED = frozenset(
-    "agent_gone highlight hooks hook_seconds jupyter_token output_format suggestion_model viewer".split()
+REMOVED_KEYS = frozenset(
+    {
+        "agent_gone",
+        "highlight",
+        "hook_seconds",
+        "hooks",
+        "jupyter_token",
+        "output_format",
+        "suggestion_model",
+        "viewer",
+    }
 )
-"""Ignored in files, which `removed_settings` reports."""
+"""Settings of earlier versions. Files that have them still load; `removed_settings` names them."""
 
 APPEARANCE_KEYS = frozenset({"theme", "pictures"})
 """Settings that a project may change without trust, because they only change how things look."""
 
 MASK = "••••••••"
-WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+"""What is shown in place of a secret."""
+URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A name and a password in an address."""
 AUTHENTICATION_SCHEMES = ("Bearer ", "Basic ", "Token ")
-_VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
+"""What may stand before the secret in a header."""
+_VARIABLE = re.compile(
+    r"""
+    \$\{
+        (\w++)                                      # its name
+        (?: :- ( (?: [^}$] | \$ (?!\{) )*+ ) )?     # a default, which has no variables in it
+    \}
+    """,
+    re.VERBOSE,
+)
+"""A variable of the environment in a text: ``${NAME}`` or ``${NAME:-default}``."""
 _USABLE_TYPES = ("stdio", "http", "streamable-http")
 """Types of servers in an ``.mcp.json`` that this program can use."""
 _MAX_SHOWN_CHARS = 100
-"""Characters of a name from a file in a message."""
+"""A message cuts longer names that come from a file."""
 _SECRET_NAME = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
+"""A part of the name of a header or a variable whose value is likely a secret."""
+
+_reported_lines: set[object] = set()
+"""Bad lines of files that were reported already."""
 
 
 class McpServer(BaseModel):
@@ -86,11 +113,16 @@ class McpServer(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return WITHIN_URL.sub(MASK, self.url or " ".join((self.command or "", *self.args)))
+        """Return the address or the command line, without passwords in addresses."""
+        text = self.url or " ".join((self.command or "", *self.args))
+        return URL_CREDENTIALS.sub(MASK, text)
 
     def expanded(self) -> McpServer:
-        """Replace ``${VARIABLE}`` and ``${VARIABLE:-default}``. Raises `LookupError` with a
-        sentence."""
+        """Return the server with the values of variables: ``${NAME}``, ``${NAME:-default}``.
+
+        Raises:
+            LookupError: A variable is not set; the message is a sentence.
+        """
         return McpServer.model_validate(_expand(self.model_dump()))
 
     def secrets(self) -> Iterator[str]:
@@ -103,6 +135,7 @@ class McpServer(BaseModel):
             except LookupError:
                 continue
             yield secret
+            # A server may also repeat the secret without its scheme.
             for scheme in AUTHENTICATION_SCHEMES:
                 if secret.startswith(scheme):
                     yield secret.removeprefix(scheme).strip()
@@ -137,11 +170,13 @@ def _expand_text(text: str) -> str:
 
 
 def starts_this_program(server: Mapping[str, Any]) -> bool:
-    """Return whether a server is our own, as `mahtab-tui mcp install` writes it for other clients."""
-    words = [str(server.get("command") or ""), *map(str, server.get("args") or ())]
-    if os.path.basename(words[0]) == "mahtab-tui":
-        return words[1:2] == ["mcp"]
-    return words[-3:] == ["-m", "mahtab_tui", "mcp"]
+    """Return whether a server is our own, which `mahtab-tui mcp install` writes for other
+    clients."""
+    command = str(server.get("command") or "")
+    args = [str(argument) for argument in server.get("args") or ()]
+    if os.path.basename(command) == "mahtab-tui":
+        return args[:1] == ["mcp"]
+    return args[-3:] == ["-m", "mahtab_tui", "mcp"]
 
 
 class SettingsError(Exception):
@@ -187,13 +222,16 @@ def project_folder() -> Path:
 class ConfigFiles(NamedTuple):
     """The configuration files, the strongest first. They need not exist."""
 
-    of_project: Path
-    of_user: Path
+    project_file: Path
+    user_file: Path
 
 
 def config_files(project: Path) -> ConfigFiles:
     """Return the configuration files for a project's folder."""
-    return ConfigFiles(project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+    return ConfigFiles(
+        project_file=project / ".mahtab" / "config.toml",
+        user_file=home_folder() / "config.toml",
+    )
 
 
 def read_config(path: Path) -> Values:
@@ -225,7 +263,7 @@ def variable_name(key: str) -> str:
 
 def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
     """Return that a setting does not exist, as a sentence in lower case."""
-    if key in REMOVED:
+    if key in REMOVED_KEYS:
         return f"the setting {key} was removed."
     fields = settings_cls.model_fields
     similar = difflib.get_close_matches(key, fields, n=1)
@@ -239,11 +277,16 @@ def removed_settings(settings_cls: type[BaseSettings]) -> Iterator[str]:
     """Yield a sentence for each file that names settings that are no longer there."""
     keys_by_file = {str(path): set(read_config(path)) for path in config_files(project_folder())}
     variables = DotEnvSettingsSource(settings_cls).env_vars
-    keys_by_file[ENV_FILE] = {key for key in REMOVED if variable_name(key).lower() in variables}
+    keys_by_file[ENV_FILE] = {
+        key for key in REMOVED_KEYS if variable_name(key).lower() in variables
+    }
     for file, keys in keys_by_file.items():
-        removed_keys = sorted(REMOVED & keys)
+        removed_keys = sorted(REMOVED_KEYS & keys)
         if removed_keys:
-            yield f"{file} sets {', '.join(removed_keys)}, which this program no longer knows; you can delete it there."
+            yield (
+                f"{file} sets {', '.join(removed_keys)}, which this program no longer knows;"
+                " you can delete it there."
+            )
 
 
 class McpJson(NamedTuple):
@@ -265,7 +308,9 @@ def read_mcp_json(path: Path) -> McpJson:
         reason = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         return McpJson({}, (f"{path}: not valid JSON{reason}. Its servers are not used.",))
 
-    definitions = content.get("mcpServers") if isinstance(content, dict) else None
+    definitions = None
+    if isinstance(content, dict):
+        definitions = content.get("mcpServers")
     if not isinstance(definitions, dict):
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
 
@@ -281,8 +326,11 @@ def read_mcp_json(path: Path) -> McpJson:
 
 
 def _usable_part(definition: object) -> Values:
-    """Return the part of a server's definition that this program uses. Raises `SettingsError`, whose
-    message is the end of a sentence."""
+    """Return the part of a server's definition that this program uses.
+
+    Raises:
+        SettingsError: It cannot be used; the message is the end of a sentence.
+    """
     if not isinstance(definition, dict):
         raise SettingsError("it is not a table")
     kind = str(definition.get("type", "stdio"))[:_MAX_SHOWN_CHARS]
@@ -312,15 +360,15 @@ def first_problem(error: ValidationError) -> str:
 # Trust
 
 
-def trust_record() -> Path:
+def trust_record_file() -> Path:
     """Return the file with the digests of all trusted values."""
     return home_folder() / "trusted.json"
 
 
-def read_record() -> dict[str, Values]:
+def read_trust_record() -> dict[str, Values]:
     """Return the digests of all trusted values, by file and key."""
     try:
-        record = json.loads(trust_record().read_bytes())
+        record = json.loads(trust_record_file().read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(record, dict):
@@ -329,13 +377,13 @@ def read_record() -> dict[str, Values]:
 
 
 def trusted_digests(record: Mapping[str, Mapping[str, Any]], file: Path) -> Mapping[str, Any]:
-    """Return the digests of a file's trusted values by key. record: from `read_record`."""
+    """Return the digests of a file's trusted values by key. record: from `read_trust_record`."""
     return record.get(_record_name(file), {})
 
 
 def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
     """Return the record as text, with these values of files added."""
-    record = read_record()
+    record = read_trust_record()
     for file, values in files.items():
         digests = {key: value_digest(value) for key, value in values.items()}
         record[_record_name(file)] = {**trusted_digests(record, file), **digests}
@@ -361,14 +409,15 @@ def untrusted_settings(path: Path, values: Mapping[str, Any]) -> Values:
     """Return the values of a configuration file that the user has not trusted yet; never any of the
     user's own file. Raises `SettingsError`."""
     project = project_folder()
+    # Whoever starts the program at home has no project; the files there are the user's own.
     is_in_home = os.path.realpath(project) == os.path.realpath(Path.home())
-    if path == config_files(project).of_user or is_in_home:
+    if path == config_files(project).user_file or is_in_home:
         return {}
 
-    digests = trusted_digests(read_record(), path)
+    digests = trusted_digests(read_trust_record(), path)
     untrusted: Values = {}
     for key, value in values.items():
-        # These do no harm: how things look, and the strictest approval.
+        # A project may change how things look, and make approval as strict as it can be.
         is_harmless = key in APPEARANCE_KEYS or (key, value) == ("approval", "ask")
         if not is_harmless and digests.get(key) != value_digest(value):
             untrusted[key] = value
@@ -376,10 +425,6 @@ def untrusted_settings(path: Path, values: Mapping[str, Any]) -> Values:
 
 
 # Files
-
-
-_reported_lines: set[object] = set()
-"""Bad lines of files that were reported already."""
 
 
 def _report_bad_line(record: logging.LogRecord) -> bool:
@@ -421,7 +466,7 @@ class TomlFile(SettingsFile):
     def values(self) -> Values:
         values: Values = {}
         for key, value in read_config(self.path).items():
-            if key in REMOVED:
+            if key in REMOVED_KEYS:
                 continue
             if key not in self.settings_cls.model_fields:
                 problem = describe_unknown_setting(self.settings_cls, key)
@@ -447,7 +492,7 @@ class EnvFile(SettingsFile):
         for name, value in self._source.env_vars.items():
             key = name.removeprefix(PREFIX.lower())
             is_ours = key != name
-            if is_ours and key not in fields and key not in REMOVED:
+            if is_ours and key not in fields and key not in REMOVED_KEYS:
                 problem = describe_unknown_setting(self.settings_cls, key)
                 raise SettingsError(f"{self.origin.text}: {problem}")
             if not is_ours and value and name.endswith(KEY_ENDING):
@@ -475,7 +520,9 @@ class McpJsonFile(SettingsFile):
         for name, server in read_mcp_json(self.path).servers.items():
             if not starts_this_program(server):
                 servers[name] = server
-        return {"mcp": servers} if servers else {}
+        if not servers:
+            return {}
+        return {"mcp": servers}
 
 
 def mcp_json_file() -> Path:
@@ -505,7 +552,10 @@ class UntrustedSettings(NamedTuple):
     @property
     def sentence(self) -> str:
         """Tells the user that the values are not used."""
-        return f"{self.path} sets {', '.join(self.values)}, which is not used until you trust it: run mahtab-tui config trust."
+        return (
+            f"{self.path} sets {', '.join(self.values)}, which is not used until you trust it:"
+            " run mahtab-tui config trust."
+        )
 
 
 def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:

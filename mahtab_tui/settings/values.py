@@ -13,14 +13,14 @@ from pydantic import SecretStr, ValidationError
 from mahtab_tui.settings.model import Settings, SettingsError
 from mahtab_tui.settings.sources import (
     MASK,
-    WITHIN_URL,
+    URL_CREDENTIALS,
     ValueOrigin,
     add_trusted,
     describe_unknown_setting,
     first_problem,
     read_config,
     read_text,
-    trust_record,
+    trust_record_file,
     untrusted_settings,
 )
 from mahtab_tui.system import replace_file
@@ -69,7 +69,7 @@ def format_value(value: object) -> str:
         return separator.join(map(str, value)) or NOT_SET
     if value is None:
         return NOT_SET
-    return WITHIN_URL.sub(MASK, str(value))
+    return URL_CREDENTIALS.sub(MASK, str(value))
 
 
 def is_table(key: str) -> bool:
@@ -189,7 +189,7 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
 
 def trust_values(files: Mapping[Path, Mapping[str, Any]]) -> None:
     """Trust these values of a project's files from now on. Raises `SettingsError`."""
-    write_text(trust_record(), add_trusted(files))
+    write_text(trust_record_file(), add_trusted(files))
 
 
 def unset(path: Path, key: str) -> bool:

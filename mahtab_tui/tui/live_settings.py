@@ -68,7 +68,7 @@ class LiveSettings:
 
         settings = self.session.settings
         try:
-            user_file = config_files(project_folder()).of_user
+            user_file = config_files(project_folder()).user_file
             add_rules(user_file, rules)
         except SettingsError as error:
             problem = f"The rule applies to this session only; it was not saved. {error}"

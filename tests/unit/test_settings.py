@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from mahtab_tui.cli.main import app
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.settings.sources import REMOVED, McpServer, find_origin
+from mahtab_tui.settings.sources import REMOVED_KEYS, McpServer, find_origin
 from mahtab_tui.settings.values import parse_assignments
 from tests.config_files import config_file, toml
 from tests.servers import configure
@@ -233,16 +233,16 @@ def test_invalid_env_file_line_is_reported_once(home: Path, project: Path) -> No
 
 
 def test_files_with_removed_settings_are_read_with_one_sentence(home: Path, project: Path) -> None:
-    removed = "".join(f'{key} = "old"\n' for key in sorted(REMOVED))
+    removed = "".join(f'{key} = "old"\n' for key in sorted(REMOVED_KEYS))
     path = config_file(home, f"max_turns = 7\n{removed}")
     (project / ".env").write_text("MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
     assert settings.max_turns == 7
     assert settings.untrusted == (
-        f"{path} sets {', '.join(sorted(REMOVED))}, {GONE}",
+        f"{path} sets {', '.join(sorted(REMOVED_KEYS))}, {GONE}",
         f".env sets hook_seconds, {GONE}",
     )
-    assert not REMOVED & Settings.model_fields.keys()
+    assert not REMOVED_KEYS & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])
 

@@ -104,7 +104,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self._settings = live.session.settings
         self._entries: list[SettingEntry] = []
         self._project = project_folder()
-        self._file = config_files(self._project).of_user
+        self._file = config_files(self._project).user_file
         self._saving = asyncio.Lock()
 
     def on_mount(self) -> None:
