@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.entries import Cell
     from mahtab_tui.bus.records import Record
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.tui.editor.completion import InputHelp
+    from mahtab_tui.tui.editor.input_help import InputHelp
     from mahtab_tui.tui.jump_target import JumpTarget
     from mahtab_tui.tui.search.pane import SearchTreePane
     from mahtab_tui.tui.transcript.pane import TranscriptPane

@@ -71,7 +71,7 @@ MAX_DELAY_S = 0.2
 # Modules that are imported once the screen is drawn, so that it appears sooner: first those that a
 # session needs, at last those that draw a transcript.
 _SESSION_MODULE_NAMES = """
-tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
+tui.editor.completion tui.editor.help_card tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
 export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
 session.agent session.components kernel.environments tui.transcript.viewport tui.transcript.pane
 tui.widgets.approval_row tui.widgets.review_row tui.widgets.fan_out_row tui.widgets.input_row

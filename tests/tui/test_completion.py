@@ -12,7 +12,8 @@ from textual.pilot import Pilot
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
-from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
+from mahtab_tui.tui.editor.completion_list import CompletionList
+from mahtab_tui.tui.editor.help_card import HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
 from tests.tui.editor_app import SIZE, EditorApp, HelpWith, actions, app_of, text_of, until, write
 
@@ -237,6 +238,20 @@ async def test_list_closes_when_the_kernel_does_not_answer(
     await until(pilot, lambda: not shown(pilot).is_open)
 
 
+async def test_files_at_the_start_of_the_code_are_offered_only_on_request(home: Path) -> None:
+    files = Completions(0, (Completion("a/b.txt", "a/b.txt", "file", ""),), 0)
+    app = EditorApp(home, input_help=HelpWith(lambda code, cursor: files))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        await write(pilot, "a/")
+        fetcher = app.area.completer._fetcher
+        await until(pilot, lambda: not fetcher._running_jobs["completion"])
+        await pilot.pause()
+        assert not shown(pilot).is_open
+        await pilot.press("tab")
+        await until(pilot, lambda: text_of(pilot) == "a/b.txt")
+
+
 async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -> None:
     await write(pilot, "`pri")
     await pilot.press("tab")
@@ -248,7 +263,7 @@ async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> Non
         (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),),
         0,
         app_of(pilot).area.cursor_screen_offset,
-        requested=True,
+        is_requested=True,
     )
     text = str(shown(pilot).render())
     assert "[red]a" in text

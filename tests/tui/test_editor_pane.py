@@ -21,7 +21,7 @@ from mahtab_tui.session.mentions import MentionChip, find_mentions
 from mahtab_tui.store.input_history import History, HistoryEntry
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.editor.code_area import MAX_BLINKS, CodeArea
-from mahtab_tui.tui.editor.completion import CompletionList
+from mahtab_tui.tui.editor.completion_list import CompletionList
 from mahtab_tui.tui.screens.history_search import HistorySearch
 from tests.tui.editor_app import (
     SIZE,

@@ -15,7 +15,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change, NotRestored, Variable
 from mahtab_tui.kernel.values import Completion
-from mahtab_tui.tui.editor.completion import CompletionList
+from mahtab_tui.tui.editor.completion_list import CompletionList
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.screens.choice import ChooseOne
 from mahtab_tui.tui.screens.dialog import Confirm, Prompt
@@ -147,7 +147,7 @@ async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
         completions = app.query_one(CompletionList)
         for text in texts:
             at = app.query_one(PromptArea).cursor_screen_offset
-            completions.open((Completion(text, text, "data", text),), 0, at, requested=True)
+            completions.open((Completion(text, text, "data", text),), 0, at, is_requested=True)
             await drawn(pilot)
 
 

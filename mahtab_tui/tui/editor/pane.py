@@ -19,7 +19,7 @@ from textual.widgets import Static, TextArea
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import CompletionList, HelpCard, InputHelp
+from mahtab_tui.tui.editor.completion_list import CompletionList
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
 from mahtab_tui.tui.workers import Fetcher
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.session.mentions import MentionChip
     from mahtab_tui.store.input_history import History
+    from mahtab_tui.tui.editor.help_card import HelpCard
+    from mahtab_tui.tui.editor.input_help import InputHelp
 
 _MODE_HINTS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
@@ -93,10 +95,11 @@ class EditorPane(Widget):
         super().__init__(id=id)
         self._inputs = InputHistory(history)
         self._completions = CompletionList()
-        self._card = HelpCard(input_help)
+        self._input_help = input_help
+        self._card: HelpCard | None = None
+        """Made when first needed."""
         self._area = PromptArea(self._completions, self._inputs, input_help)
         self._hint = Static(id="hint", markup=False)
-        self._input_help = input_help
         self._fetcher = Fetcher(self, at_once=1)
         self._looked_at: tuple[Mode, str, tuple[int, int]] | None = None
         """Mode, text and cursor for which `enter_opens_line` holds."""
@@ -109,7 +112,6 @@ class EditorPane(Widget):
             yield self._area
         yield self._hint
         yield self._completions
-        yield self._card
 
     def on_mount(self) -> None:
         self._inputs.start()
@@ -288,12 +290,21 @@ class EditorPane(Widget):
         area = self._area
         if area.python:
             area.completer.close()
-            self._card.ask(area.text, area.cursor_index, area.cursor_screen_offset)
+            self._ensure_card().ask(area.text, area.cursor_index, area.cursor_screen_offset)
+
+    def _ensure_card(self) -> HelpCard:
+        """Return the card with help, and make it if it is not there yet."""
+        from mahtab_tui.tui.editor.help_card import HelpCard
+
+        if self._card is None:
+            self._card = HelpCard(self._input_help)
+            self.mount(self._card, after=self._completions)
+        return self._card
 
     def on_key(self, event: Key) -> None:
         if event.key != "escape":
             return
-        if self._card.display:
+        if self._card is not None and self._card.display:
             event.stop()
             self._card.close()
         elif self.replaced_entry:
@@ -304,8 +315,13 @@ class EditorPane(Widget):
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
         # Messages about what was typed before the question arrive after it.
-        place = self._card.place
-        if place is not None and place != (self._area.text, self._area.cursor_index):
+        if self._card is None:
+            return
+        asked_position = self._card.asked_position
+        if asked_position is not None and asked_position != (
+            self._area.text,
+            self._area.cursor_index,
+        ):
             self._card.close()
 
     @on(CodeArea.Submitted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -15,11 +16,13 @@ from textual.message import Message
 
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Completer, CompletionList, InputHelp
+from mahtab_tui.tui.editor.completion_list import CompletionList
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.store.input_history import History, HistoryEntry
+    from mahtab_tui.tui.editor.completion import Completer
+    from mahtab_tui.tui.editor.input_help import InputHelp
 
 CLOSE_TIMEOUT_S = 1.0
 """To wait for the inputs that are still to be written."""
@@ -191,10 +194,19 @@ class PromptArea(CodeArea):
         inputs: InputHistory,
         input_help: InputHelp | None,
     ) -> None:
-        self.completer = Completer(self, completions, input_help)
+        self._completions = completions
+        self._input_help = input_help
         self._inputs = inputs
         self._pastes = Pastes()
         super().__init__("code")
+
+    @cached_property
+    def completer(self) -> Completer:
+        """Completes what is typed. Made when first needed, because the first picture waits for what
+        this class imports."""
+        from mahtab_tui.tui.editor.completion import Completer
+
+        return Completer(self, self._completions, self._input_help)
 
     @property
     def mode(self) -> Mode:
