@@ -337,7 +337,11 @@ class Panes(Screen[None]):
         self.apply_layout(event.size)
 
     def apply_layout(self, size: Size | None = None) -> None:
-        """Arrange the panes. size: of the screen; None for its present one."""
+        """Arrange the panes.
+
+        Args:
+            size: The new size of the screen; None if it has not changed.
+        """
         width, height = self.app.size if size is None else size
         if not self._is_ready:
             return
@@ -493,12 +497,18 @@ class Panes(Screen[None]):
         return targets
 
     def go_to(self, pane: Widget | None) -> None:
-        """Focus a pane, and show the side if it is there and hidden."""
+        """Focus a pane, which is uncovered first: the side if it is hidden, or what the drawer
+        covers. A row that was answered meanwhile is not there any more."""
         if pane is None:
             return
-        if not _is_displayed(pane):
+        side = self.query_one("#side")
+        is_in_side = side in pane.ancestors_with_self
+        if is_in_side and not _is_displayed(pane):
             self.toggle_side()
-        self.call_after_refresh(pane.focus)
+        if pane.id == "transcript":
+            self.close_drawer()
+        if _is_displayed(pane):
+            self.call_after_refresh(pane.focus)
 
     @property
     def _panes(self) -> dict[str, Widget]:

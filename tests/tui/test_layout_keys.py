@@ -150,6 +150,27 @@ async def test_editor_works_next_to_an_open_drawer(app: MahtabApp) -> None:
         assert not app.query_one("#side").display, "the output of the cell is shown"
 
 
+async def test_jump_to_the_transcript_closes_the_drawer_that_covers_it(app: MahtabApp) -> None:
+    async with showing(app, (80, 24)) as pilot:
+        await pilot.press("f3")
+        assert app.query_one("#side").display
+        app.panes.go_to(app.query_one(TranscriptPane))
+        await until(pilot, lambda: isinstance(app.focused, TranscriptPane))
+        assert not app.query_one("#side").display
+
+
+async def test_jump_to_a_row_that_was_answered_meanwhile_leaves_the_side_as_it_is(
+    app: MahtabApp,
+) -> None:
+    async with showing(app, (120, 24)):
+        side = app.query_one("#side")
+        assert side.display
+        row = app.query_one("ApprovalRow")
+        assert not row.display
+        app.panes.go_to(row)
+        assert side.display
+
+
 @pytest.mark.parametrize("columns", [80, 109])
 async def test_side_covers_the_transcript_of_a_narrow_screen_below_its_tabs(
     app: MahtabApp, columns: int
