@@ -162,7 +162,7 @@ class MahtabApp(TerminalApp[int]):
         self.settings.apply()
         self.panes.resume(self.session.past)
         self.panes.greet(greeting_lines(self.session))
-        self.panes.begin()
+        self.panes.arrange_panes()
         steps = [
             self.session.build,
             self._collector.settle if self._collector else lambda: None,
@@ -377,7 +377,7 @@ class MahtabApp(TerminalApp[int]):
             self.editor.end_replacing()
             self.editor.put(message.mode, message.text)
         if not self._asks_to_type_secret(message.mode, message.text):
-            self.panes.edit(message.mode, message.text)
+            self.panes.edit_input(message.mode, message.text)
 
     def _asks_to_type_secret(self, mode: Mode, text: str) -> bool:
         """If code has a mask where a secret was, let the user type it again, and return True."""
@@ -386,7 +386,7 @@ class MahtabApp(TerminalApp[int]):
         if mode != "python" or MASK not in text:
             return False
         self.notify("A secret in this cell was masked: type it again.", "warning")
-        self.panes.edit(mode, text)
+        self.panes.edit_input(mode, text)
         return True
 
     @on(ReplaceInput)

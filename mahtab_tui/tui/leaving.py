@@ -192,7 +192,7 @@ class QuitFlow:
             items.append("the running cell")
         if session.agent.in_turn:
             items.append("the unfinished answer")
-        queued_count = self._panes.queued
+        queued_count = self._panes.queued_input_count
         if queued_count:
             noun = "input" if queued_count == 1 else "inputs"
             items.append(f"{queued_count:,} queued {noun}")

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
 
-# On a screen with fewer lines, styles leave out more and more.
 SHORT_SCREEN_LINES = 30
 LOW_SCREEN_LINES = 16
 TINY_SCREEN_LINES = 8
+"""On a screen with fewer lines, styles leave out more and more."""
 
 NAMESPACE_PERCENT = 55
 """Of the side's height, above the searches, if the user has not moved the splitter."""
@@ -52,7 +52,9 @@ PROMPT_JUMP_LETTER = "w"
 
 
 class Panes(Screen[None]):
-    """The main screen. The transcript and the searches are made when they are first needed."""
+    """The main screen. The transcript and the searches are made when they are first needed.
+
+    The application composes the widgets of `parts` itself, before the screen is shown."""
 
     # Not the first pane, even briefly: keys may already have been typed.
     AUTO_FOCUS = "#code"
@@ -149,6 +151,7 @@ class Panes(Screen[None]):
 
         # From now on there is a kernel that can be told.
         self.watch(self.transcript, "visible_size", self._send_size)
+
         with self.app.batch_update():
             main = self.query_one("#main")
             lower = self.query_one("#lower")
@@ -159,11 +162,15 @@ class Panes(Screen[None]):
             lower_mount = lower.mount(*lower_rows, before="#editor")
             await upper_mount
             await lower_mount
-        # The transcript gets its size only after the layout.
+        self._watch_hidden_code(approval)
+        return [row.fold for row in (*upper_rows, *lower_rows)]
+
+    def _watch_hidden_code(self, approval: ApprovalRow) -> None:
+        """Look after each layout, when the transcript has its size, whether it hides the code that
+        waits."""
         self.screen_layout_refresh_signal.subscribe(
             approval, lambda _: approval.call_after_refresh(self._show_hidden_code, approval)
         )
-        return [row.fold for row in (*upper_rows, *lower_rows)]
 
     def _send_size(self, size: tuple[int, int]) -> None:
         """Tell the kernel how wide and high its output is drawn; zeros until it is drawn."""
@@ -198,7 +205,7 @@ class Panes(Screen[None]):
             self.call_after_refresh(self._search_tree.end)
             self.call_after_refresh(self._show_search_line)
 
-    def begin(self) -> None:
+    def arrange_panes(self) -> None:
         """Arrange the panes for the first time, and focus the editor."""
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.apply_layout()
@@ -246,7 +253,7 @@ class Panes(Screen[None]):
         return self.query_one(NamespacePane)
 
     @property
-    def queued(self) -> int:
+    def queued_input_count(self) -> int:
         """The number of inputs that wait."""
         from mahtab_tui.tui.widgets.queue_row import QueueRow
 
@@ -319,7 +326,7 @@ class Panes(Screen[None]):
         self.pane_layout = layout.resized(direction, self.size.width, namespace_percent)
 
     @on(Splitter.Dragged)
-    def _dragged(self, message: Splitter.Dragged) -> None:
+    def _resize_to_splitter(self, message: Splitter.Dragged) -> None:
         """Resize the panes on both sides of a splitter."""
         if message.splitter.id == "side-splitter":
             percent = _percent(self.size.width - message.x, self.size.width)
@@ -373,20 +380,26 @@ class Panes(Screen[None]):
         side.styles.width = "100%" if is_narrow else layout.side_columns(width)
         self.query_one("#side-splitter").display = side.display and not is_narrow
 
-        namespace_percent = layout.namespace_height
-        if not namespace_percent and self._search_tree is not None:
-            namespace_percent = NAMESPACE_PERCENT
         if self._search_tree is not None:
-            lower_pane: Widget = self._search_tree
-            lower_lines = 0
-        else:
-            example = self.query_one(SearchExample)
-            # The preview of a variable needs lines.
-            example.short = width >= PREVIEW_WIDTH
-            lower_pane = example
-            lower_lines = min(example.line_count, height // 4)
+            namespace_percent = layout.namespace_height or NAMESPACE_PERCENT
+            self._size_side_panes(self._search_tree, namespace_percent, 0)
+            return
+        example = self.query_one(SearchExample)
+        # The preview of a variable needs lines.
+        example.short = width >= PREVIEW_WIDTH
+        example_lines = min(example.line_count, height // 4)
+        self._size_side_panes(example, layout.namespace_height or 0, example_lines)
 
-        # Until there is a search, the namespace gets all but the lines of the example.
+    def _size_side_panes(
+        self, lower_pane: Widget, namespace_percent: int, lower_lines: int
+    ) -> None:
+        """Give the namespace and the pane below it their heights.
+
+        Args:
+            lower_pane: The pane below the namespace.
+            namespace_percent: The share of the namespace; 0 for all but the lines of the pane below.
+            lower_lines: Lines of the pane below, if the namespace has no share.
+        """
         if namespace_percent:
             self.namespace.styles.height = f"{namespace_percent}%"
             lower_pane.styles.height = "1fr"
@@ -434,7 +447,7 @@ class Panes(Screen[None]):
             return widget
         return None
 
-    def edit(self, mode: Mode, text: str) -> None:
+    def edit_input(self, mode: Mode, text: str) -> None:
         """Put an input into the editor, in place of what is there."""
         self.editor.end_replacing()
         self.editor.mode = mode
@@ -445,7 +458,7 @@ class Panes(Screen[None]):
         """Give the keys to the editor."""
         self.set_focus(self.query_one("#code"))
 
-    def find(self) -> None:
+    def find_in_focused(self) -> None:
         """Filter the namespace if it is focused; else search the transcript."""
         focused = self.app.focused
         if isinstance(focused, NamespacePane):

@@ -15,11 +15,12 @@ class SearchRecord(Record):
     """An event of a search."""
 
     tree: Word = ""
-    """The id of the search; `search.events.Events` sets it, and `seq`."""
+    """The id of the search. `search.events.Events` sets it."""
     node: Word
-    """ "1" is the root, "1.3" its third child."""
+    """`1` is the root, `1.3` its third child."""
     seq: int | None = None
-    """Number of the record in its search, in the order of the events."""
+    """Number of the record in its search, in the order of the events. `search.events.Events` sets
+    it."""
 
 
 class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
@@ -28,7 +29,7 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     parent: Annotated[Word | None, NULL] = None
     depth: int = 0
     kind: Word = "rlm"
-    """ "rlm", or "llm" for a plain call."""
+    """`rlm`, or `llm` for a plain call."""
     batch: Word | int | None = None
     """The fan-out that starts it: calls that its parent makes together."""
     index: int = 0
@@ -41,8 +42,9 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     """Characters of the text that it reads."""
     model: Word = ""
     cell: int | None = None
-    """Like the next field, only for the root."""
+    """The cell that called `rlm`; only for the root."""
     source: Word | None = None
+    """What called `rlm`, such as `cell`; only for the root."""
 
 
 class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
@@ -50,13 +52,14 @@ class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
 
     turn: int | None = None
     turns: int = 0
-    """How many turns the node may take; 0 if this record does not say."""
+    """Maximum number of turns of the node; 0 if this record does not say."""
 
 
 class SearchBackOff(SearchRecord, tag="rlm-call", event="back-off"):
     """A node waits because the service is busy."""
 
     seconds: float = 0.0
+    """How long it waits."""
 
 
 class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
@@ -104,7 +107,8 @@ class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
 
     turn: int | None = None
     status: Word = ""
-    duration: float | None = None  # seconds
+    duration: float | None = None
+    """Seconds."""
     chars: int = 0
     """Characters of the whole output."""
 
@@ -114,6 +118,7 @@ class SearchFinal(SearchRecord, tag="rlm-final"):
 
     state: Word = "done"
     """One of "done", "partial", "error" and "stopped"."""
-    duration: float | None = None  # seconds
+    duration: float | None = None
+    """Seconds."""
     spans: Spans = ()
     """Parts of the root's text that support the answer."""

@@ -104,7 +104,7 @@ def explain(context: CommandContext) -> None:
     "find-input ctrl+f", "Find: Find a text in the transcript, or in the pane that has the focus"
 )
 def find(context: CommandContext) -> None:
-    context.panes.find()
+    context.panes.find_in_focused()
 
 
 @_input(
