@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.escaping import shorten_line
-from mahtab_tui.bus.values import CHANGE_SIGNS, Change, Variable
+from mahtab_tui.bus.values import Change, Variable
 
 MAX_CHANGES = 20
 """Changes of variables that are written; more are counted."""
@@ -26,7 +26,7 @@ def format_changes(changes: Sequence[Change], omitted_count: int = 0, cell_label
         return f"[{cell_label}]" if cell_label else ""
     descriptions: list[str] = []
     for change in changes[:MAX_CHANGES]:
-        words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
+        words = [change.sign + shorten_line(change.name)]
         if change.variable is not None:
             words += _describe_variable(change.variable, change)
         descriptions.append(" ".join(filter(None, words)))

@@ -75,6 +75,12 @@ class Change:
     ``column `date`: str → datetime64[us]``. Empty for other changes."""
 
     @property
+    def sign(self) -> str:
+        """What stands before the variable in text, also for a kind that this version does not
+        know."""
+        return CHANGE_SIGNS.get(self.change, "~")
+
+    @property
     def described(self) -> Variable:
         """The variable; if it was deleted, as it was before. Its type is empty if that is
         unknown."""

@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import (
     UserChat,
     UserReplIn,
 )
-from mahtab_tui.bus.values import CHANGE_SIGNS, FileChange, Mode
+from mahtab_tui.bus.values import FileChange, Mode
 from mahtab_tui.session.name_authors import YOU
 
 
@@ -133,9 +133,7 @@ class RewindPoints(RecordHandler):
             case ReplIn(cell=int(cell)):
                 self._start_cell(record, cell)
             case Namespace(cell=int(cell), restored=False):
-                signs = {
-                    change.name: CHANGE_SIGNS.get(change.change, "~") for change in record.changes
-                }
+                signs = {change.name: change.sign for change in record.changes}
                 for point in self._points_by_cell.get(cell, ()):
                     point.variables |= signs
             case FileChanges(cell=int(cell)):

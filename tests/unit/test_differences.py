@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.differences import changed_fields
-from mahtab_tui.bus.values import Change, Variable
+from mahtab_tui.bus.values import Change, StoredChange, Variable
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,9 @@ def test_an_agent_is_told_only_the_fields_that_changed() -> None:
 def test_an_agent_is_told_how_many_changes_are_left_out() -> None:
     changes = [Change("x", "deleted", None)]
     assert format_changes(changes, 49_980) == "[−x, and 49,980 more]"
+
+
+@pytest.mark.parametrize("kind", ["restoring", "absent", "a kind of a newer version"])
+def test_changes_of_other_kinds_are_formatted(kind: str) -> None:
+    stored_change = StoredChange("x", kind, type="int", summary="3")
+    assert format_changes([stored_change.as_change()]) == "[~x int 3]"

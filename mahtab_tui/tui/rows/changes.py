@@ -8,7 +8,7 @@ from textual.content import Content
 
 from mahtab_tui.bus.differences import changed_fields
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.values import CHANGE_SIGNS, Change, FileRestoration, NotRestored, Variable
+from mahtab_tui.bus.values import Change, FileRestoration, NotRestored, Variable
 from mahtab_tui.tui.rows.row import add_separators
 
 MAX_OLD_SUMMARY_CHARS = 24
@@ -114,9 +114,8 @@ def _unrestored_section(not_restored: Sequence[NotRestored]) -> Iterator[Content
 
 
 def _change_line(change: Change) -> Content:
-    sign = CHANGE_SIGNS.get(change.change, "~")
     style = _CHANGE_STYLES.get(change.change, "$highlight")
-    name = (f"{sign} {one_line(change.name)}", style)
+    name = (f"{change.sign} {one_line(change.name)}", style)
     return Content.assemble(name, f"  {one_line(describe_change(change))}")
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from mahtab_tui.bus.entries import Cell, describe_staleness
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.values import CHANGE_SIGNS, describe_files
+from mahtab_tui.bus.values import describe_files
 from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.rows.changes import describe_change
 from mahtab_tui.tui.rows.code import CodeRows
@@ -150,7 +150,7 @@ class CellRows:
         certain = (change for change in changes if change.change != "perhaps")
         uncertain = (change for change in changes if change.change == "perhaps")
         for change in islice(chain(certain, uncertain), MAX_CHANGES):
-            sign = CHANGE_SIGNS.get(change.change, "~")
+            sign = change.sign
             name = " ".join(plain(change.name).split())
             description = ""
             if sign != "−":
