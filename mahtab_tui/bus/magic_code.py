@@ -22,12 +22,14 @@ _MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
 _COMMAND_MAGICS = frozenset(("!", "sx", "system"))
 """Magic commands whose text is a command of a shell."""
-_CODE_MAGICS = frozenset("capture prun time timeit".split())
-"""Magic commands whose text is code of the session."""
+_CODE_MAGICS = {
+    "prun": re.compile(r"(?:[ \t]*-(?:[rq]+|[slTD][ \t]*\S+)(?:[ \t]+|$|(?=\n)))*+"),
+    "time": re.compile(r"(?:[ \t]*--no-raise-error(?:[ \t]+|$|(?=\n)))*+"),
+    "timeit": re.compile(r"(?:[ \t]*-(?:[nrp][ \t]*\d+|[oqtcv]+)(?:[ \t]+|$|(?=\n)))*+"),
+}
+"""Magic commands whose text is code of the session, with patterns for the options before it."""
 _PYTHON_MAGICS = frozenset(("python", "python3"))
 """Magic commands whose text is code that another process runs."""
-_OPTIONS = re.compile(r"^(?:-\w+(?: +\d+)? +)*+")
-"""Those of a magic command before its code."""
 _SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
 """Programs, and magic commands of cells, that run a text as commands of a shell."""
 
@@ -98,9 +100,14 @@ def _read_magic(call: ast.Call) -> _MagicText:
     if len(texts) < 2:
         return _MagicText()
     name = texts[0].removeprefix("%")
-    first_line, _line_break, body = "\n".join(texts[1:]).partition("\n")
+    text = "\n".join(texts[1:])
     if name in _CODE_MAGICS:
-        return _MagicText(code=body or _OPTIONS.sub("", first_line))
+        # Code in the first line of a cell runs as well.
+        code = _CODE_MAGICS[name].sub("", text, count=1)
+        return _MagicText(code=code.lstrip(" \t"))
+    first_line, _line_break, body = text.partition("\n")
+    if name == "capture":
+        return _MagicText(code=body)
     if name in _PYTHON_MAGICS:
         return _MagicText(code=body, is_separate=True)
     if name in _COMMAND_MAGICS:
