@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -201,6 +202,16 @@ def test_the_end_of_a_long_text_begins_with_a_line_or_a_word() -> None:
         drawn_lines = lines(rows)
         (note,) = (line for line in drawn_lines if "characters left out" in line)
         assert drawn_lines[drawn_lines.index(note) + 2].split()[0] == "word"
+
+
+def test_a_text_of_many_short_lines_shows_both_ends_and_the_omitted_count() -> None:
+    source = "Beginning\n" + "ab\n" * 1_200 + "c" * 290
+    drawn_text = "".join(line.strip() for line in lines(words_rows(source)))
+    match = re.search(r"([\d,]+) characters left out", drawn_text)
+    assert match is not None
+    drawn_chars = drawn_text.count("ab") * len("ab\n") + len("Beginning\n") + 290
+    assert int(match[1].replace(",", "")) == len(source) - drawn_chars
+    assert drawn_text.endswith("c" * 290)
 
 
 @pytest.mark.parametrize("text", ["x" * 200_000, "line\n" * 40_000])

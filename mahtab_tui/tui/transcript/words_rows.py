@@ -177,7 +177,7 @@ def _head_end(source: str) -> int:
 
 def _tail_start(source: str) -> int:
     """Return where the drawn end of a long text begins."""
-    earliest = _line_or_word_start(source, len(source) - MIN_TAIL_CHARS)
+    earliest = _line_or_word_start(source, max(0, len(source) - MIN_TAIL_CHARS))
     start = len(source)
     for _ in range(MIN_TAIL_LINES + 1):
         start = source.rfind("\n", earliest, start)
