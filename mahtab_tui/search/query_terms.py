@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 # Limits
 
-_NUMBER = r"(?P<number>(?<!\d,)\d[\d,]*(?:\.\d+)?)"
-"""The number of a limit. The lookbehind lets it begin only at its first digit."""
+_NUMBER = r"(?P<number>(?<!\d,)(?<!,,)\d[\d,]*(?:\.\d+)?)"
+"""The number of a limit. The lookbehinds let it begin only at its first digit."""
 _GREATER = "more|greater|larger|bigger|longer|heavier|higher|older"
 _LESS = "less|fewer|smaller|shorter|lighter|lower|younger"
 _NEGATION = r"(?:no|not|never|cannot|without|\w+n['’]t)(?: \w+(?: (?:for|by|to|at|in|with|of))?)?"

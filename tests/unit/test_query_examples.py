@@ -10,6 +10,7 @@ import pytest
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.prompts import first_message
+from mahtab_tui.search.query_terms import QueryCondition, find_comparison
 
 LOANS = "\n".join(
     [
@@ -153,3 +154,9 @@ def test_limits_and_names_of_columns_are_no_words_to_search() -> None:
     words = re.search(r"words of the query: (.*?);", message)
     assert words is not None
     assert words[1] == "Ada 3, law 4, book 1"
+
+
+def test_a_query_of_many_numbers_is_read_in_linear_time() -> None:
+    """A quadratic reader would take minutes."""
+    assert find_comparison("1,," * 70_000) is None
+    assert find_comparison("1,234 or more") == QueryCondition("1234", ">=")
