@@ -27,6 +27,5 @@ class SessionBackend(NamedTuple):
 
     def release(self) -> None:
         """Let other programs write the session."""
-        """Let other programs write the session."""
         if self.claim is not None:
             self.claim.release()
