@@ -20,10 +20,12 @@ if sys.platform != "linux":
 
 from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import Copies
-from mahtab_tui.worker.witness.journal import FileJournal
+from mahtab_tui.worker.witness.journal import FileJournal, FileStep
 from mahtab_tui.worker.witness.plan import UndoPlan
 from mahtab_tui.worker.witness.redo import RedoStack
+from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.server import descendants, read_memory, shares_files
+from mahtab_tui.worker.witness.states import read_state
 
 LARGE_BYTES = 3 * 2**20
 _NOT_EMPTY = f"it could not be restored ({os.strerror(errno.ENOTEMPTY)})"
@@ -761,3 +763,154 @@ def count_calls_of_undo(place: Path, files: int) -> int:
         sys.setprofile(None)
     assert all((work_folder / name).read_text() == name for name in names)
     return calls
+
+
+def test_a_write_in_the_background_at_the_end_of_a_cell_does_not_hide_what_the_cell_did(
+    project: Project,
+) -> None:
+    (project.folder / "a").write_bytes(b"old")
+    step = project.journal.step(1)
+    project.journal.note_content(step, project.path("a"))
+    (project.folder / "a").write_bytes(b"new")
+    background = project.journal.step(1, is_background=True)
+    project.journal.note_name(background, project.path("log"))
+    (project.folder / "log").write_bytes(b"line")
+
+    changes = project.journal.finish(project.journal.step(1))
+    plan = project.stack.undo(1)
+
+    assert [(change.change, change.path) for change in changes] == [("changed", project.path("a"))]
+    assert project.files() == {"a": b"old", "log": b"line"}
+    assert list(reasons(plan)) == ["log"]
+
+
+def test_a_removed_folder_with_too_many_files_comes_back_with_those_that_were_noted(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MAX_CELL_PATHS", 3)
+    folder = project.folder / "outer" / "inner"
+    folder.mkdir(parents=True)
+    names = [f"outer/inner/{number}" for number in range(5)]
+    for name in names:
+        (project.folder / name).write_bytes(name.encode())
+
+    def remove() -> None:
+        for name in names:
+            os.remove(project.path(name))
+        os.rmdir(folder)
+        os.rmdir(folder.parent)
+
+    cell = project.cell(remove, removed=" ".join([*names, "outer/inner", "outer"]))
+    plan = project.stack.undo(cell)
+
+    assert project.tree() == {name: name.encode() for name in names[:3]}
+    assert reasons(plan) == {"": "Only the first 3 files of a cell are noted."}
+
+
+def test_a_removed_file_too_many_does_not_keep_others_from_being_restored(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MAX_CELL_PATHS", 1)
+    (project.folder / "a").write_bytes(b"old")
+    (project.folder / "b").write_bytes(b"lost")
+    project.journal.note_content(project.journal.step(1), project.path("a"))
+    project.journal.note_name(project.journal.step(1), project.path("b"))
+    (project.folder / "a").write_bytes(b"other")
+    os.remove(project.path("b"))
+    project.journal.finish(project.journal.step(1))
+
+    plan = project.stack.undo(1)
+
+    assert project.files() == {"a": b"old"}
+    assert reasons(plan)["b"] == "its content was not copied"
+
+
+def test_names_that_cannot_be_exchanged_do_not_keep_others_from_being_restored(
+    project: Project,
+) -> None:
+    for name in ("a", "b", "c"):
+        (project.folder / name).write_bytes(name.encode())
+
+    def change() -> None:
+        os.rename(project.path("a"), project.path("t"))
+        os.rename(project.path("b"), project.path("a"))
+        os.rename(project.path("t"), project.path("b"))
+        (project.folder / "c").write_bytes(b"changed")
+
+    cell = project.cell(change, removed="a t b", written="c")
+    plan = project.preview(cell)
+    for name in ("a", "b"):
+        (project.folder / f"{name}2").write_bytes(b"somebody else's")
+        os.replace(project.path(f"{name}2"), project.path(name))
+    Restorer(project.journal, plan, FileStep(cell, 0)).restore()
+
+    others = b"somebody else's"
+    assert project.files() == {"a": others, "b": others, "c": b"c"}
+    assert set(reasons(plan)) == {"a", "b"}
+
+
+def test_files_with_the_longest_names_are_restored(project: Project) -> None:
+    first = "n" * 254 + "1"
+    second = "n" * 254 + "2"
+    (project.folder / first).write_bytes(b"first")
+    (project.folder / second).write_bytes(b"second")
+
+    def exchange() -> None:
+        os.rename(project.path(first), project.path("t"))
+        os.rename(project.path(second), project.path(first))
+        os.rename(project.path("t"), project.path(second))
+
+    exchange_cell = project.cell(exchange, removed=f"{first} t {second}")
+    project.write(first, b"written")
+    plan = project.stack.undo(exchange_cell)
+
+    assert reasons(plan) == {}
+    assert project.files() == {first: b"first", second: b"second"}
+
+
+def test_a_written_file_that_cannot_be_found_again_is_named(project: Project) -> None:
+    (project.folder / "d").mkdir()
+    (project.folder / "d" / "f").write_bytes(b"old")
+
+    def change() -> None:
+        (project.folder / "d" / "f").write_bytes(b"other")
+        os.rename(project.path("d"), project.folder.parent / "elsewhere")
+
+    cell = project.cell(change, written="d/f")
+    plan = project.stack.undo(cell)
+
+    assert [item.name for item in plan.unrestored] == [project.path("d/f")]
+
+
+def test_the_path_of_a_folder_that_a_mount_shows_in_itself_ends(project: Project) -> None:
+    (project.folder / "inner").mkdir()
+    nodes = project.journal.nodes
+    place = nodes.name(project.path("inner/mount"))
+    assert place is not None
+
+    folder = nodes.identify(place, read_state(str(project.folder)))
+
+    assert folder.path == project.path("inner/mount")
+
+
+def test_a_redo_brings_back_what_was_written_through_a_name_that_an_undo_removed(
+    project: Project,
+) -> None:
+    outside = project.folder.parent / "outside"
+    outside.write_bytes(b"old")
+
+    step = project.journal.step(1)
+    project.journal.note_existing(step, str(outside))
+    project.journal.note_name(step, project.path("a"))
+    os.link(outside, project.path("a"))
+    project.journal.note_content(step, project.path("a"))
+    (project.folder / "a").write_bytes(b"written")
+    project.journal.finish(step)
+    renamed = outside.rename(outside.with_name("renamed"))
+
+    project.stack.undo(1)
+    assert (project.files(), renamed.read_bytes()) == ({}, b"old")
+    plan = project.stack.redo()
+
+    assert reasons(plan) == {}
+    assert project.files() == {"a": b"written"}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from .copies import Copies
-from .nodes import Name, Node, NodeTable, Version
+from .nodes import Content, Name, Node, NodeTable, Version
 from .states import MISSING_KIND, FileState, read_state
 
 MAX_CELL_PATHS = 10_000
@@ -55,6 +55,9 @@ class FileStep:
         self.is_closed = is_background
         self.names: dict[Name, NameChange] = {}
         self.nodes: dict[Node, NodeChange] = {}
+        self.folders: set[Node] = set()
+        """Those of the places, which are noted even beyond the limit: without its folder, no place can be
+        restored."""
         self.unnoted: set[tuple[int, int]] = set()
         """Numbers of what it has touched beyond the limit."""
         self.problems: dict[str, None] = {}
@@ -88,13 +91,15 @@ class FileJournal:
     def step(self, cell: int, *, is_background: bool = False) -> FileStep:
         """Return the step of a cell, which is the newest. is_background: whether none runs."""
         newest = self.steps[-1] if self.steps else None
-        is_new_cell = newest is None or newest.cell != cell
-        if newest is not None and not is_new_cell:
-            is_same_kind = newest.is_background == is_background
-            if is_same_kind and (is_background or not newest.is_closed):
-                return newest
-        if is_new_cell:
+        if newest is None or newest.cell != cell:
             self.copies.begin_cell()
+        elif is_background and newest.is_background:
+            return newest
+        elif not is_background:
+            # A process may have written between the cell and its end, as the witness learns of them.
+            for step in reversed(self.steps):
+                if step.cell == cell and not step.is_closed:
+                    return step
         self.steps.append(FileStep(cell, self.nodes.count, is_background=is_background))
         return self.steps[-1]
 
@@ -112,9 +117,10 @@ class FileJournal:
             return
         node = self._look_at(step, name)
         if name not in step.names:
-            if self._is_full(step, step.names):
+            if node not in step.folders and self._is_full(step, step.names):
                 return
             step.names[name] = NameChange(node)
+            step.folders.add(name.folder)
         node_change = step.nodes.get(node) if node is not None else None
         if node is not None and node_change is not None and node_change.before is not None:
             self.nodes.hold(node, path)
@@ -157,7 +163,7 @@ class FileJournal:
         node = self.nodes.identify(name, state)
         if known_node is not None:
             self.nodes.sync(node, state, path)
-        if self._is_full(step, step.nodes):
+        if node not in step.folders and self._is_full(step, step.nodes):
             step.unnoted.add(state.inode)
         else:
             step.nodes[node] = NodeChange(node.version, node.count_names(state))
@@ -209,6 +215,8 @@ class FileJournal:
                 )
             else:
                 self.nodes.drop(node)
+                if node_change.is_written:  # what it holds is not known
+                    node.version = Version(node.version.state, Content())
             node_change.after = node.version
             node_change.links_after = node.count_names(node.seen) if path else 0
 

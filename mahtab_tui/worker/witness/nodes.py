@@ -121,6 +121,15 @@ class Name(NamedTuple):
     def path(self) -> str:
         return f"{self.folder.path}/{self.text}"
 
+    def lies_in(self, folder: Node) -> bool:
+        """Return whether it is in a folder, or in one that is in it."""
+        node = self.folder
+        while node is not folder:
+            if not node.names:
+                return False
+            node = next(reversed(node.names)).folder
+        return True
+
 
 class NodeTable:
     """The files and folders that are known, by their numbers."""
@@ -164,6 +173,9 @@ class NodeTable:
     def identify(self, name: Name, state: FileState) -> Node:
         """Return the node at a place, which gets to be known."""
         node = self.known(state) or self.add(state)
+        if state.kind == FOLDER and name.lies_in(node):
+            # A mount shows a folder in itself. Its path must end.
+            node = self.add(state)
         if state.kind == FOLDER:
             node.names.clear()
         node.names.pop(name, None)

@@ -104,6 +104,9 @@ class UndoPlan:
         for step in reversed(self._steps):
             names.update(dict.fromkeys(step.names))
             nodes.update(dict.fromkeys(step.nodes))
+            # Beyond the limit of a cell, nothing else is known of these.
+            before = [change.before for change in step.names.values()]
+            nodes.update(dict.fromkeys(node for node in before if node is not None))
         present = self.nodes.find_all(names, self.nodes.identify)
         self.actual = {name: present.get(name) for name in names}
         for node in nodes:

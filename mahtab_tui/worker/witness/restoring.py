@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Callable
 
 from .copies import copy_content, set_marks
@@ -16,6 +17,9 @@ from .journal import FileJournal, FileStep, NameChange, NodeChange
 from .nodes import Name, Node, Version
 from .plan import UndoPlan
 from .states import FILE, FOLDER, LINK, MISSING_KIND, read_state
+
+MAX_NAME_BYTES = 255
+"""Of a file's name, as on Linux."""
 
 _CHANGED_MEANWHILE = "something else has changed it meanwhile"
 
@@ -115,9 +119,10 @@ class Restorer:
                 self._nodes.hold(node, path)
                 if not node.is_held and version.content.copy is None:
                     self._unkept.add(node)
-            elif self._plan.loses_known_names(node) and self._journal.copies.can_name(node.seen):
+                continue
+            if self._plan.loses_known_names(node) and self._journal.copies.can_name(node.seen):
                 self._nodes.hold(node, path)
-            elif node in contents and contents[node].content is not version.content:
+            if node in contents and contents[node].content is not version.content:
                 self._keep_content(node, path)
 
     def _keep_content(self, node: Node, path: str) -> None:
@@ -146,9 +151,13 @@ class Restorer:
                 names.reverse()
             is_backwards = not is_backwards
             done = [name for name in names if self._is_done(name)]
-            if not done and not self._move_aside():
+            if done:
+                continue
+            try:
+                self._move_aside()
+            except OSError as error:
                 for name in self._pending:
-                    self._fail(name, OSError(errno.EBUSY, os.strerror(errno.EBUSY)))
+                    self._fail(name, error)
                 return
 
     def _is_done(self, name: Name) -> bool:
@@ -168,19 +177,20 @@ class Restorer:
         reason = f"it could not be restored ({error.strerror})"
         self._plan.failures[self._plan.path(name)] = reason
 
-    def _move_aside(self) -> bool:
-        """Move something that others wait for out of the way, because each of them waits for another."""
+    def _move_aside(self) -> None:
+        """Move something that others wait for out of the way, because each of them waits for another.
+        Raises `OSError`."""
         for name in self._pending:
             node = self._present[name]
             if node is not None and self._is_awaited(node, name):
-                draft = Name(name.folder, _draft_path(name.text))
+                draft = Name(name.folder, os.path.basename(_draft_path(name.path)))
                 self._check(name)
                 os.rename(name.path, draft.path)
                 self._leave(name, node)
                 self._drafts[node] = draft
                 node.names[draft] = None
-                return True
-        return False
+                return
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
     def _is_awaited(self, node: Node, name: Name) -> bool:
         """Return whether another place is still to lead to something."""
@@ -205,7 +215,7 @@ class Restorer:
         new = self._plan.final[name]
         if name.folder.inode is None or not self._nodes.is_there(name.folder):
             return False
-        if new is not None and new.kind == FOLDER and _lies_in(name.folder, new):
+        if new is not None and new.kind == FOLDER and name.lies_in(new):
             return False
         if old is not None:
             if self._is_awaited(old, name):
@@ -374,15 +384,6 @@ class Restorer:
         node.see(read_state(path))
 
 
-def _lies_in(folder: Node, other: Node) -> bool:
-    """Return whether a folder is another one, or lies in it."""
-    while folder.names:
-        if folder is other:
-            return True
-        folder = next(reversed(folder.names)).folder
-    return False
-
-
 def _put_in_place(draft: str, path: str) -> None:
     """Give a draft its path, in place of what the path led to; remove the draft if that fails. Raises
     `OSError`."""
@@ -395,4 +396,12 @@ def _put_in_place(draft: str, path: str) -> None:
 
 
 def _draft_path(path: str) -> str:
-    return f"{path}.{os.getpid()}.restored"
+    """Return a path beside another one at which nothing is, however long its name is."""
+    folder, name = os.path.split(path)
+    for number in count():
+        suffix = f".{os.getpid()}.{number}.restored"
+        short_name = os.fsdecode(os.fsencode(name)[: MAX_NAME_BYTES - len(suffix)])
+        draft = os.path.join(folder, short_name + suffix)
+        if not os.path.lexists(draft):
+            return draft
+    raise AssertionError
