@@ -68,7 +68,7 @@ async def ask_user(
             card.notes.append(format_changes(request.changes))
             options = [_KEEP, _UNDO]
         case records.SearchFanOut():
-            title = f"Make {request.calls or 0:,} more calls of a model?"
+            title = fan_out_question(request)
             card = CellCard(f"calls-{request.request}", title=title, kind="other")
             options = [_RUN, _SKIP]
 
@@ -80,6 +80,14 @@ async def ask_user(
         session.searches.answer(request.request, decision.action == "run")
     else:
         session.approvals.answer(request.request, decision)
+
+
+def fan_out_question(request: records.SearchFanOut) -> str:
+    """Return what the user is asked about calls that a search wants to make."""
+    # The code of a search may make calls in a loop, of which nobody knows the end.
+    calls = "many" if request.calls is None else f"{request.calls:,}"
+    more = " more" if request.made else ""
+    return f"Make {calls}{more} calls of a model?"
 
 
 async def choose(

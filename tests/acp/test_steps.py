@@ -12,6 +12,8 @@ import pytest
 from acp import schema
 
 from mahtab_tui.acp.agent import EditorAgent
+from mahtab_tui.acp.requests import fan_out_question
+from mahtab_tui.bus.records import SearchFanOut
 from tests.acp.editor import Editor, call, editor, send, text_of
 from tests.services import OPENAI, Service, serving
 from tests.warm import piped
@@ -137,3 +139,17 @@ def test_process_ends_when_its_editor_is_gone_while_code_waits(
             pass
         program.stdin.close()
         assert program.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("request_record", "question"),
+    [
+        (SearchFanOut(node="1", calls=None, made=50), "Make many more calls of a model?"),
+        (SearchFanOut(node="1", calls=1_200), "Make 1,200 calls of a model?"),
+        (SearchFanOut(node="1", calls=40, made=50), "Make 40 more calls of a model?"),
+    ],
+)
+def test_the_user_is_told_how_many_calls_a_search_wants_to_make(
+    request_record: SearchFanOut, question: str
+) -> None:
+    assert fan_out_question(request_record) == question
