@@ -116,7 +116,7 @@ def as_json(configuration: dict[str, Any]) -> str:
 
 def _duplicate_error(client: Client, path: Path) -> SettingsError:
     return SettingsError(
-        f"{path} already has a server named {SERVER_NAME}. Remove that entry (mahtab-tui {client.command} uninstall), or edit it to match the output of --print."
+        f"{path} already has a server named {SERVER_NAME}. Remove that entry (mahtab-tui {client.command} uninstall NAME), or edit it to match the output of --print."
     )
 
 

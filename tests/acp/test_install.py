@@ -41,6 +41,9 @@ def test_entry_is_added_beside_others_and_removed_again(
     assert Path(entry["command"]).is_absolute()
     assert entry["args"][-1] == "acp"
     assert more.items() <= entry.items()
+    refused = run("install", editor)
+    assert refused.returncode != 0
+    assert "mahtab-tui acp uninstall NAME" in " ".join(refused.stderr.split())
     printed = json.loads(run("install", editor, "--print").stdout)
     assert printed == {"agent_servers": {"mahtab": entry}}
 
