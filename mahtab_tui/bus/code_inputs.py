@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, session_code
+from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, keeps_names, session_code
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_CODE_CHARS = 20_000
@@ -142,7 +142,10 @@ class _CellReader(ast.NodeVisitor):
             self.generic_visit(node)
             return
         self._magic_depth += 1
-        self._visit_all(tree.body)
+        if keeps_names(node):
+            self._visit_all(tree.body)
+        else:
+            self._visit_optional(tree.body)
         self._magic_depth -= 1
 
     # Names

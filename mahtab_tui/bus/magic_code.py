@@ -94,6 +94,12 @@ def session_code(call: ast.Call) -> str:
     return "" if magic.is_separate else magic.code
 
 
+def keeps_names(call: ast.Call) -> bool:
+    """Return whether variables that the code in a magic command makes are there after it: `%timeit`
+    runs its code in a function."""
+    return not call.args or shown_text(call.args[0]).removeprefix("%") != "timeit"
+
+
 def _read_magic(call: ast.Call) -> _MagicText:
     """Read a call of a magic command: of what `transform` makes of a line, or of `get_ipython()`."""
     texts = [shown_text(argument) for argument in call.args]

@@ -72,6 +72,8 @@ NOTHING: Mapping[str, ChangeKind] = MappingProxyType({})
         ("x\n" * 100_000, ""),
         ("%time y = f(x)\nprint(y)", "f x print"),
         ("%%time\ny = x\ny", "x"),
+        ("%timeit y = f(x)\nprint(y)", "f x print y"),
+        ("%%timeit y = x\nf(y)", "f x"),
         ("%%capture out\n%%time\nx + 1", "x"),
         ("%%python\nx", "__mahtab_magic__"),
     ],
