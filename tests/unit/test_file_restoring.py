@@ -914,3 +914,62 @@ def test_a_redo_brings_back_what_was_written_through_a_name_that_an_undo_removed
 
     assert reasons(plan) == {}
     assert project.files() == {"a": b"written"}
+
+
+def test_the_work_of_a_preview_grows_with_the_number_of_names_that_must_stay(
+    tmp_path: Path,
+) -> None:
+    few_calls = count_calls_of_refusal(tmp_path / "few", files=20)
+    many_calls = count_calls_of_refusal(tmp_path / "many", files=200)
+    assert many_calls < 15 * few_calls
+
+
+def count_calls_of_refusal(place: Path, files: int) -> int:
+    """Return how many functions a preview calls if each file must stay because the one before does."""
+    work_folder = place / "work"
+    work_folder.mkdir(parents=True)
+    project = Project(work_folder, place / "copies")
+    names = [f"file{index}" for index in range(files + 1)]
+    for name in names[:-1]:
+        (work_folder / name).write_text(name)
+
+    def move_on() -> None:
+        for index in reversed(range(files)):
+            os.rename(work_folder / names[index], work_folder / names[index + 1])
+
+    cell = project.cell(move_on, removed=" ".join(reversed(names)))
+    (work_folder / names[0]).write_text("somebody else's")
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        plan = project.preview(cell)
+    finally:
+        sys.setprofile(None)
+    assert set(reasons(plan)) == set(names)
+    return calls
+
+
+def test_a_redo_takes_away_what_an_undo_made_again_of_a_file_that_somebody_has_moved(
+    project: Project,
+) -> None:
+    (project.folder / "a").write_bytes(b"old")
+    step = project.journal.step(1)
+    project.journal.note_name(step, project.path("a"))
+    project.journal.note_name(step, project.path("x"))
+    os.rename(project.path("a"), project.path("x"))
+    project.journal.note_content(step, project.path("x"))
+    (project.folder / "x").write_bytes(b"written")
+    (project.folder / "a").write_bytes(b"new")
+    project.journal.finish(step)
+    os.rename(project.path("x"), project.path("moved"))
+
+    project.stack.undo(1)
+    assert project.files() == {"a": b"old", "moved": b"written"}
+    project.stack.redo()
+
+    assert project.files() == {"a": b"new", "moved": b"written"}

@@ -302,15 +302,28 @@ class UndoPlan:
         return not self._holders.get(node) and not others
 
     def _find_losses(self) -> dict[Name, str]:
-        refusals: dict[Name, str] = {}
+        places: dict[Node, list[Name]] = {}
         for name in self.changed:
             node = self.actual[name]
-            if node is None or self.has_name(node):
+            if node is not None:
+                places.setdefault(node, []).append(name)
+        refusals: dict[Name, str] = {}
+        pending = list(self.changed)
+        for name in pending:  # which grows meanwhile
+            node = self.actual[name]
+            if name in refusals or node is None or self.has_name(node):
                 continue
             if node not in self._nameless:
                 refusals[name] = self._node_reasons.get(node, _OLD_NAME_STAYS)
             elif node.kind == FOLDER and not self._becomes_empty(node):
                 refusals[name] = _NOT_EMPTY
+            else:
+                continue
+            # What does not get this place may need the one where it is.
+            new_node = self.final[name]
+            if new_node is not None:
+                self._holders[new_node].remove(name)
+                pending += places.get(new_node, ())
         return refusals
 
     def _becomes_empty(self, folder: Node) -> bool:

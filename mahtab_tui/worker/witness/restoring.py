@@ -108,7 +108,7 @@ class Restorer:
                 record.nodes[node] = NodeChange(
                     node.version,
                     node.count_names(node.seen),
-                    is_nameless=self._nodes.is_nameless(node),
+                    is_nameless=self._plan.is_made_again(node) or self._nodes.is_nameless(node),
                 )
         for node in nodes:
             path = "" if node is None else self._nodes.path_of(node)
