@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import socket
 import stat
 import struct
 import sys
@@ -240,6 +239,9 @@ def write_decimal_contexts(contexts: list[Any]) -> None:
             setattr(context, field, getattr(earlier, field))
 
 
+# As in `socket`, whose import would delay the start of a kernel.
+_IPPROTO_TCP = 6
+_TCP_INFO = 11
 # Of `struct tcp_info` in `linux/tcp.h`.
 _TCP_INFO_BYTES = 136
 _ACKNOWLEDGED_OFFSET = 120
@@ -352,9 +354,7 @@ def _read_socket(number: int) -> tuple[int, int]:
     statistics = ctypes.create_string_buffer(_TCP_INFO_BYTES)
     size = ctypes.c_uint(_TCP_INFO_BYTES)
     # A socket object of Python's would get its default timeout, and so would this socket.
-    failure = _C_LIBRARY.getsockopt(
-        number, socket.IPPROTO_TCP, socket.TCP_INFO, statistics, ctypes.byref(size)
-    )
+    failure = _C_LIBRARY.getsockopt(number, _IPPROTO_TCP, _TCP_INFO, statistics, ctypes.byref(size))
     if failure or size.value < _TCP_INFO_BYTES:  # not TCP, or an old system
         return -waiting, unsent
     acknowledged, received = struct.unpack_from("QQ", statistics, _ACKNOWLEDGED_OFFSET)
