@@ -17,6 +17,9 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_rewinds import describe_points
 from mahtab_tui.session.exports import ExportError, parse_export
 
+MAX_CELL_DIGITS = 9
+"""Of the number of a cell."""
+
 
 class Command(NamedTuple):
     """A command."""
@@ -55,8 +58,8 @@ def _undo(session: Session, cell: str) -> str:
 
 def _cell_number(text: str) -> int:
     digits = text.removeprefix("In").strip(" []")
-    if not digits.isdecimal():
-        raise KernelError(f"{text} is not the number of a cell.")
+    if not digits.isdecimal() or len(digits) > MAX_CELL_DIGITS:
+        raise KernelError(f"{shorten_line(text)} is not the number of a cell.")
     return int(digits)
 
 

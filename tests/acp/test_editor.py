@@ -289,6 +289,8 @@ async def test_commands_of_an_editor(project: Path) -> None:
         assert "- cell 1 (you): items = [1]" in user.said
         await user.ask("/undo seven")
         assert user.said == "seven is not the number of a cell."
+        await user.ask(f"/undo {'7' * 5_000}")
+        assert user.said.endswith("… is not the number of a cell.")
         await user.ask("/run\n'begins on the next line'")
         assert "begins on the next line" in text_of(user.cell)
         await user.ask("/export absent/session.md")
