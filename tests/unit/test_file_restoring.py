@@ -973,3 +973,15 @@ def test_a_redo_takes_away_what_an_undo_made_again_of_a_file_that_somebody_has_m
     project.stack.redo()
 
     assert project.files() == {"a": b"new", "moved": b"written"}
+
+
+def test_a_file_that_cannot_be_kept_for_a_redo_stays_and_is_named(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"old")
+    cell = project.write("a", b"written")
+    project.copies.folder = str(project.folder / "missing")
+
+    plan = project.stack.undo(cell)
+
+    assert project.files() == {"a": b"written"}
+    assert plan.files == {}
+    assert reasons(plan)["a"].startswith("it could not be copied (")

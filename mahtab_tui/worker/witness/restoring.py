@@ -117,7 +117,8 @@ class Restorer:
             version = node.version
             if not self._plan.has_name(node):
                 self._nodes.hold(node, path)
-                if not node.is_held and version.content.copy is None:
+                copy = version.content.copy
+                if not node.is_held and (copy is None or not copy.is_usable):
                     self._unkept.add(node)
                 continue
             if self._plan.loses_known_names(node) and self._journal.copies.can_name(node.seen):
@@ -137,8 +138,9 @@ class Restorer:
                 return
         content.reason = ""
         self._nodes.copy(node.version, path)
-        if content.copy is None:
+        if content.reason:
             self._unkept.add(node)
+            self._plan.failures[path] = content.reason
 
     # Names
 
