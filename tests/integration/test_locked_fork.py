@@ -154,6 +154,7 @@ HIDDEN = {
     "from multiprocessing.shared_memory import SharedMemory; SharedMemory('made', True, 9)": "wanted to write /dev/shm/made",
     "import multiprocessing; multiprocessing.Lock()": "",
     "import pwd; pwd.getpwuid(0)": "",
+    "'/'.join(['a', 'b']), '/home'": "",
     "import glob; glob.glob('/var/*')": "wanted to read /var",
     "list(os.walk('/home'))": "wanted to read /home",
     "import polars; polars.read_csv('/etc/passwd')": "wanted to read /etc/passwd",

@@ -332,3 +332,9 @@ def test_event_loop_of_the_kernel_is_no_socket_of_a_cell(cells: Cells) -> None:
     cells.text("await asyncio.sleep(0)")
     done = undone(cells, "one = 1", "os.read; ends; asyncio.get_event_loop()._write_to_self()")
     assert [entry.name for entry in done.not_restored if "descriptor" in entry.name] == []
+
+
+def test_methods_called_kill_and_fork_are_not_those_of_the_system(cells: Cells) -> None:
+    setup = "class Job:\n    def kill(self): pass\n    def fork(self): pass\njob = Job()"
+    done = undone(cells, setup, "job.kill(); job.fork(); found = 1")
+    assert [entry.name for entry in done.not_restored] == []

@@ -12,6 +12,7 @@ import pytest
 
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.worker.cells.attribution import CellAttribution
+from mahtab_tui.worker.guard import protected
 from mahtab_tui.worker.guard.protected import (
     ProtectedFiles,
     is_protected,
@@ -352,6 +353,26 @@ def test_a_pattern_is_refused_whatever_else_it_stands_for(
     (project / last_folder / "AGENTS.md").touch()
     with pytest.raises(PermissionError, match=r"AGENTS\.md is protected"):
         files.check("os.system", ("rm [abc]/*.md",))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "limit", "value"),
+    [("{project}/*/*x", "_MAX_PATTERN_LEVELS", 1), ("{project}/[abc]/*.md", "_MAX_MATCHING_S", 0)],
+)
+def test_a_pattern_for_very_many_files_is_refused_in_time(
+    project: Path,
+    files: ProtectedFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    pattern: str,
+    limit: str,
+    value: int,
+) -> None:
+    monkeypatch.setattr(protected, limit, value)
+    (project / "a").mkdir()
+    for name in ("first.md", "second.md"):
+        (project / "a" / name).touch()
+    with pytest.raises(PermissionError, match="names too many to look at"):
+        files.check("os.system", (f"rm {pattern.format(project=project)}",))
 
 
 def test_a_long_command_in_a_nested_shell_counts_as_unreadable() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple
 
@@ -65,8 +66,17 @@ _READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail
 _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 """Reading commands with options that write a file or start a program."""
 _MAX_RESOLVED_MATCHES = 1000
-"""Of the files that patterns in a command stand for, so many are looked at, for links. Of the others,
-only the names are."""
+"""Files that patterns in a command stand for and that may be links: of later ones only the names are
+looked at."""
+_MAX_PATTERN_LEVELS = 4
+"""Levels of folders for which a pattern in a command has wildcards: more could stand for the whole
+disk."""
+_TOO_MANY_FILES = (
+    "The command may change protected files: it names too many to look at."
+    " Name the files in the command, and the user will be asked"
+)
+_MAX_MATCHING_S = 5.0
+"""Seconds for which files are looked for that patterns in a command stand for."""
 
 _FOLDER_REFUSING_FLAGS = os.O_WRONLY | os.O_RDWR
 """The system opens no folder with these, unless it is opened as a path only."""
@@ -193,7 +203,13 @@ def _matching_files(command: str, folder: str) -> Iterator[str]:
     for word in read_words(command, _as_folders(folder)):
         if word.is_pattern:
             pattern = "/".join(map(_without_brackets, word.text.split("/")))
+            if sum(map(_has_wildcard, pattern.split("/"))) > _MAX_PATTERN_LEVELS:
+                raise PermissionError(_TOO_MANY_FILES)
             yield from glob.iglob(os.path.expanduser(pattern))
+
+
+def _has_wildcard(part: str) -> bool:
+    return "*" in part or "?" in part
 
 
 def _without_brackets(pattern: str) -> str:
@@ -272,7 +288,10 @@ def _check_command(command: str, folder: str) -> None:
             f"The command may change protected files: what {part} stands for shows only when it runs."
             " Write the whole command as plain text in the code, and the user will be asked"
         )
+    deadline = time.monotonic() + _MAX_MATCHING_S
     for index, path in enumerate(_matching_files(command, folder)):
+        if time.monotonic() > deadline:
+            raise PermissionError(_TOO_MANY_FILES)
         if is_protected(path) or (index < _MAX_RESOLVED_MATCHES and leads_to_protected(path)):
             raise PermissionError(
                 f"{path} is protected: only code that the user has approved by hand may change it."

@@ -8,7 +8,8 @@ import re
 import sys
 from contextlib import suppress
 
-from ..stdlib import late_import, own_module
+from ..stdlib import late_import
+from .line_diff import unified_diff
 from .text_tools import mark_as_text
 
 _LINE_END = re.compile(r"\r?\n")
@@ -59,7 +60,6 @@ def edit(path: str, old: str, new: str) -> None:
         )
     new_text = old_text.replace(old, new)
     _write(path, new_text, encoding)
-    unified_diff = own_module("tools.line_diff").unified_diff
     diff = unified_diff(old_text.splitlines(), new_text.splitlines(), context_lines=2)
     if diff:
         diff = [f"--- {path}", f"+++ {path}", *diff]

@@ -269,7 +269,8 @@ def progress_part(cls: type, kind: OpaqueKind) -> ObjectPart:
         progress: Values = []
         if kind.read_progress is not None:
             progress = kind.read_progress(value)
-        all_attributes = own_dict(value).items()
+        # A thread that ends removes some of its own.
+        all_attributes = list(own_dict(value).items())
         attributes = [
             item for pair in all_attributes if pair[0] not in _SET_BY_FORKS for item in pair
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..values.objects import MISSING, address_of, own_dict, run_with_timeout
@@ -297,10 +298,10 @@ def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:
         if type(value) is int:
             numbers.add(value)
         elif depth and type(value) in (list, tuple, set, frozenset):
-            numbers |= _find_numbers(list(value)[:_MAX_NUMBERS], depth - 1)
+            numbers |= _find_numbers(islice(value, _MAX_NUMBERS), depth - 1)
         elif depth:
             items = value if type(value) is dict else own_dict(value)
-            numbers |= _find_numbers(list(dict.values(items))[:_MAX_NUMBERS], depth - 1)
+            numbers |= _find_numbers(islice(dict.values(items), _MAX_NUMBERS), depth - 1)
     return numbers
 
 
