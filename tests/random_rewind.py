@@ -190,7 +190,7 @@ class RandomSession:
         self.steps.append(f"rewind to {point.label} {tuple(scope)}: {preview.target}")
         if preview.does_nothing:
             return
-        assert not preview.kept, preview.kept
+        assert not preview.unrestorable, preview.unrestorable
         rewinding.rewind(preview)
         self.redos.append((before, set(self.cells_without_files)))
         self._compare(self._expected(preview, scope, before))

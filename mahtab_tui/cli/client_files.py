@@ -124,8 +124,8 @@ def _missing_error(path: Path) -> SettingsError:
     return SettingsError(f"{path} has no server named {SERVER_NAME}.")
 
 
-def _read_servers(client: Client, path: Path, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a JSON configuration, and the servers in it. Raises `SettingsError`."""
+def _read_json(client: Client, path: Path, text: str) -> dict[str, Any]:
+    """Return a JSON configuration, which has a table of servers. Raises `SettingsError`."""
     try:
         configuration = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
@@ -137,12 +137,13 @@ def _read_servers(client: Client, path: Path, text: str) -> tuple[dict[str, Any]
         servers = configuration.setdefault(client.servers_key, {})
     if not isinstance(servers, dict):
         raise SettingsError(f"{path} does not hold a list of servers ({client.servers_key}).")
-    return configuration, servers
+    return configuration
 
 
 def _add_server(client: Client, path: Path, text: str) -> str:
     """Return a JSON configuration with our server. Raises `SettingsError`."""
-    configuration, servers = _read_servers(client, path, text)
+    configuration = _read_json(client, path, text)
+    servers = configuration[client.servers_key]
     if SERVER_NAME in servers:
         raise _duplicate_error(client, path)
     servers[SERVER_NAME] = server_entry(client)
@@ -151,7 +152,8 @@ def _add_server(client: Client, path: Path, text: str) -> str:
 
 def _remove_server(client: Client, path: Path, text: str) -> str:
     """Return a JSON configuration without our server. Raises `SettingsError`."""
-    configuration, servers = _read_servers(client, path, text)
+    configuration = _read_json(client, path, text)
+    servers = configuration[client.servers_key]
     if SERVER_NAME not in servers:
         raise _missing_error(path)
     del servers[SERVER_NAME]

@@ -58,8 +58,8 @@ def describe_preview(preview: RewindPreview) -> str:
         parts = [_NOTHING]
     else:
         parts = [f"Back to before {preview.point.name} would go: {name_parts(preview)}."]
-    if preview.kept:
-        parts.append(f"What cannot go back: {_join_reasons(preview.kept)}")
+    if preview.unrestorable:
+        parts.append(f"What cannot go back: {_join_reasons(preview.unrestorable)}")
     if preview.restoration.files_unwatched:
         parts.append(f"Files are not watched: {preview.restoration.files_unwatched}.")
     return "\n".join(parts)
@@ -80,7 +80,9 @@ def describe_rewind(preview: RewindPreview, restoration: Restoration) -> str:
         moment = f"before cell {target.cell} ran"
         parts.append(describe_restored_parts(target.scope, restoration, moment))
     # What was tried in vain is named with what was restored.
-    unreachable = [item for item in preview.kept if item not in preview.restoration.not_restored]
+    unreachable = [
+        item for item in preview.unrestorable if item not in preview.restoration.not_restored
+    ]
     if unreachable:
         parts.append(f"What did not go back: {_join_reasons(unreachable)}")
     return "\n".join(parts)

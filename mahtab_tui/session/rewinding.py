@@ -41,12 +41,12 @@ class RewindPreview:
     point: RewindPoint
     target: UndoTarget
     entries: Sequence[str]
-    """Those that would leave the conversation."""
+    """The ids of those that would leave the conversation."""
     cells: Sequence[int]
     """Those that would be undone; of a step, the cells that can be."""
     restoration: Restoration
     """What would change of variables and files."""
-    kept: Sequence[NotRestored]
+    unrestorable: Sequence[NotRestored]
     """What cannot go back, with reasons."""
     last_cell: int
     """The newest cell at the preview."""
@@ -63,7 +63,7 @@ class _ReachableCells(NamedTuple):
 
     oldest: int | None
     """The oldest cell that can be undone; None if there is none."""
-    kept: Sequence[NotRestored]
+    unreachable: Sequence[NotRestored]
     """The cells that cannot be undone, with reasons."""
 
 
@@ -73,7 +73,7 @@ class _CellsPreview(NamedTuple):
     target: UndoTarget
     restoration: Restoration
     """What would change."""
-    kept: Sequence[NotRestored] = ()
+    unrestorable: Sequence[NotRestored] = ()
     """What cannot go back, with reasons."""
 
 
@@ -106,14 +106,14 @@ class Rewinding:
     def find(self, name: str) -> RewindPoint:
         """Return the point of an entry, of a cell (also ``12``, ``In 12`` or ``In[12]``), of the cells
         of a step (``In 12 to 14``) or of a question."""
-        wanted = " ".join(name.lower().split())
-        if match := _CELL_NUMBER.fullmatch(wanted):
-            wanted = f"cell {match[1]}"
+        wanted_name = " ".join(name.lower().split())
+        if match := _CELL_NUMBER.fullmatch(wanted_name):
+            wanted_name = f"cell {match[1]}"
         for point in self.points():
             names = [point.entry, point.name, point.label.lower()]
             if point.mode == "python":
                 names += [f"cell {cell}" for cell in point.cells]
-            if wanted in names:
+            if wanted_name in names:
                 return point
         raise KernelError(f"There is no point {name!r} to go back to.")
 
@@ -142,21 +142,21 @@ class Rewinding:
             entries=entries,
             cells=cells,
             restoration=preview.restoration,
-            kept=preview.kept,
+            unrestorable=preview.unrestorable,
             last_cell=last_cell,
             last_entry=last_entry,
         )
 
     def _preview_cells(self, first_cell: int, scope: RewindScope) -> _CellsPreview:
         """Return what would be taken back of a cell and those after it."""
-        nothing = UndoTarget(None)
+        no_target = UndoTarget(None)
         if not (scope.namespace or scope.files):
-            return _CellsPreview(nothing, NOTHING_RESTORED)
+            return _CellsPreview(no_target, NOTHING_RESTORED)
         reachable = self._reachable_cells(first_cell)
-        kept = reachable.kept
+        unrestorable = reachable.unreachable
         has_names = scope.namespace and reachable.oldest is not None
         if not (has_names or scope.files):
-            return _CellsPreview(nothing, NOTHING_RESTORED, kept)
+            return _CellsPreview(no_target, NOTHING_RESTORED, unrestorable)
 
         undo_scope = UndoScope(has_names, scope.files, first_cell)
         cell = reachable.oldest or first_cell
@@ -168,14 +168,14 @@ class Rewinding:
             # The kernel cannot undo at all; of cells that have run, this was said already.
             reason = str(error).rstrip(".")
             restoration = replace(NOTHING_RESTORED, files_unwatched=reason)
-            return _CellsPreview(nothing, restoration, kept)
+            return _CellsPreview(no_target, restoration, unrestorable)
 
-        kept = [*kept, *restoration.not_restored]
+        unrestorable = [*unrestorable, *restoration.not_restored]
         if restoration.files_unwatched:
             undo_scope = undo_scope._replace(files=False)
         if not (has_names or restoration.files):
-            return _CellsPreview(nothing, restoration, kept)
-        return _CellsPreview(UndoTarget(cell, undo_scope), restoration, kept)
+            return _CellsPreview(no_target, restoration, unrestorable)
+        return _CellsPreview(UndoTarget(cell, undo_scope), restoration, unrestorable)
 
     def rewind(self, preview: RewindPreview) -> Restoration:
         """Do what a preview shows, as one step, unless the session has gone on since. A redo
@@ -198,16 +198,16 @@ class Rewinding:
             steps = [step.cell for step in self._kernel.undo_steps()]
         oldest = next((cell for cell in steps if cell >= first_cell), None)
 
-        kept: list[NotRestored] = []
+        unreachable: list[NotRestored] = []
         old_cells = [cell for cell in remaining_cells if not steps or cell < steps[0]]
         if old_cells:
-            kept.append(NotRestored(_name_cells(old_cells), self._reason(old_cells[-1])))
-        kept += [
+            unreachable.append(NotRestored(_name_cells(old_cells), self._reason(old_cells[-1])))
+        unreachable += [
             NotRestored(f"In {cell}", _INSIDE_ANOTHER)
             for cell in remaining_cells
             if cell not in old_cells and cell not in steps and self._points.has_changes(cell)
         ]
-        return _ReachableCells(oldest, kept)
+        return _ReachableCells(oldest, unreachable)
 
     def _reason(self, cell: int) -> str:
         """Return why a cell cannot be undone, as a sentence of the kernel."""

@@ -58,7 +58,7 @@ APPEARANCE_KEYS = frozenset({"theme", "pictures"})
 """Settings that a project may change without trust, because they only change how things look."""
 
 MASK = "••••••••"
-"""What is shown in place of a secret."""
+"""Shown instead of a secret."""
 URL_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A name and a password in an address."""
 AUTHENTICATION_SCHEMES = ("Bearer ", "Basic ", "Token ")

@@ -124,7 +124,7 @@ def test_a_rewind_takes_back_conversation_namespace_and_files_in_one_step(
         ("out.txt", "remove")
     ]
     assert len(rewound.entries) == 4
-    assert not rewound.kept
+    assert not rewound.unrestorable
     it.session.rewinding.rewind(rewound)
     assert printed(it, "items") == "[1]"
     assert not (project / "out.txt").exists()
@@ -232,7 +232,7 @@ def test_what_cannot_go_back_is_named(
     it.run("next(numbers)", f"new = 3; {NEW_FILE}")
     (project / "out.txt").write_text("by somebody else")
     rewound = preview(it, "cell 1")
-    reasons = {item.name: item.reason for item in rewound.kept}
+    reasons = {item.name: item.reason for item in rewound.unrestorable}
     assert "only 2 cells can be undone (undo_steps)" in reasons["In 1 to 2"]
     assert "something outside the cells" in reasons["out.txt"]
     assert "numbers" in reasons
@@ -396,7 +396,7 @@ def test_a_resumed_session_knows_what_went_back_and_what_came_again(
     assert "second?" not in sent(service)
     # Its cell ran in an earlier kernel; the conversation can go back all the same.
     rewound = preview(again, "cell 1")
-    assert "did not run in this kernel" in rewound.kept[0].reason
+    assert "did not run in this kernel" in rewound.unrestorable[0].reason
     again.session.rewinding.rewind(rewound)
     assert not again.session.rewinding.points()
 

@@ -315,13 +315,14 @@ class Check:
             yield Comparison(name, "not comparable", f"it was not saved: {reason}")
         for name, variable in saved.variables.items():
             if variable.kind == "data" and not variable.underscored:
-                maker, changed_at = self._recording.last_changes.get(name, UNCHANGED)
+                last_change = self._recording.last_changes.get(name, UNCHANGED)
+                maker = names.get(last_change.cell, "")
                 comparison = _compare_variable(
-                    name, variable, saved.fingerprints.get(name), runs, names.get(maker, "")
+                    name, variable, saved.fingerprints.get(name), runs, maker
                 )
-                if changed_at > saved.saved_at:
+                if last_change.time > saved.saved_at:
                     comparison = Comparison(name, "not comparable", _SAVED_EARLIER)
-                origin = dependents.get(maker)
+                origin = dependents.get(last_change.cell)
                 if comparison.verdict == "different" and origin is not None:
                     comparison = _rests_on(name, origin)
                 elif name in self._recording.private_names:
@@ -389,18 +390,18 @@ def _compare_cell(cell: RecordedCell, runs: Sequence[FreshRun], origin: str | No
         return Comparison(cell.name, "not comparable", reason)
 
     outcomes = [run.outcomes[number] for run in runs if number in run.outcomes]
-    verdict, reason = compare_outcomes(cell.outcome, outcomes, is_foreign=cell.is_foreign)
+    judgement = compare_outcomes(cell.outcome, outcomes, is_foreign=cell.is_foreign)
+    verdict = judgement.verdict
     if cell.unknown_reason and verdict != "failed":
         return Comparison(cell.name, "not comparable", cell.unknown_reason)
     if verdict in ("different", "failed") and origin is not None:
         return _rests_on(cell.name, origin)
     if verdict not in ("different", "failed"):
-        return Comparison(cell.name, verdict, reason)
+        return Comparison(cell.name, verdict, judgement.reason)
     if cell.is_private:
         return Comparison(cell.name, verdict, _NOT_SHOWN)
-    return Comparison(
-        cell.name, verdict, reason, *differing_lines(cell.outcome.text, outcomes[0].text)
-    )
+    lines = differing_lines(cell.outcome.text, outcomes[0].text)
+    return Comparison(cell.name, verdict, judgement.reason, *lines)
 
 
 def _rests_on(name: str, origin: str) -> Comparison:

@@ -22,6 +22,14 @@ _ADDRESS = re.compile(r"(?<=\bat )0x[0-9a-fA-F]{6,16}\b")
 """Where an object is, as in ``<object object at 0x7f…>``. Other numbers may be results."""
 
 
+class Judgement(NamedTuple):
+    """How an outcome compares with those of fresh runs."""
+
+    verdict: Verdict
+    reason: str = ""
+    """A clause; empty if there is nothing to say."""
+
+
 class Comparison(NamedTuple):
     """How a cell or a variable compares, for the user."""
 
@@ -40,26 +48,23 @@ class Comparison(NamedTuple):
 
 def compare_outcomes(
     recorded: CellOutcome, fresh_runs: Sequence[CellOutcome], *, is_foreign: bool
-) -> tuple[Verdict, str]:
+) -> Judgement:
     """Compare the outcome of a cell with those of one or two fresh runs.
 
     Args:
-        recorded: That of the session or the notebook.
-        fresh_runs: The others.
+        recorded: The outcome in the session or the notebook.
+        fresh_runs: The outcomes in the fresh runs.
         is_foreign: Whether another program may have written the recorded outcome: then pictures and
             formatted texts cannot be compared, nor how texts are arranged.
-
-    Returns:
-        The verdict, and the reason as a clause.
     """
     first = fresh_runs[0]
     if first.has_failed and not recorded.has_failed:
-        return "failed", ""
+        return Judgement("failed")
     if recorded.text == first.text and recorded.has_failed == first.has_failed:
         if recorded.displays == first.displays:
-            return "same", ""
+            return Judgement("same")
         if is_foreign:
-            return (
+            return Judgement(
                 "not comparable",
                 "another program may have drawn its pictures or tables; the text is the same",
             )
@@ -74,19 +79,23 @@ def compare_outcomes(
         outcomes = replaced
         names.append(name)
         if _are_equal(outcomes[0], outcomes[1]):
-            return "not comparable", f"{' and '.join(names)} differ; the rest is the same"
+            return _differ_only_in(names)
     if is_foreign and recorded.has_failed == first.has_failed:
         for name, arrange in _ARRANGEMENTS:
             if arrange(outcomes[0].text) == arrange(outcomes[1].text):
                 names.append(name)
-                return "not comparable", f"{' and '.join(names)} differ; the rest is the same"
+                return _differ_only_in(names)
     if any(not _are_equal(outcomes[1], other) for other in outcomes[2:]):
-        return "not comparable", RANDOM
+        return Judgement("not comparable", RANDOM)
     if recorded.has_failed and not first.has_failed:
-        return "different", "it failed before"
+        return Judgement("different", "it failed before")
     if recorded.text == first.text:
-        return "different", "its pictures or tables; the text is the same"
-    return "different", ""
+        return Judgement("different", "its pictures or tables; the text is the same")
+    return Judgement("different")
+
+
+def _differ_only_in(names: Sequence[str]) -> Judgement:
+    return Judgement("not comparable", f"{' and '.join(names)} differ; the rest is the same")
 
 
 def _are_equal(outcome: CellOutcome, other: CellOutcome) -> bool:

@@ -236,8 +236,8 @@ class RewindPreviewScreen(Dialog[bool]):
             self._describe_parts(preview)
         restoration = preview.restoration
         lines: list[Content] = []
-        if preview.target.cell is not None or preview.kept:
-            lines = change_lines(restoration.changes, preview.kept, restoration.files)
+        if preview.target.cell is not None or preview.unrestorable:
+            lines = change_lines(restoration.changes, preview.unrestorable, restoration.files)
         outside = _NOTHING if preview.does_nothing else _OUTSIDE
         lines += [Content(""), Content.styled(outside, "$muted")]
         self._changes.update(Content("\n").join(lines))

@@ -169,10 +169,11 @@ def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_
 
 def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _Part) -> list[_Block]:
     """Return equal lines in a gap between equal lines, in order."""
-    before, middle, after = _find_equal_ends(old, new, gap)
-    if 0 < middle.pair_count <= MAX_GAP_PAIRS:
-        return [before, *_longest_common_lines(old, new, middle), after]
-    return [before, after]
+    ends = _find_equal_ends(old, new, gap)
+    common_lines: list[_Block] = []
+    if 0 < ends.middle.pair_count <= MAX_GAP_PAIRS:
+        common_lines = _longest_common_lines(old, new, ends.middle)
+    return [ends.before, *common_lines, ends.after]
 
 
 def _longest_common_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Block]:
